@@ -1,1 +1,3 @@
-
+pub mod ranked_tree;
+pub mod handle;
+pub mod hashtable;
