@@ -1,0 +1,82 @@
+//! What a handler works with.
+
+use crate::args::Args;
+use crate::row::Command;
+use crate::session::Session;
+use engine::Engine;
+use engine::hash::KeyHash;
+use engine::keys::{Key, Keys};
+use resp::Reply;
+use smallvec::SmallVec;
+
+/// The keys of a command, as its row finds them: argument index and hash.
+pub type KeyArgs = SmallVec<[(usize, KeyHash); 2]>;
+
+/// The moment at which a command runs; it stands still while it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Unix time in microseconds.
+    pub unix_us: i64,
+}
+
+impl Now {
+    pub fn unix_ms(self) -> i64 {
+        self.unix_us / 1000
+    }
+}
+
+/// What happens to the connection after a command.
+#[derive(Default)]
+pub enum Flow {
+    #[default]
+    Next,
+    /// The reply is sent, then the connection is closed.
+    Close,
+    /// The command goes on in pieces, so that others are served in between; the connection waits for it.
+    More(Box<dyn Piecewise>),
+    /// The server ends (SHUTDOWN).
+    Shutdown,
+}
+
+/// A command that is carried out in pieces.
+pub trait Piecewise: Send {
+    /// Does one piece of at most some hundred microseconds; true when the command has ended and its reply
+    /// is complete in `cx.reply`.
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool;
+}
+
+/// The context of one command: fields are separate so that data can be read while a reply is written.
+pub struct Cx<'c> {
+    pub engine: &'c Engine,
+    pub keys: Keys<'c>,
+    pub reply: &'c mut Reply,
+    pub session: &'c mut Session,
+    pub row: &'static Command,
+    pub now: Now,
+    pub flow: Flow,
+    pub(crate) key_args: KeyArgs,
+}
+
+impl Cx<'_> {
+    /// The key at argument `index`. Its hash is the one that the dispatcher computed.
+    #[inline]
+    pub fn key<'a>(&self, args: &'a Args<'_>, index: usize) -> Key<'a> {
+        let name = &args[index];
+        match self.key_args.first() {
+            Some((first, hash)) if *first == index => Key { name, hash: *hash },
+            _ => self.other_key(name, index),
+        }
+    }
+
+    fn other_key<'a>(&self, name: &'a [u8], index: usize) -> Key<'a> {
+        match self.key_args.binary_search_by_key(&index, |(at, _)| *at) {
+            Ok(at) => Key { name, hash: self.key_args[at].1 },
+            Err(_) => self.keys.key(name),
+        }
+    }
+
+    /// Unix time in milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.now.unix_ms()
+    }
+}

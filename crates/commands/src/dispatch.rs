@@ -1,0 +1,152 @@
+//! From arguments to effects: the path of every command.
+//!
+//! [`prepare`] looks the command up and hashes its keys once; a server that has a batch of prepared
+//! commands asks for their memory ahead ([`Prepared::prefetch_bucket`], then
+//! [`Prepared::prefetch_entry`]) before it runs them in order. [`run`] checks what must hold before any
+//! handler, locks the shards of the keys, calls the handler, puts its write into the change log,
+//! unlocks, and lets the engine carry out what is left.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow, KeyArgs, Now};
+use crate::keyspec::key_indices;
+use crate::row::NO_AUTH;
+use crate::session::Session;
+use crate::table::{Entry, KeyPlan, Table};
+use engine::keys::{Held, Keys};
+use engine::{Engine, Error};
+use resp::Reply;
+
+/// A command that was looked up, with the hashes of its keys.
+pub struct Prepared {
+    found: Result<&'static Entry, Error>,
+    keys: KeyArgs,
+}
+
+/// Looks the command up, checks its arity and hashes its keys.
+pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
+    let found = find(args);
+    let mut keys = KeyArgs::new();
+    if let Ok(entry) = found {
+        match entry.plan {
+            KeyPlan::None => {}
+            KeyPlan::One(index) => keys.push((index, engine.hasher().hash(&args[index]))),
+            _ => {
+                let indices = key_indices(entry, args).unwrap_or_default();
+                keys.extend(indices.into_iter().map(|index| (index, engine.hasher().hash(&args[index]))));
+            }
+        }
+    }
+    Prepared { found, keys }
+}
+
+/// The row for these arguments, of a subcommand where the command has some.
+pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
+    let Some(mut entry) = Table::get().find(&args[0]) else { return Err(unknown_command(args)) };
+    if !entry.subcommands.is_empty() && args.len() > 1 {
+        entry = entry.subcommand(&args[1]).ok_or_else(|| unknown_subcommand(entry, args))?;
+    }
+    if !entry.command.accepts_arity(args.len()) || (!entry.subcommands.is_empty() && args.len() == 1) {
+        return Err(Error::wrong_arity(&entry.full_name));
+    }
+    Ok(entry)
+}
+
+impl Prepared {
+    pub fn prefetch_bucket(&self, engine: &Engine, db: u32) {
+        for (_, hash) in &self.keys {
+            engine.prefetch_bucket(db, *hash);
+        }
+    }
+
+    pub fn prefetch_entry(&self, engine: &Engine, db: u32) {
+        for (_, hash) in &self.keys {
+            engine.prefetch_entry(db, *hash);
+        }
+    }
+
+    /// The row, unless the command is refused anyway.
+    pub fn entry(&self) -> Option<&'static Entry> {
+        self.found.as_ref().ok().copied()
+    }
+}
+
+/// Runs a prepared command for a client.
+pub fn run<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    prepared: Prepared,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) -> Flow {
+    let entry = match prepared.found {
+        Ok(entry) => entry,
+        Err(error) => {
+            reply.error(error.as_str());
+            return Flow::Next;
+        }
+    };
+    if !session.authenticated && !entry.command.flags.has(NO_AUTH) {
+        reply.error(Error::NO_AUTH.as_str());
+        return Flow::Next;
+    }
+    let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
+    let mut keys = Keys::new(engine, held, session.db, now.unix_ms());
+    keys.set_no_touch(session.no_touch);
+    let db = session.db;
+    // A handler may move large arguments into values; the log needs them as they were.
+    let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+    let mut cx = Cx {
+        engine,
+        keys,
+        reply,
+        session,
+        row: entry.command,
+        now,
+        flow: Flow::Next,
+        key_args: prepared.keys,
+    };
+    if let Err(error) = (entry.command.run)(&mut cx, args) {
+        cx.reply.error(error.as_str());
+    }
+    let Cx { keys, flow, .. } = cx;
+    if let Some(logged) = logged {
+        let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
+        engine.record(&keys.effects, db, &command);
+    }
+    engine.carry_out(keys.finish());
+    flow
+}
+
+/// Runs one command for a client: [`prepare`] and [`run`] in one.
+pub fn execute<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) -> Flow {
+    let prepared = prepare(engine, args);
+    run(engine, session, prepared, args, now, reply)
+}
+
+/// How much of an unknown command's arguments its error repeats, in bytes.
+const UNKNOWN_SHOWN: usize = 128;
+
+fn unknown_command(args: &Args<'_>) -> Error {
+    let mut shown = String::new();
+    for arg in args.from(1) {
+        if shown.len() >= UNKNOWN_SHOWN {
+            break;
+        }
+        let room = UNKNOWN_SHOWN - shown.len();
+        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(room)])));
+    }
+    let name = String::from_utf8_lossy(&args[0][..args[0].len().min(UNKNOWN_SHOWN)]).into_owned();
+    Error::new(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+}
+
+fn unknown_subcommand(entry: &Entry, args: &Args<'_>) -> Error {
+    let name = String::from_utf8_lossy(&args[1][..args[1].len().min(UNKNOWN_SHOWN)]).into_owned();
+    Error::new(format!("ERR unknown subcommand '{name}'. Try {} HELP.", entry.command.name.to_uppercase()))
+}

@@ -1,0 +1,110 @@
+//! What happens to an entry when it is looked at: the access clock, and the end of its time.
+
+use crate::effects::{Effects, Event, EventClass};
+use crate::engine::Engine;
+use crate::shard::{Shard, Table};
+use crate::value::KeyEntry;
+
+/// How accesses are counted in an entry's 24 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessClock {
+    /// Seconds, modulo 2^24.
+    Recency(u32),
+    /// Minutes (16 bits) above a logarithmic counter (8 bits).
+    Frequency { minutes: u32, decay: u32, log_factor: u32, random: u32 },
+}
+
+/// The counter of a new key: high enough not to be the first to go.
+const LFU_INIT: u32 = 5;
+
+impl AccessClock {
+    /// The 24 bits of an entry that is written now.
+    pub fn fresh(self) -> u32 {
+        match self {
+            AccessClock::Recency(seconds) => seconds,
+            AccessClock::Frequency { minutes, .. } => minutes << 8 | LFU_INIT,
+        }
+    }
+
+    /// The 24 bits after one more access. The counter is Redis's: it decays by one every `decay` minutes and
+    /// grows by one with a probability of 1 / (its value * factor + 1).
+    pub fn accessed(self, meta: u32) -> u32 {
+        match self {
+            AccessClock::Recency(seconds) => seconds,
+            AccessClock::Frequency { minutes, log_factor, random, .. } => {
+                let counter = self.frequency(meta);
+                let base = counter.saturating_sub(LFU_INIT);
+                let grows = counter < 255 && u64::from(random) * u64::from(base * log_factor + 1) < 1 << 32;
+                minutes << 8 | (counter + u32::from(grows))
+            }
+        }
+    }
+
+    /// The access counter as it has decayed by now (OBJECT FREQ).
+    pub fn frequency(self, meta: u32) -> u32 {
+        match self {
+            AccessClock::Recency(_) => 0,
+            AccessClock::Frequency { minutes, decay, .. } => {
+                let elapsed = minutes.wrapping_sub(meta >> 8) & 0xFFFF;
+                (meta & 0xFF).saturating_sub(elapsed.checked_div(decay).unwrap_or(0))
+            }
+        }
+    }
+
+    /// Seconds since the last access (OBJECT IDLETIME).
+    pub fn idle_seconds(self, meta: u32) -> u32 {
+        match self {
+            AccessClock::Recency(seconds) => seconds.wrapping_sub(meta) & structures::entry::MAX_META,
+            AccessClock::Frequency { .. } => 0,
+        }
+    }
+}
+
+/// Marks the access; writes only when the mark changes, which by the second is rare.
+#[inline]
+pub fn touch(table: &mut Table, local: u64, name: &[u8], clock: AccessClock) {
+    if let Some(mut found) = table.find_mut(local, |entry| entry.key() == name) {
+        let meta = found.get().meta();
+        let accessed = clock.accessed(meta);
+        if accessed != meta {
+            found.update(|entry| entry.set_meta(accessed));
+        }
+    }
+}
+
+/// A key lives up to its deadline and not through it.
+#[inline]
+pub fn is_due(deadline: u64, now: i64) -> bool {
+    (deadline as i64) < now.saturating_add(1)
+}
+
+/// Removes an entry whose time has come; everything that its end causes happens here.
+pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, name: &[u8]) {
+    let removed = {
+        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
+        shard.dbs[db as usize].table.remove(local, |entry| entry.key() == name, hasher)
+    };
+    if let Some(entry) = removed {
+        expired(engine, shard, effects, db, local, entry);
+    }
+}
+
+/// The same for an entry that was taken out already.
+pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
+    let slot = &mut shard.dbs[db as usize];
+    if let Some(deadline) = entry.deadline() {
+        slot.expiry.remove(deadline, local);
+    }
+    shard.stats.expired += 1;
+    slot.watchers.touch(entry.key());
+    if engine.wants_event(EventClass::EXPIRED) {
+        let key = entry.key().to_vec();
+        effects.events.push(Event { class: EventClass::EXPIRED, name: "expired", db, key });
+    }
+    if engine.has_log() {
+        effects.expired.push((db, entry.key().to_vec()));
+    }
+    if let Some(object) = entry.into_payload() {
+        effects.discard(object);
+    }
+}

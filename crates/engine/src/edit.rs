@@ -1,0 +1,289 @@
+//! The edit guard: the one way to change a key.
+//!
+//! A handler asks for an [`Edit`], looks, changes, and commits. The commit does what every write owes to the
+//! rest of the system, so that no command does it by hand: the dirty count (which puts the command into
+//! the change log), watchers and waiters of the key, the keyspace event. The changes themselves keep the
+//! expiry index in step and send what is dear to free to the background.
+//!
+//! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
+
+use crate::effects::{Effects, Event, EventClass, Logged, Record};
+use crate::engine::Engine;
+use crate::keys::Key;
+use crate::shard::{Db, Shard};
+use crate::value::{KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
+use crate::Error;
+use structures::entry::NewValue;
+use structures::sorted_set::SortedSet;
+
+/// What becomes of the deadline when a value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    Keep,
+    Clear,
+    /// Unix time in milliseconds.
+    At(i64),
+}
+
+/// The right to change one key.
+pub struct Edit<'k> {
+    engine: &'k Engine,
+    db: &'k mut Db,
+    dirty: &'k mut u64,
+    effects: &'k mut Effects,
+    db_index: u32,
+    key: Key<'k>,
+    local: u64,
+    now: i64,
+    exists: bool,
+    changed: bool,
+}
+
+impl<'k> Edit<'k> {
+    pub(crate) fn new(
+        engine: &'k Engine,
+        shard: &'k mut Shard,
+        effects: &'k mut Effects,
+        db_index: u32,
+        key: Key<'k>,
+        local: u64,
+        now: i64,
+    ) -> Self {
+        let db = &mut shard.dbs[db_index as usize];
+        let exists = db.table.find(local, |entry| entry.key() == key.name).is_some();
+        Edit { engine, db, dirty: &mut shard.stats.dirty, effects, db_index, key, local, now, exists, changed: false }
+    }
+
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    pub fn value(&self) -> Option<Value<'_>> {
+        if !self.exists {
+            return None;
+        }
+        let name = self.key.name;
+        self.db.table.find(self.local, |entry| entry.key() == name).map(|found| found.value())
+    }
+
+    pub fn kind(&self) -> Option<Type> {
+        self.value().map(|value| value.kind())
+    }
+
+    pub fn string(&self) -> Result<Option<Str<'_>>, Error> {
+        self.value().map(|value| value.as_string()).transpose()
+    }
+
+    /// Unix time in milliseconds.
+    pub fn deadline(&self) -> Option<i64> {
+        let name = self.key.name;
+        let found = self.db.table.find(self.local, |entry| entry.key() == name)?;
+        found.deadline().map(|at| at as i64)
+    }
+
+    /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
+    /// before whether the key is to be deleted instead.
+    pub fn set_string(&mut self, value: NewString<'_>, ttl: Ttl) {
+        self.set_value(value.into_value(), ttl);
+    }
+
+    /// Makes the key an object.
+    pub fn set_object(&mut self, object: Object, ttl: Ttl) {
+        self.set_value(NewValue::Payload(object), ttl);
+    }
+
+    /// Gives `change` the string's bytes to work on, at least `min_len` of them: zero bytes are added to a
+    /// shorter or missing one. The value counts as edited in place from now on and is encoded raw.
+    pub fn with_bytes<R>(&mut self, min_len: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
+        if let Some(value) = self.value() {
+            value.as_string()?;
+        }
+        self.changed = true;
+        if !self.exists {
+            self.set_object(Object::String(Vec::new()), Ttl::Clear);
+        }
+        let result = self.with_entry(|entry| {
+            if !matches!(entry.value(), Value::Payload(_)) {
+                let bytes = entry.value().as_string().map(Str::to_vec).unwrap_or_default();
+                entry.set_value(NewValue::Payload(Object::String(bytes)));
+            }
+            match entry.payload_mut() {
+                Some(Object::String(bytes)) => {
+                    if bytes.len() < min_len {
+                        bytes.resize(min_len, 0);
+                    }
+                    Ok(change(bytes))
+                }
+                _ => Err(Error::WRONG_TYPE),
+            }
+        });
+        result.unwrap_or(Err(Error::WRONG_TYPE))
+    }
+
+    /// Gives `change` the sorted set, a new one when the key is missing. A set that is empty afterwards
+    /// goes, and the key with it.
+    pub fn with_sorted_set<R>(&mut self, change: impl FnOnce(&mut SortedSet) -> R) -> Result<R, Error> {
+        if let Some(value) = self.value() {
+            value.as_sorted_set()?;
+        }
+        self.changed = true;
+        if !self.exists {
+            self.set_object(Object::SortedSet(Box::default()), Ttl::Clear);
+        }
+        let result = self.with_entry(|entry| match entry.payload_mut() {
+            Some(Object::SortedSet(set)) => {
+                let result = change(set);
+                Ok((result, set.is_empty()))
+            }
+            _ => Err(Error::WRONG_TYPE),
+        });
+        let (result, empty) = result.unwrap_or(Err(Error::WRONG_TYPE))?;
+        if empty {
+            self.remove();
+        }
+        Ok(result)
+    }
+
+    /// Sets or takes away the deadline (Unix time in milliseconds) of an existing key.
+    pub fn set_deadline(&mut self, deadline: Option<i64>) {
+        let local = self.local;
+        let new = deadline.map(|at| at.max(0) as u64);
+        let old = self.with_entry(|entry| {
+            let old = entry.deadline();
+            entry.set_deadline(new);
+            old
+        });
+        if let Some(old) = old {
+            self.changed = true;
+            self.reindex(old, new, local);
+        }
+    }
+
+    /// Removes the key; false when there is none.
+    pub fn remove(&mut self) -> bool {
+        match self.take() {
+            Some(entry) => {
+                if let Some(object) = entry.into_payload() {
+                    self.effects.discard(object);
+                }
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes the key and returns it with its value and deadline.
+    pub fn take(&mut self) -> Option<KeyEntry> {
+        let (engine, name) = (self.engine, self.key.name);
+        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
+        let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
+        if let Some(deadline) = entry.deadline() {
+            self.db.expiry.remove(deadline, self.local);
+        }
+        self.exists = false;
+        self.changed = true;
+        Some(entry)
+    }
+
+    /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
+    pub fn log_as(&mut self, records: impl FnOnce() -> Vec<Record>) {
+        if self.engine.has_log() {
+            self.effects.logged = Logged::As(records());
+        }
+    }
+
+    /// The change is complete: one more for the dirty count, and `name` for those who listen to `class`.
+    pub fn commit(self, class: EventClass, name: &'static str) {
+        self.commit_many(1, class, name);
+    }
+
+    /// The same for a change that counts as `changes`.
+    pub fn commit_many(mut self, changes: u64, class: EventClass, name: &'static str) {
+        self.settle(changes);
+        self.event(class, name);
+    }
+
+    /// One of several events of a change that is committed afterwards.
+    pub fn event(&mut self, class: EventClass, name: &'static str) {
+        if self.engine.wants_event(class) {
+            let key = self.key.name.to_vec();
+            self.effects.events.push(Event { class, name, db: self.db_index, key });
+        }
+    }
+
+    /// The change is complete and tells nobody but watchers: for changes that have no event of their own.
+    pub fn commit_silently(mut self, changes: u64) {
+        self.settle(changes);
+    }
+
+    fn settle(&mut self, changes: u64) {
+        self.changed = false;
+        *self.dirty += changes;
+        self.effects.dirty += changes;
+        self.db.watchers.touch(self.key.name);
+        if self.exists && self.db.blocked.is_waited_for(self.key.name) {
+            self.effects.ready.push((self.db_index, self.key.name.to_vec()));
+        }
+    }
+
+    fn set_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
+        self.changed = true;
+        let (engine, local, name) = (self.engine, self.local, self.key.name);
+        let meta = engine.access_clock(self.now).fresh();
+        let new_deadline = match ttl {
+            Ttl::At(at) => Some(at.max(0) as u64),
+            Ttl::Keep | Ttl::Clear => None,
+        };
+        if !self.exists {
+            let entry = KeyEntry::new(name, value, new_deadline, meta);
+            self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
+            self.exists = true;
+            if let Some(at) = new_deadline {
+                self.db.expiry.insert(at, local);
+            }
+            self.event(EventClass::NEW, "new");
+            return;
+        }
+        let done = self.with_entry(|entry| {
+            let (old, new) = match ttl {
+                Ttl::Keep => (entry.deadline(), entry.deadline()),
+                _ => (entry.deadline(), new_deadline),
+            };
+            let replaced = entry.set_value(value);
+            if old != new {
+                entry.set_deadline(new);
+            }
+            entry.set_meta(meta);
+            (old, new, replaced)
+        });
+        if let Some((old, new, replaced)) = done {
+            self.reindex(old, new, local);
+            if let Some(object) = replaced {
+                self.effects.discard(object);
+            }
+        }
+    }
+
+    fn reindex(&mut self, old: Option<u64>, new: Option<u64>, local: u64) {
+        if old != new {
+            if let Some(at) = old {
+                self.db.expiry.remove(at, local);
+            }
+            if let Some(at) = new {
+                self.db.expiry.insert(at, local);
+            }
+        }
+    }
+
+    fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
+        let name = self.key.name;
+        let mut found = self.db.table.find_mut(self.local, |entry| entry.key() == name)?;
+        Some(found.update(change))
+    }
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        debug_assert!(!self.changed || std::thread::panicking(), "a change was not committed");
+    }
+}

@@ -1,0 +1,79 @@
+//! What a command does besides replying: collected under the locks, carried out after them.
+
+use crate::shard::Table;
+use crate::expiry::ExpiryIndex;
+use crate::value::Object;
+
+/// Something that takes long to free. Dropping it frees it.
+pub enum Garbage {
+    Object(Object),
+    Table(Table, ExpiryIndex),
+}
+
+/// Objects below this many pieces are freed where they are; handing them over would cost more.
+const FREE_HERE: usize = 64;
+
+/// Classes of keyspace events, as `notify-keyspace-events` selects them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventClass(pub u32);
+
+impl EventClass {
+    pub const GENERIC: EventClass = EventClass(1 << 2);
+    pub const STRING: EventClass = EventClass(1 << 3);
+    pub const SORTED_SET: EventClass = EventClass(1 << 7);
+    pub const EXPIRED: EventClass = EventClass(1 << 8);
+    pub const NEW: EventClass = EventClass(1 << 14);
+}
+
+/// Something happened to a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub class: EventClass,
+    pub name: &'static str,
+    pub db: u32,
+    pub key: Vec<u8>,
+}
+
+/// One command for the change log: a name and arguments.
+pub type Record = Vec<Vec<u8>>;
+
+/// How a command goes into the change log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Logged {
+    /// As the client sent it.
+    #[default]
+    Verbatim,
+    /// As these commands, which say the same without depending on time, chance or state.
+    As(Vec<Record>),
+    /// Not at all.
+    Nothing,
+}
+
+/// The effects of one command.
+#[derive(Default)]
+pub struct Effects {
+    /// How many changes it made (`rdb_changes_since_last_save`); 0 is not logged.
+    pub dirty: u64,
+    pub logged: Logged,
+    /// Keys that were found expired and removed: logged as DEL before the command itself.
+    pub expired: Vec<(u32, Vec<u8>)>,
+    pub garbage: Vec<Garbage>,
+    pub events: Vec<Event>,
+    /// Keys with waiting clients that may be served now.
+    pub ready: Vec<(u32, Vec<u8>)>,
+}
+
+impl Effects {
+    /// Frees `object` here when that is quick, otherwise later in the background.
+    pub fn discard(&mut self, object: Object) {
+        if object.free_effort() > FREE_HERE {
+            self.garbage.push(Garbage::Object(object));
+        }
+    }
+
+    pub fn discard_table(&mut self, table: Table, expiry: ExpiryIndex) {
+        if table.len() > FREE_HERE {
+            self.garbage.push(Garbage::Table(table, expiry));
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The store: its shards and what belongs to all of them.
+
+use crate::access::{self, AccessClock};
+use crate::effects::{Effects, EventClass, Logged};
+use crate::hash::{KeyHash, KeyHasher};
+use crate::host::Host;
+use crate::locks::LockSet;
+use crate::log::ChangeLog;
+use crate::shard::{Shard, ShardStats};
+use crate::value::KeyEntry;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// How an engine is built.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Pieces of the keyspace; rounded up to a power of two, at most 4096.
+    pub shards: usize,
+    /// Numbered databases, at least 1.
+    pub databases: usize,
+    /// The secret of the key hash.
+    pub hash_seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { shards: 64, databases: 16, hash_seed: 0 }
+    }
+}
+
+/// How accesses are to be counted; `maxmemory-policy` and the lfu directives decide.
+#[derive(Default)]
+struct AccessPolicy {
+    by_frequency: AtomicBool,
+    decay: AtomicU32,
+    log_factor: AtomicU32,
+}
+
+/// An in-memory data structure store that any number of threads may use at once.
+pub struct Engine {
+    locks: LockSet<Shard>,
+    hasher: KeyHasher,
+    databases: usize,
+    host: Arc<dyn Host>,
+    log: OnceLock<Arc<dyn ChangeLog>>,
+    access: AccessPolicy,
+    event_mask: AtomicU32,
+}
+
+/// What is in one database, summed over the shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DbSummary {
+    pub keys: usize,
+    /// Keys with a deadline.
+    pub expires: usize,
+    /// Mean time left of these, in milliseconds, by a sample.
+    pub mean_ttl: u64,
+}
+
+impl Engine {
+    pub fn new(options: &Options, host: Arc<dyn Host>) -> Self {
+        let shards = options.shards.clamp(1, 4096).next_power_of_two();
+        let databases = options.databases.max(1);
+        Engine {
+            locks: LockSet::new((0..shards).map(|_| Shard::new(databases))),
+            hasher: KeyHasher::new(options.hash_seed, shards.trailing_zeros()),
+            databases,
+            host,
+            log: OnceLock::new(),
+            access: AccessPolicy::default(),
+            event_mask: AtomicU32::new(0),
+        }
+    }
+
+    pub fn locks(&self) -> &LockSet<Shard> {
+        &self.locks
+    }
+
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// Every write is appended to `log` from now on. At most once, before the first command.
+    pub fn set_log(&self, log: Arc<dyn ChangeLog>) {
+        assert!(self.log.set(log).is_ok(), "the engine has a change log already");
+    }
+
+    pub fn has_log(&self) -> bool {
+        self.log.get().is_some()
+    }
+
+    /// Selects the classes of keyspace events that the host is told of.
+    pub fn set_event_mask(&self, mask: u32) {
+        self.event_mask.store(mask, Relaxed);
+    }
+
+    #[inline]
+    pub fn wants_event(&self, class: EventClass) -> bool {
+        self.event_mask.load(Relaxed) & class.0 != 0
+    }
+
+    /// Counts accesses by frequency (LFU) or by time (LRU).
+    pub fn set_access_policy(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
+        self.access.by_frequency.store(by_frequency, Relaxed);
+        self.access.decay.store(decay_minutes, Relaxed);
+        self.access.log_factor.store(log_factor, Relaxed);
+    }
+
+    pub fn counts_frequency(&self) -> bool {
+        self.access.by_frequency.load(Relaxed)
+    }
+
+    /// The access clock at `now` (Unix time in milliseconds).
+    #[inline]
+    pub fn access_clock(&self, now: i64) -> AccessClock {
+        let seconds = (now / 1000) as u64;
+        if self.counts_frequency() {
+            AccessClock::Frequency {
+                minutes: (seconds / 60) as u32 & 0xFFFF,
+                decay: self.access.decay.load(Relaxed),
+                log_factor: self.access.log_factor.load(Relaxed),
+                random: fastrand::u32(..),
+            }
+        } else {
+            AccessClock::Recency(seconds as u32 & structures::entry::MAX_META)
+        }
+    }
+
+    /// First step of looking up a batch: asks for the lines of the key's bucket. Left out when another
+    /// thread is in the shard, since it is only a hint.
+    #[inline]
+    pub fn prefetch_bucket(&self, db: u32, hash: KeyHash) {
+        if let Some(shard) = self.locks.try_one(self.hasher.shard(hash)) {
+            shard.dbs[db as usize].table.prefetch(self.hasher.local(hash));
+        }
+    }
+
+    /// Second step: asks for the lines of the entries that may be the key's.
+    #[inline]
+    pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
+        if let Some(shard) = self.locks.try_one(self.hasher.shard(hash)) {
+            shard.dbs[db as usize].table.prefetch_entry(self.hasher.local(hash));
+        }
+    }
+
+    /// Puts a command into the change log. The locks of what it changed must still be held.
+    pub fn record(&self, effects: &Effects, db: u32, command: &[&[u8]]) {
+        let Some(log) = self.log.get() else { return };
+        for (db, key) in &effects.expired {
+            log.append(*db, &[&[b"DEL", key]]);
+        }
+        if effects.dirty == 0 {
+            return;
+        }
+        match &effects.logged {
+            Logged::Verbatim => {
+                log.append(db, &[command]);
+            }
+            Logged::As(records) => {
+                let records: Vec<Vec<&[u8]>> =
+                    records.iter().map(|record| record.iter().map(Vec::as_slice).collect()).collect();
+                let records: Vec<&[&[u8]]> = records.iter().map(Vec::as_slice).collect();
+                log.append(db, &records);
+            }
+            Logged::Nothing => {}
+        }
+    }
+
+    /// Hands the effects of a command to the host. No lock may be held.
+    #[inline]
+    pub fn carry_out(&self, effects: Effects) {
+        if !effects.garbage.is_empty() {
+            self.host.free(effects.garbage);
+        }
+        if !effects.events.is_empty() {
+            self.host.events(effects.events);
+        }
+    }
+
+    /// Removes up to `budget` keys of these shards whose deadline has passed; true when more may be due.
+    /// Locks are given up every few keys, so nobody waits for the budget.
+    pub fn expire_due(&self, shards: Range<usize>, now: i64, budget: usize) -> bool {
+        let mut left = budget;
+        for index in shards {
+            loop {
+                if left == 0 {
+                    return true;
+                }
+                let step = left.min(EXPIRE_STEP);
+                let removed = self.expire_step(index, now, step);
+                left -= removed;
+                if removed < step {
+                    break;
+                }
+            }
+        }
+        false
+    }
+
+    fn expire_step(&self, index: usize, now: i64, max: usize) -> usize {
+        let mut effects = Effects::default();
+        let mut removed = 0;
+        {
+            let mut guard = self.locks.one(index);
+            let shard = &mut *guard;
+            for db in 0..self.databases {
+                while removed < max
+                    && let Some(position) = shard.dbs[db].expiry.pop_due(now as u64)
+                {
+                    removed += 1;
+                    let due = |entry: &KeyEntry| entry.deadline().is_some_and(|at| access::is_due(at, now));
+                    let hasher = |entry: &KeyEntry| self.hasher.local_of(entry.key());
+                    let table = &mut shard.dbs[db].table;
+                    if let Some(entry) = table.remove_at_position(position, due, hasher) {
+                        let local = self.hasher.local_of(entry.key());
+                        access::expired(self, shard, &mut effects, db as u32, local, entry);
+                    }
+                }
+                // Resizing goes on while nobody writes.
+                let hasher = |entry: &KeyEntry| self.hasher.local_of(entry.key());
+                shard.dbs[db].table.step(1, hasher);
+            }
+            self.record(&effects, 0, &[]);
+        }
+        self.carry_out(effects);
+        removed
+    }
+
+    /// Keys in a database.
+    pub fn len(&self, db: u32) -> usize {
+        (0..self.locks.len()).map(|index| self.locks.one(index).dbs[db as usize].table.len()).sum()
+    }
+
+    pub fn summary(&self, db: u32, now: i64) -> DbSummary {
+        let (mut sum, mut ttl_sum, mut ttl_count) = (DbSummary::default(), 0u128, 0u128);
+        for index in 0..self.locks.len() {
+            let shard = self.locks.one(index);
+            let slot = &shard.dbs[db as usize];
+            sum.keys += slot.table.len();
+            sum.expires += slot.expiry.len();
+            if let Some(left) = slot.expiry.mean_left(now.max(0) as u64, TTL_SAMPLE) {
+                ttl_sum += u128::from(left) * slot.expiry.len() as u128;
+                ttl_count += slot.expiry.len() as u128;
+            }
+        }
+        sum.mean_ttl = ttl_sum.checked_div(ttl_count).unwrap_or(0) as u64;
+        sum
+    }
+
+    /// Statistics of all shards.
+    pub fn stats(&self) -> ShardStats {
+        let mut sum = ShardStats::default();
+        for index in 0..self.locks.len() {
+            sum.add(&self.locks.one(index).stats);
+        }
+        sum
+    }
+
+    pub fn reset_stats(&self) {
+        for index in 0..self.locks.len() {
+            let mut shard = self.locks.one(index);
+            shard.stats = ShardStats { dirty: shard.stats.dirty, ..ShardStats::default() };
+        }
+    }
+}
+
+/// Keys that the background removes under one hold of a shard's lock: some ten microseconds.
+const EXPIRE_STEP: usize = 32;
+/// Records at either end of a shard's expiry index that INFO's mean looks at.
+const TTL_SAMPLE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::Ttl;
+    use crate::host::Alone;
+    use crate::keys::{Held, Keys};
+    use crate::log::MemoryLog;
+    use crate::value::NewString;
+    use crate::watch::WatchFlag;
+
+    fn engine() -> Engine {
+        Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1 }, Arc::new(Alone))
+    }
+
+    fn keys<'e>(engine: &'e Engine, names: &[&[u8]], now: i64) -> Keys<'e> {
+        let hashes = names.iter().map(|name| engine.hasher().hash(name));
+        Keys::new(engine, Held::keys(engine, hashes), 0, now)
+    }
+
+    fn set(engine: &Engine, name: &[u8], value: &[u8], ttl: Ttl, now: i64) {
+        let mut keys = keys(engine, &[name], now);
+        let key = keys.key(name);
+        let mut edit = keys.edit(key);
+        edit.set_string(NewString::encode(value.into()), ttl);
+        edit.commit(EventClass::STRING, "set");
+        engine.record(&keys.effects, 0, &[b"SET", name, value]);
+        engine.carry_out(keys.finish());
+    }
+
+    fn get(engine: &Engine, name: &[u8], now: i64) -> Option<Vec<u8>> {
+        let mut keys = keys(engine, &[name], now);
+        let key = keys.key(name);
+        keys.string(key).unwrap().map(|value| value.to_vec())
+    }
+
+    #[test]
+    fn a_key_lives_until_its_deadline() {
+        let engine = engine();
+        set(&engine, b"k", b"v", Ttl::At(1000), 1);
+        assert_eq!(get(&engine, b"k", 999).as_deref(), Some(&b"v"[..]));
+        assert_eq!(get(&engine, b"k", 1000), None);
+        assert_eq!(engine.len(0), 0, "the access removed it");
+        assert_eq!(engine.stats(), ShardStats { hits: 1, misses: 1, expired: 1, dirty: 1 });
+    }
+
+    #[test]
+    fn the_background_removes_what_nobody_looks_at() {
+        let engine = engine();
+        for n in 0..1000u32 {
+            set(&engine, &n.to_le_bytes(), b"v", Ttl::At(1000 + i64::from(n % 2) * 1000), 1);
+        }
+        assert!(!engine.expire_due(0..4, 999, 10_000));
+        assert_eq!(engine.len(0), 1000);
+        assert!(engine.expire_due(0..4, 1000, 100), "the budget ends first");
+        assert_eq!(engine.len(0), 900);
+        assert!(!engine.expire_due(0..4, 1000, 10_000));
+        assert_eq!(engine.summary(0, 1000), DbSummary { keys: 500, expires: 500, mean_ttl: 1000 });
+        engine.expire_due(0..4, 2000, 10_000);
+        assert_eq!(engine.len(0), 0);
+    }
+
+    #[test]
+    fn a_changed_deadline_replaces_the_old_one() {
+        let engine = engine();
+        set(&engine, b"k", b"v", Ttl::At(1000), 1);
+        set(&engine, b"k", b"v", Ttl::At(5000), 1);
+        engine.expire_due(0..4, 2000, 100);
+        assert_eq!(engine.len(0), 1);
+        set(&engine, b"k", b"v", Ttl::Clear, 1);
+        engine.expire_due(0..4, 9000, 100);
+        assert_eq!(engine.summary(0, 1), DbSummary { keys: 1, expires: 0, mean_ttl: 0 });
+    }
+
+    #[test]
+    fn the_log_has_writes_in_order_and_the_end_of_expired_keys() {
+        let engine = engine();
+        let log = Arc::new(MemoryLog::default());
+        engine.set_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+        set(&engine, b"k", b"1", Ttl::At(1000), 1);
+        set(&engine, b"k", b"2", Ttl::At(1000), 2000);
+        engine.expire_due(0..4, 3000, 10);
+        let record = |words: &[&str]| (0, words.iter().map(|word| word.as_bytes().to_vec()).collect());
+        let expected: Vec<(u32, Vec<Vec<u8>>)> =
+            vec![record(&["SET", "k", "1"]), record(&["DEL", "k"]), record(&["SET", "k", "2"]), record(&["DEL", "k"])];
+        assert_eq!(log.take(), expected);
+    }
+
+    #[test]
+    fn watchers_see_writes_and_expiry() {
+        let engine = engine();
+        set(&engine, b"k", b"1", Ttl::At(1000), 1);
+        let flag = Arc::new(WatchFlag::default());
+        let index = engine.hasher().shard(engine.hasher().hash(b"k"));
+        engine.locks().one(index).dbs[0].watchers.watch(b"k", &flag);
+        set(&engine, b"other", b"1", Ttl::Clear, 1);
+        assert!(!flag.is_raised());
+        engine.expire_due(0..4, 3000, 10);
+        assert!(flag.is_raised());
+    }
+}

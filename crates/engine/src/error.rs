@@ -1,0 +1,76 @@
+//! What a command answers when it fails: every text that goes over the wire, in one place.
+//!
+//! The first word is the code that clients look at. Texts are those of Valkey, to the letter.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A command error, ready for the wire (without the leading `-`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Cow<'static, str>);
+
+impl Error {
+    pub const fn text(text: &'static str) -> Self {
+        Error(Cow::Borrowed(text))
+    }
+
+    pub fn new(text: String) -> Self {
+        Error(Cow::Owned(text))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+macro_rules! texts {
+    ($($name:ident = $text:literal;)*) => {
+        impl Error {
+            $(pub const $name: Error = Error::text($text);)*
+        }
+    };
+}
+
+texts! {
+    WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    SYNTAX = "ERR syntax error";
+    NO_SUCH_KEY = "ERR no such key";
+    NOT_AN_INTEGER = "ERR value is not an integer or out of range";
+    NOT_A_FLOAT = "ERR value is not a valid float";
+    MIN_OR_MAX_NOT_A_FLOAT = "ERR min or max is not a float";
+    OUT_OF_RANGE = "ERR value is out of range";
+    OUT_OF_RANGE_POSITIVE = "ERR value is out of range, must be positive";
+    INDEX_OUT_OF_RANGE = "ERR index out of range";
+    OVERFLOW = "ERR increment or decrement would overflow";
+    NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
+    OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
+    STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    BIT_OFFSET = "ERR bit offset is not an integer or out of range";
+    BIT_VALUE = "ERR bit is not an integer or out of range";
+    DB_INDEX = "ERR DB index is out of range";
+    INVALID_DB_INDEX = "ERR invalid DB index";
+    INVALID_FIRST_DB_INDEX = "ERR invalid first DB index";
+    INVALID_SECOND_DB_INDEX = "ERR invalid second DB index";
+    SAME_OBJECT = "ERR source and destination objects are the same";
+    INVALID_CURSOR = "ERR invalid cursor";
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+    NO_AUTH = "NOAUTH Authentication required.";
+}
+
+impl Error {
+    pub fn wrong_arity(command: &str) -> Self {
+        Error::new(format!("ERR wrong number of arguments for '{command}' command"))
+    }
+
+    pub fn invalid_expire(command: &str) -> Self {
+        Error::new(format!("ERR invalid expire time in '{command}' command"))
+    }
+}

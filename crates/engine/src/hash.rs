@@ -1,0 +1,116 @@
+//! The hash of a key: computed once, it picks the shard and the bucket.
+//!
+//! ```text
+//!   63          64-s                                        8        0
+//!   +-----------+-------------------------------------------+--------+
+//!   | shard (s) | position in the shard's table             |  tag   |
+//!   +-----------+-------------------------------------------+--------+
+//! ```
+//!
+//! The whole keyspace is one line in hash order: shards cut it into equal pieces and a table's buckets
+//! cut a shard's piece. A place on that line is what a SCAN cursor is.
+
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
+use std::hash::{BuildHasher, Hasher};
+
+/// A key's 64-bit hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash(pub u64);
+
+/// Hashes keys under a secret seed, so that clients cannot aim for one bucket.
+#[derive(Clone)]
+pub struct KeyHasher {
+    state: SeedableRandomState,
+    shard_bits: u32,
+}
+
+const TAG: u64 = 0xFF;
+
+impl KeyHasher {
+    /// `shard_bits`: the keyspace has 2^shard_bits shards, at most 2^12.
+    pub fn new(seed: u64, shard_bits: u32) -> Self {
+        assert!(shard_bits <= 12);
+        KeyHasher { state: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()), shard_bits }
+    }
+
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        let mut hasher = self.state.build_hasher();
+        hasher.write(key);
+        KeyHash(hasher.finish())
+    }
+
+    #[inline]
+    pub fn shard(&self, hash: KeyHash) -> usize {
+        // Two shifts, because one by 64 is undefined for a single shard.
+        (hash.0 >> 1 >> (63 - self.shard_bits)) as usize
+    }
+
+    /// The hash as the table inside of the shard takes it: position above, tag in the low byte.
+    #[inline]
+    pub fn local(&self, hash: KeyHash) -> u64 {
+        hash.0 << self.shard_bits & !TAG | hash.0 & TAG
+    }
+
+    #[inline]
+    pub fn local_of(&self, key: &[u8]) -> u64 {
+        self.local(self.hash(key))
+    }
+
+    /// The SCAN cursor of a position in a shard's table. Rounded up, which stays within the bucket that
+    /// begins there: buckets are far wider than what a cursor leaves out.
+    pub fn cursor(&self, shard: usize, position: u64) -> u64 {
+        let low_bits = CURSOR_DROPS + self.shard_bits;
+        let step = 1u64 << low_bits;
+        let within = position.checked_add(step - 1).map_or(u64::MAX >> low_bits, |up| up >> low_bits);
+        ((shard as u64) << (64 - low_bits)) + within
+    }
+
+    /// The shard and the position in it that a cursor stands for; None when it is beyond the last.
+    pub fn place(&self, cursor: u64) -> Option<(usize, u64)> {
+        let low_bits = CURSOR_DROPS + self.shard_bits;
+        let shard = cursor >> (64 - low_bits);
+        (shard < 1 << self.shard_bits).then_some((shard as usize, cursor << low_bits))
+    }
+}
+
+/// A cursor leaves out the low bits that tables do not look at, which keeps it short.
+const CURSOR_DROPS: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn cursors_lead_back_to_their_place(bits in 0u32..=10, shard: usize, position: u64) {
+            let hasher = KeyHasher::new(1, bits);
+            let shard = shard % (1 << bits);
+            let position = position >> 1;
+            let (back_shard, back) = hasher.place(hasher.cursor(shard, position)).unwrap();
+            prop_assert_eq!(back_shard, shard);
+            prop_assert!(back >= position && back - position < 1 << (CURSOR_DROPS + bits));
+        }
+    }
+
+    #[test]
+    fn a_hash_spreads_over_shards_and_keeps_its_tag() {
+        let hasher = KeyHasher::new(7, 4);
+        let mut seen = [0; 16];
+        for n in 0..16_000u32 {
+            let hash = hasher.hash(&n.to_le_bytes());
+            seen[hasher.shard(hash)] += 1;
+            assert_eq!(hasher.local(hash) & TAG, hash.0 & TAG);
+        }
+        assert!(seen.iter().all(|count| (800..1200).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn one_shard_takes_every_key() {
+        let hasher = KeyHasher::new(7, 0);
+        assert_eq!(hasher.shard(KeyHash(u64::MAX)), 0);
+        assert_eq!(hasher.place(0), Some((0, 0)));
+    }
+}

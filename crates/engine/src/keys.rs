@@ -1,0 +1,221 @@
+//! The keyspace as one command sees it: the shards that it has locked, and what it does there.
+//!
+//! Reading goes through [`Keys::find`], writing through an [`Edit`](crate::edit::Edit), walking over
+//! everything through [`Keys::each_shard`]. All three work the same whether the command has one shard
+//! locked, several, or may take any.
+
+use crate::edit::Edit;
+use crate::effects::{Effects, Event, EventClass};
+use crate::engine::Engine;
+use crate::hash::KeyHash;
+use crate::locks::{Escalated, Several};
+use crate::shard::{Db, Shard};
+use crate::sync::MutexGuard;
+use crate::value::{KeyEntry, Str, Value, ValueExt};
+use crate::{Error, access};
+use smallvec::SmallVec;
+use structures::hashtable::Ref;
+use structures::sorted_set::SortedSet;
+
+/// A key's name and its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub name: &'a [u8],
+    pub hash: KeyHash,
+}
+
+/// A key's entry, as readers see it.
+pub type Found<'a> = Ref<'a, KeyEntry>;
+
+/// The locks that a command holds; see [`crate::locks`] for the protocol.
+pub enum Held<'e> {
+    /// None for longer than a step: commands without keys, walks over the keyspace.
+    Nothing,
+    One(usize, MutexGuard<'e, Shard>),
+    Several(Several<'e, Shard>),
+    Anything(Escalated<'e, Shard>),
+}
+
+impl<'e> Held<'e> {
+    /// Locks the shards of these keys.
+    pub fn keys(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+        let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| engine.hasher().shard(hash)).collect();
+        match shards[..] {
+            [] => Held::Nothing,
+            [only] => Held::One(only, engine.locks().one(only)),
+            [first, ..] if shards.iter().all(|shard| *shard == first) => Held::One(first, engine.locks().one(first)),
+            _ => Held::Several(engine.locks().several(&mut shards)),
+        }
+    }
+}
+
+/// One command's access to the keyspace.
+pub struct Keys<'e> {
+    engine: &'e Engine,
+    held: Held<'e>,
+    db: u32,
+    now: i64,
+    /// Reads leave the access clock alone (CLIENT NO-TOUCH).
+    no_touch: bool,
+    pub effects: Effects,
+}
+
+impl<'e> Keys<'e> {
+    /// `now`: Unix time in milliseconds; it stands still for the command.
+    pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, now: i64) -> Self {
+        Keys { engine, held, db, now, no_touch: false, effects: Effects::default() }
+    }
+
+    pub fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    /// Unix time in milliseconds.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    pub fn set_no_touch(&mut self, no_touch: bool) {
+        self.no_touch = no_touch;
+    }
+
+    /// The database that keys are looked up in from now on.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+    }
+
+    pub fn db_index(&self) -> u32 {
+        self.db
+    }
+
+    /// Hashes a name that the command row did not tell of.
+    pub fn key<'k>(&self, name: &'k [u8]) -> Key<'k> {
+        Key { name, hash: self.engine.hasher().hash(name) }
+    }
+
+    /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
+    #[inline]
+    pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        let clock = if self.no_touch { None } else { Some(self.engine.access_clock(self.now)) };
+        self.remove_if_expired(key);
+        let (shard, local, db) = self.locate(key);
+        let table = &mut shard.dbs[db].table;
+        if let Some(clock) = clock {
+            access::touch(table, local, key.name, clock);
+        }
+        let found = table.find(local, |entry| entry.key() == key.name);
+        match found {
+            Some(_) => shard.stats.hits += 1,
+            None => shard.stats.misses += 1,
+        }
+        found
+    }
+
+    /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
+    pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        self.remove_if_expired(key);
+        let (shard, local, db) = self.locate(key);
+        shard.dbs[db].table.find(local, |entry| entry.key() == key.name)
+    }
+
+    /// The key's value, or None.
+    #[inline]
+    pub fn value(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+        self.find(key).map(|found| found.value())
+    }
+
+    /// The key's string, or None.
+    #[inline]
+    pub fn string(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>, Error> {
+        self.value(key).map(|value| value.as_string()).transpose()
+    }
+
+    pub fn sorted_set(&mut self, key: Key<'_>) -> Result<Option<&SortedSet>, Error> {
+        self.value(key).map(|value| value.as_sorted_set()).transpose()
+    }
+
+    /// The right to change a key; nothing happens until something is changed and committed.
+    pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
+        self.remove_if_expired(key);
+        let (engine, db_index, now) = (self.engine, self.db, self.now);
+        let local = engine.hasher().local(key.hash);
+        let index = engine.hasher().shard(key.hash);
+        let shard = Self::shard_of(&mut self.held, index);
+        Edit::new(engine, shard, &mut self.effects, db_index, key, local, now)
+    }
+
+    /// Something happened to a key that no edit covers.
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        if self.engine.wants_event(class) {
+            self.effects.events.push(Event { class, name, db: self.db, key: key.to_vec() });
+        }
+    }
+
+    /// Visits every shard, one at a time. Locks that are not held already are held for the visit only,
+    /// unless the command may take anything: then they stay, and the whole walk is atomic.
+    pub fn each_shard(&mut self, mut visit: impl FnMut(usize, &mut Shard, &mut Effects)) {
+        for index in 0..self.engine.locks().len() {
+            self.with_shard(index, |shard, effects| visit(index, shard, effects));
+        }
+    }
+
+    /// One shard, locked for the call if it is not held already. Only for commands without declared keys:
+    /// who holds a few locks must not wait for another.
+    pub fn with_shard<R>(&mut self, index: usize, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
+        match &mut self.held {
+            Held::Anything(any) => visit(any.get(index), &mut self.effects),
+            _ => visit(&mut self.engine.locks().one(index), &mut self.effects),
+        }
+    }
+
+    /// From now on everything that is locked stays locked until the command ends. Only for commands that
+    /// hold nothing.
+    pub fn escalate(&mut self) {
+        if let Held::Nothing = self.held {
+            self.held = Held::Anything(self.engine.locks().escalated());
+        }
+    }
+
+    /// Gives up the locks and returns what is to be done without them.
+    pub fn finish(self) -> Effects {
+        self.effects
+    }
+
+    #[inline]
+    fn shard_of<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
+        match held {
+            Held::One(held_index, guard) => {
+                assert!(*held_index == index, "a command touches declared keys only");
+                guard
+            }
+            Held::Several(several) => several.get(index),
+            Held::Anything(any) => any.get(index),
+            Held::Nothing => panic!("a command touches declared keys only"),
+        }
+    }
+
+    #[inline]
+    fn locate(&mut self, key: Key<'_>) -> (&mut Shard, u64, usize) {
+        let hasher = self.engine.hasher();
+        let (index, local) = (hasher.shard(key.hash), hasher.local(key.hash));
+        (Self::shard_of(&mut self.held, index), local, self.db as usize)
+    }
+
+    #[inline]
+    fn remove_if_expired(&mut self, key: Key<'_>) {
+        let now = self.now;
+        let db_index = self.db;
+        let engine = self.engine;
+        let (shard, local, db) = self.locate(key);
+        let Db { table, expiry, .. } = &mut shard.dbs[db];
+        if expiry.is_empty() {
+            return;
+        }
+        let deadline = table.find(local, |entry| entry.key() == key.name).and_then(|found| found.deadline());
+        if deadline.is_some_and(|deadline| access::is_due(deadline, now)) {
+            let index = engine.hasher().shard(key.hash);
+            let shard = Self::shard_of(&mut self.held, index);
+            access::expire(engine, shard, &mut self.effects, db_index, local, key.name);
+        }
+    }
+}

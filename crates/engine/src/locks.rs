@@ -1,0 +1,201 @@
+//! The lock protocol of the keyspace.
+//!
+//! There are N shard locks and one gate, a read-write lock that guards no data. Everybody follows one of
+//! three ways, and nobody takes a second way while inside of one:
+//!
+//! | way | takes | for |
+//! |---|---|---|
+//! | [`one`](LockSet::one) | one shard lock | a command with one key; a step of a walk over the keyspace |
+//! | [`several`](LockSet::several) | the gate as a reader, then shard locks in ascending order | commands whose keys are known beforehand |
+//! | [`escalated`](LockSet::escalated) | the gate as a writer, then shard locks in any order, as needed | scripts and transactions that may touch more than they declare; cuts |
+//!
+//! No deadlock: a way of the first kind waits for one lock and holds none. Ways of the second kind wait
+//! only for locks above those that they hold. While one of the third kind is inside, no second kind is,
+//! so whoever holds a shard lock that it waits for is of the first kind and waits for nothing.
+//!
+//! Atomic: whoever holds the locks of a set of shards alone reads and writes what lies in them. Two
+//! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
+//! every shard that both touch, because all locks of a command are held until it has ended.
+
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use smallvec::SmallVec;
+
+/// A value on cache lines of its own, so that neighbours' locks do not disturb each other.
+/// 128 bytes: the hardware fetches lines in pairs.
+#[repr(align(128))]
+struct Padded<T>(Mutex<T>);
+
+/// N locked values and the gate.
+pub struct LockSet<T> {
+    gate: RwLock<()>,
+    slots: Box<[Padded<T>]>,
+}
+
+/// Shard locks that were taken together.
+pub struct Several<'l, T> {
+    guards: SmallVec<[(usize, MutexGuard<'l, T>); 8]>,
+    // Dropped last: the gate opens when no lock is held any more.
+    _gate: RwLockReadGuard<'l, ()>,
+}
+
+/// The right to take any shard lock at any time.
+pub struct Escalated<'l, T> {
+    set: &'l LockSet<T>,
+    guards: SmallVec<[Option<MutexGuard<'l, T>>; 8]>,
+    _gate: RwLockWriteGuard<'l, ()>,
+}
+
+impl<T> LockSet<T> {
+    pub fn new(values: impl IntoIterator<Item = T>) -> Self {
+        let slots = values.into_iter().map(|value| Padded(Mutex::new(value))).collect();
+        LockSet { gate: RwLock::new(()), slots }
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    #[inline]
+    pub fn one(&self, index: usize) -> MutexGuard<'_, T> {
+        self.slots[index].0.lock()
+    }
+
+    /// The lock, unless somebody else holds it. For work that may be left out.
+    #[inline]
+    pub fn try_one(&self, index: usize) -> Option<MutexGuard<'_, T>> {
+        self.slots[index].0.try_lock()
+    }
+
+    /// The locks of all these shards; the indices are sorted and freed of repetitions here.
+    pub fn several(&self, indices: &mut SmallVec<[usize; 8]>) -> Several<'_, T> {
+        indices.sort_unstable();
+        indices.dedup();
+        let gate = self.gate.read();
+        let guards = indices.iter().map(|&index| (index, self.one(index))).collect();
+        Several { guards, _gate: gate }
+    }
+
+    pub fn escalated(&self) -> Escalated<'_, T> {
+        let gate = self.gate.write();
+        Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate }
+    }
+}
+
+impl<T> Several<'_, T> {
+    /// # Panics
+    /// When the shard was not among those that were asked for.
+    pub fn get(&mut self, index: usize) -> &mut T {
+        let at = self.guards.binary_search_by_key(&index, |(held, _)| *held);
+        &mut self.guards[at.expect("a command touches declared keys only")].1
+    }
+}
+
+impl<T> Escalated<'_, T> {
+    /// The value behind lock `index`, which is taken now unless it is held already.
+    pub fn get(&mut self, index: usize) -> &mut T {
+        let set = self.set;
+        self.guards[index].get_or_insert_with(|| set.one(index))
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    #[test]
+    fn several_sorts_and_drops_repetitions() {
+        let set = LockSet::new(0..8);
+        let mut indices: SmallVec<[usize; 8]> = smallvec![5, 1, 5, 3];
+        let mut held = set.several(&mut indices);
+        assert_eq!(indices[..], [1, 3, 5]);
+        *held.get(5) += 10;
+        assert!(set.try_one(3).is_none() && set.try_one(2).is_some());
+        drop(held);
+        assert_eq!(*set.one(5), 15);
+    }
+
+    #[test]
+    fn escalation_takes_locks_as_they_are_needed() {
+        let set = LockSet::new(0..4);
+        let mut held = set.escalated();
+        assert!(set.try_one(2).is_some());
+        *held.get(2) = 7;
+        assert_eq!(*held.get(2), 7);
+        assert!(set.try_one(2).is_none() && set.try_one(0).is_some());
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings {
+    use super::*;
+    use shuttle::{sync::Arc, thread};
+    use smallvec::smallvec;
+
+    /// Moves one from a shard to another under both locks.
+    fn transfer(held: &mut Several<'_, i64>, from: usize, to: usize) {
+        *held.get(from) -= 1;
+        thread::yield_now();
+        *held.get(to) += 1;
+    }
+
+    fn protocol() {
+        const SHARDS: usize = 4;
+        let set = Arc::new(LockSet::new(std::iter::repeat_n(10i64, SHARDS)));
+        let mut threads = Vec::new();
+        for n in 0..2 {
+            let set = Arc::clone(&set);
+            threads.push(thread::spawn(move || {
+                for turn in 0..3 {
+                    let (from, to) = ((n + turn) % SHARDS, (n * 2 + turn + 1) % SHARDS);
+                    if from != to {
+                        let mut indices: SmallVec<[usize; 8]> = smallvec![to, from];
+                        transfer(&mut set.several(&mut indices), from, to);
+                    }
+                }
+            }));
+        }
+        let script = Arc::clone(&set);
+        threads.push(thread::spawn(move || {
+            // Locks in descending order and as it goes: right only because of the gate.
+            let mut held = script.escalated();
+            for index in (1..SHARDS).rev() {
+                *held.get(index) -= 1;
+                thread::yield_now();
+                *held.get(index - 1) += 1;
+            }
+            let total: i64 = (0..SHARDS).map(|index| *held.get(index)).sum();
+            assert_eq!(total, 10 * SHARDS as i64, "a transfer was seen half done");
+        }));
+        let single = Arc::clone(&set);
+        threads.push(thread::spawn(move || {
+            for index in 0..SHARDS {
+                let mut guard = single.one(index);
+                let before = *guard;
+                *guard += 5;
+                thread::yield_now();
+                assert_eq!(*guard, before + 5, "two inside of one lock");
+                *guard -= 5;
+            }
+        }));
+        for thread in threads {
+            thread.join().expect("no thread fails");
+        }
+        let total: i64 = (0..SHARDS).map(|index| *set.one(index)).sum();
+        assert_eq!(total, 10 * SHARDS as i64);
+    }
+
+    #[test]
+    fn random_schedules_neither_deadlock_nor_tear() {
+        shuttle::check_random(protocol, 20_000);
+    }
+
+    #[test]
+    fn adversarial_schedules_neither_deadlock_nor_tear() {
+        shuttle::check_pct(protocol, 20_000, 4);
+    }
+}

@@ -1,0 +1,44 @@
+//! The primitives that the lock protocol is written in: parking_lot's in the server, shuttle's when a
+//! test explores the interleavings (`--features shuttle`).
+
+#[cfg(not(feature = "shuttle"))]
+mod primitives {
+    pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+}
+
+#[cfg(feature = "shuttle")]
+mod primitives {
+    pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    /// shuttle's mutex with parking_lot's signatures: no poisoning.
+    pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Mutex(shuttle::sync::Mutex::new(value))
+        }
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("no test panics under a lock")
+        }
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// shuttle's read-write lock with parking_lot's signatures.
+    pub struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub fn new(value: T) -> Self {
+            RwLock(shuttle::sync::RwLock::new(value))
+        }
+        pub fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().expect("no test panics under a lock")
+        }
+        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().expect("no test panics under a lock")
+        }
+    }
+}
+
+pub use primitives::*;

@@ -1,0 +1,155 @@
+//! What a key can hold.
+//!
+//! Short strings and integers live inside of the key's [`Entry`]; everything else is an [`Object`] that the
+//! entry points to. [`Value`] is the view of either that readers get.
+
+use crate::Error;
+use structures::entry::{Entry, NewValue, ValueRef};
+use structures::sorted_set::SortedSet;
+
+/// A key and its value.
+pub type KeyEntry = Entry<Object>;
+
+/// A borrowed value.
+pub type Value<'a> = ValueRef<'a, Object>;
+
+/// A value that does not fit into its entry.
+#[derive(Debug, Clone)]
+pub enum Object {
+    /// Strings that are long, or that were edited in place (APPEND, SETRANGE, SETBIT) and may be again.
+    String(Vec<u8>),
+    SortedSet(Box<SortedSet>),
+}
+
+/// The type of a value, as TYPE and SCAN name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    String,
+    SortedSet,
+}
+
+impl Type {
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::SortedSet => "zset",
+        }
+    }
+}
+
+/// Strings up to this many bytes are called embstr by OBJECT ENCODING, longer ones raw.
+const EMBEDDED_MAX: usize = 44;
+
+/// What readers ask of a value, whatever holds it.
+pub trait ValueExt<'a> {
+    fn kind(&self) -> Type;
+    /// The name that OBJECT ENCODING answers.
+    fn encoding(&self) -> &'static str;
+    fn as_string(&self) -> Result<Str<'a>, Error>;
+    fn as_sorted_set(&self) -> Result<&'a SortedSet, Error>;
+}
+
+impl<'a> ValueExt<'a> for Value<'a> {
+    fn kind(&self) -> Type {
+        match self {
+            Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
+            _ => Type::String,
+        }
+    }
+
+    fn encoding(&self) -> &'static str {
+        match self {
+            Value::Int(_) => "int",
+            Value::Inline(bytes) if bytes.len() <= EMBEDDED_MAX => "embstr",
+            Value::Inline(_) | Value::Payload(Object::String(_)) => "raw",
+            Value::Payload(Object::SortedSet(set)) => set.encoding(),
+        }
+    }
+
+    fn as_string(&self) -> Result<Str<'a>, Error> {
+        match self {
+            Value::Int(n) => Ok(Str::Int(*n)),
+            Value::Inline(bytes) => Ok(Str::Bytes(bytes)),
+            Value::Payload(Object::String(bytes)) => Ok(Str::Bytes(bytes)),
+            Value::Payload(_) => Err(Error::WRONG_TYPE),
+        }
+    }
+
+    fn as_sorted_set(&self) -> Result<&'a SortedSet, Error> {
+        match self {
+            Value::Payload(Object::SortedSet(set)) => Ok(set),
+            _ => Err(Error::WRONG_TYPE),
+        }
+    }
+}
+
+/// A string value: bytes, or an integer that stands for its decimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Str<'a> {
+    Bytes(&'a [u8]),
+    Int(i64),
+}
+
+impl<'a> Str<'a> {
+    /// The bytes; those of an integer are written into `digits`.
+    pub fn bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            Str::Bytes(bytes) => bytes,
+            Str::Int(n) => digits.format(n).as_bytes(),
+        }
+    }
+
+    /// Length in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(self) -> usize {
+        self.bytes(&mut itoa::Buffer::new()).len()
+    }
+
+    pub fn to_vec(self) -> Vec<u8> {
+        self.bytes(&mut itoa::Buffer::new()).to_vec()
+    }
+}
+
+impl Object {
+    /// How many pieces freeing it takes; what is dear goes to a background thread.
+    pub fn free_effort(&self) -> usize {
+        match self {
+            Object::String(bytes) => 1 + bytes.capacity() / (64 << 10),
+            Object::SortedSet(set) => set.len(),
+        }
+    }
+}
+
+/// A value on its way into an entry.
+pub enum NewString<'a> {
+    Int(i64),
+    Bytes(&'a [u8]),
+    Owned(Vec<u8>),
+}
+
+impl<'a> NewString<'a> {
+    /// How a SET stores these bytes: an integer as such when its digits are canonical, short ones inline.
+    pub fn encode(bytes: std::borrow::Cow<'a, [u8]>) -> Self {
+        if bytes.len() <= 20
+            && let Some(n) = resp::number::parse_i64(&bytes)
+        {
+            return NewString::Int(n);
+        }
+        match bytes {
+            std::borrow::Cow::Borrowed(bytes) => NewString::Bytes(bytes),
+            std::borrow::Cow::Owned(bytes) => NewString::Owned(bytes),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> NewValue<'a, Object> {
+        match self {
+            NewString::Int(n) => NewValue::Int(n),
+            NewString::Bytes(bytes) if bytes.len() <= structures::entry::MAX_INLINE => NewValue::Inline(bytes),
+            NewString::Bytes(bytes) => NewValue::Payload(Object::String(bytes.to_vec())),
+            NewString::Owned(bytes) => NewValue::Payload(Object::String(bytes)),
+        }
+    }
+}

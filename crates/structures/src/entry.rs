@@ -1,0 +1,544 @@
+//! A key and its value in one allocation.
+//!
+//! The keyspace holds millions of these, so a byte here is a megabyte there. An [`Entry`] is one thin
+//! pointer (it fits the 48-bit slots of the hash table) to a block that begins with an 8-byte header
+//! and grows only by the parts that it has:
+//!
+//! ```text
+//!  0        8           16          24
+//!  +--------+-----------+-----------+--------------+------------+----------------+
+//!  | header | deadline? | key len?  | int or P?    | key bytes  | value bytes?   |
+//!  +--------+-----------+-----------+--------------+------------+----------------+
+//!             if DEADLINE  if LONG     if Int/Payload              if Inline
+//! ```
+//!
+//! The header is one little word:
+//!
+//! ```text
+//!  bit  0..2   what the value is: 0 inline bytes, 1 an i64, 2 a payload P
+//!       2      DEADLINE: an 8-byte deadline follows
+//!       3      LONG: the key has 2^20 bytes or more, its length follows as 8 bytes
+//!       8..32  24 bits of the owner's (access clock or frequency)
+//!       32..52 key length (0 when LONG)
+//!       52..64 inline value length (0 when not inline)
+//! ```
+//!
+//! Every 8-byte part lies before the key, so that all of them are aligned; the key and the inline value
+//! are bytes and need no alignment. A 16-byte key with a 64-byte value is 8 + 16 + 64 = 88 bytes, which
+//! the allocator serves from its class of 96; with a deadline it is 96 exactly.
+//!
+//! Values longer than [`MAX_INLINE`] and everything that is not a string or an integer live in the
+//! payload `P`, which the owner chooses (an enum of boxes, at most 8-byte aligned).
+//!
+//! A block is always allocated with a size rounded up by [`rounded`]; a value that changes its length
+//! within the rounded size is written in place, without the allocator.
+
+use crate::handle::Handle;
+use crate::hashtable::Ref;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::mem::{align_of, size_of};
+use std::ptr::NonNull;
+
+/// The longest value that is kept inside the entry, in bytes.
+pub const MAX_INLINE: usize = 1024;
+/// The largest number that [`Entry::set_meta`] takes.
+pub const MAX_META: u32 = (1 << 24) - 1;
+
+const HEADER: usize = 8;
+const KIND_MASK: u64 = 0b11;
+const KIND_INLINE: u64 = 0;
+const KIND_INT: u64 = 1;
+const KIND_PAYLOAD: u64 = 2;
+const DEADLINE: u64 = 1 << 2;
+const LONG: u64 = 1 << 3;
+const META_SHIFT: u32 = 8;
+const KEY_SHIFT: u32 = 32;
+const KEY_BITS: u32 = 20;
+const VALUE_SHIFT: u32 = 52;
+
+const _: () = assert!(MAX_INLINE < 1 << (64 - VALUE_SHIFT));
+
+/// A value to be put into an entry.
+#[derive(Debug)]
+pub enum NewValue<'a, P> {
+    /// At most [`MAX_INLINE`] bytes.
+    Inline(&'a [u8]),
+    Int(i64),
+    Payload(P),
+}
+
+/// A value as an entry shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueRef<'a, P> {
+    Inline(&'a [u8]),
+    Int(i64),
+    Payload(&'a P),
+}
+
+/// A key with its value, owned through one thin pointer.
+pub struct Entry<P> {
+    block: NonNull<u8>,
+    owns: PhantomData<P>,
+}
+
+// SAFETY: an entry owns its block and the payload in it alone, so it may move to another thread when
+// the payload may; shared references to it only give out shared references to the payload.
+unsafe impl<P: Send> Send for Entry<P> {}
+// SAFETY: as above; no method of `&Entry` writes.
+unsafe impl<P: Sync> Sync for Entry<P> {}
+
+/// Where the parts of a block lie; computed from the header (and the long key length) alone.
+#[derive(Clone, Copy)]
+struct Shape {
+    head: u64,
+    key_len: usize,
+    value_len: usize,
+}
+
+impl Shape {
+    fn new(kind: u64, meta: u32, key_len: usize, value_len: usize, deadline: bool) -> Self {
+        let long = key_len >= 1 << KEY_BITS;
+        let mut head = kind | u64::from(meta) << META_SHIFT | (value_len as u64) << VALUE_SHIFT;
+        if deadline {
+            head |= DEADLINE;
+        }
+        head |= if long { LONG } else { (key_len as u64) << KEY_SHIFT };
+        Shape { head, key_len, value_len }
+    }
+    fn long_at(self) -> usize {
+        HEADER + if self.head & DEADLINE != 0 { 8 } else { 0 }
+    }
+    fn word_at(self) -> usize {
+        self.long_at() + if self.head & LONG != 0 { 8 } else { 0 }
+    }
+    fn key_at<P>(self) -> usize {
+        self.word_at()
+            + match self.head & KIND_MASK {
+                KIND_INT => 8,
+                KIND_PAYLOAD => size_of::<P>().next_multiple_of(8),
+                _ => 0,
+            }
+    }
+    fn value_at<P>(self) -> usize {
+        self.key_at::<P>() + self.key_len
+    }
+    fn size<P>(self) -> usize {
+        rounded(self.value_at::<P>() + self.value_len)
+    }
+    fn layout<P>(self) -> Layout {
+        Layout::from_size_align(self.size::<P>(), 8).expect("an entry is shorter than isize::MAX")
+    }
+}
+
+/// The size that is allocated for `len` bytes: jemalloc's classes, so that nothing is wasted twice.
+pub fn rounded(len: usize) -> usize {
+    if len <= 16 {
+        return if len <= 8 { 8 } else { 16 };
+    }
+    if len <= 128 {
+        return len.next_multiple_of(16);
+    }
+    // Four classes to a doubling.
+    let step = (1usize << (usize::BITS - 1 - (len - 1).leading_zeros())) / 4;
+    len.next_multiple_of(step)
+}
+
+impl<P> Entry<P> {
+    const ALIGNED: () = assert!(align_of::<P>() <= 8);
+
+    /// A new entry. `deadline` is whatever the owner counts time in.
+    ///
+    /// # Panics
+    /// When an inline value is longer than [`MAX_INLINE`].
+    pub fn new(key: &[u8], value: NewValue<'_, P>, deadline: Option<u64>, meta: u32) -> Self {
+        let () = Self::ALIGNED;
+        let (kind, value_len) = match &value {
+            NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
+            NewValue::Int(_) => (KIND_INT, 0),
+            NewValue::Payload(_) => (KIND_PAYLOAD, 0),
+        };
+        assert!(value_len <= MAX_INLINE, "an inline value is too long");
+        let shape = Shape::new(kind, meta & MAX_META, key.len(), value_len, deadline.is_some());
+        let mut entry = Self::allocate(shape);
+        if let Some(at) = deadline {
+            entry.write_word(HEADER, at);
+        }
+        // SAFETY: the block has `key_len` bytes at `key_at`, as its shape says, and is no part of `key`.
+        unsafe {
+            let to = entry.block.as_ptr().add(shape.key_at::<P>());
+            to.copy_from_nonoverlapping(key.as_ptr(), key.len());
+        }
+        entry.write_value(shape, value);
+        entry
+    }
+
+    pub fn key(&self) -> &[u8] {
+        let shape = self.shape();
+        // SAFETY: the shape was read from this block, whose key bytes were written when it was made.
+        unsafe { self.bytes(shape.key_at::<P>(), shape.key_len) }
+    }
+
+    pub fn value(&self) -> ValueRef<'_, P> {
+        let shape = self.shape();
+        match shape.head & KIND_MASK {
+            // SAFETY: the shape was read from this block, whose value bytes were written with it.
+            KIND_INLINE => ValueRef::Inline(unsafe { self.bytes(shape.value_at::<P>(), shape.value_len) }),
+            KIND_INT => ValueRef::Int(self.read_word(shape.word_at()) as i64),
+            // SAFETY: a block of kind payload holds an initialized, aligned `P` at `word_at`.
+            _ => ValueRef::Payload(unsafe { &*self.block.as_ptr().add(shape.word_at()).cast::<P>() }),
+        }
+    }
+
+    /// The payload, when the value is one.
+    pub fn payload_mut(&mut self) -> Option<&mut P> {
+        let shape = self.shape();
+        if shape.head & KIND_MASK != KIND_PAYLOAD {
+            return None;
+        }
+        // SAFETY: as in `value`; `&mut self` makes the reference the only one.
+        Some(unsafe { &mut *self.block.as_ptr().add(shape.word_at()).cast::<P>() })
+    }
+
+    /// The inline bytes, when the value is such; their number stays.
+    pub fn inline_mut(&mut self) -> Option<&mut [u8]> {
+        let shape = self.shape();
+        if shape.head & KIND_MASK != KIND_INLINE {
+            return None;
+        }
+        // SAFETY: as in `value`; `&mut self` makes the slice the only one.
+        Some(unsafe {
+            let from = self.block.as_ptr().add(shape.value_at::<P>());
+            std::slice::from_raw_parts_mut(from, shape.value_len)
+        })
+    }
+
+    pub fn deadline(&self) -> Option<u64> {
+        (self.head() & DEADLINE != 0).then(|| self.read_word(HEADER))
+    }
+
+    /// 24 bits of the owner's.
+    pub fn meta(&self) -> u32 {
+        (self.head() >> META_SHIFT) as u32 & MAX_META
+    }
+
+    pub fn set_meta(&mut self, meta: u32) {
+        let mask = u64::from(MAX_META) << META_SHIFT;
+        let head = self.head() & !mask | u64::from(meta & MAX_META) << META_SHIFT;
+        self.write_word(0, head);
+    }
+
+    /// Puts another value in the place of the present one and returns the payload that was there.
+    /// The key, the deadline and the owner's bits stay.
+    pub fn set_value(&mut self, value: NewValue<'_, P>) -> Option<P> {
+        let old = self.shape();
+        let (kind, value_len) = match &value {
+            NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
+            NewValue::Int(_) => (KIND_INT, 0),
+            NewValue::Payload(_) => (KIND_PAYLOAD, 0),
+        };
+        assert!(value_len <= MAX_INLINE, "an inline value is too long");
+        let new = Shape::new(kind, self.meta(), old.key_len, value_len, old.head & DEADLINE != 0);
+        let payload = self.take_payload();
+        if new.key_at::<P>() != old.key_at::<P>() || new.size::<P>() != old.size::<P>() {
+            self.reshape(old, new);
+        } else {
+            self.write_word(0, new.head);
+        }
+        self.write_value(new, value);
+        payload
+    }
+
+    /// Sets or removes the deadline.
+    pub fn set_deadline(&mut self, deadline: Option<u64>) {
+        let old = self.shape();
+        if deadline.is_some() != (old.head & DEADLINE != 0) {
+            let new = Shape { head: old.head ^ DEADLINE, ..old };
+            self.reshape(old, new);
+            // The words and bytes behind the deadline keep their order: one copy moves them all.
+        }
+        if let Some(at) = deadline {
+            self.write_word(HEADER, at);
+        }
+    }
+
+    /// The payload, when the value is one; the rest of the entry is freed.
+    pub fn into_payload(mut self) -> Option<P> {
+        self.take_payload()
+    }
+
+    /// Bytes that the allocator was asked for (the payload's own allocations are not counted).
+    pub fn allocated(&self) -> usize {
+        self.shape().size::<P>()
+    }
+
+    fn allocate(shape: Shape) -> Self {
+        let layout = shape.layout::<P>();
+        // SAFETY: the size is at least HEADER.
+        let block = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        let mut entry = Entry { block, owns: PhantomData };
+        entry.write_word(0, shape.head);
+        if shape.head & LONG != 0 {
+            entry.write_word(shape.long_at(), shape.key_len as u64);
+        }
+        entry
+    }
+
+    /// Moves to a block of another shape: key, deadline and (where both have one of the same kind and
+    /// length) the value are taken along. The payload must have been taken out, or be kept by `new`.
+    fn reshape(&mut self, old: Shape, new: Shape) {
+        let mut to = Self::allocate(new);
+        if old.head & new.head & DEADLINE != 0 {
+            to.write_word(HEADER, self.read_word(HEADER));
+        }
+        let same_value = old.head & KIND_MASK == new.head & KIND_MASK && old.value_len == new.value_len;
+        let (from_at, to_at, len) = if same_value {
+            (old.word_at(), new.word_at(), old.value_at::<P>() + old.value_len - old.word_at())
+        } else {
+            (old.key_at::<P>(), new.key_at::<P>(), old.key_len)
+        };
+        // SAFETY: both blocks hold `len` bytes from there on by their shapes, and are distinct. A payload
+        // that moves along is not dropped here: the old block is freed as bytes below.
+        unsafe {
+            let from = self.block.as_ptr().add(from_at);
+            to.block.as_ptr().add(to_at).copy_from_nonoverlapping(from, len);
+        }
+        std::mem::swap(&mut self.block, &mut to.block);
+        let block = to.block;
+        std::mem::forget(to);
+        // SAFETY: `block` is the old block, allocated with the layout of the old shape, and no longer ours.
+        unsafe { dealloc(block.as_ptr(), old.layout::<P>()) };
+    }
+
+    /// Moves the payload out and leaves an integer-less inline kind in the header, so that nobody
+    /// takes it for a payload again; the shape must be written anew afterwards or the entry freed.
+    fn take_payload(&mut self) -> Option<P> {
+        let shape = self.shape();
+        if shape.head & KIND_MASK != KIND_PAYLOAD {
+            return None;
+        }
+        // SAFETY: the block holds an initialized `P` there; the mark in the header below makes this the
+        // only time that it is read out.
+        let payload = unsafe { self.block.as_ptr().add(shape.word_at()).cast::<P>().read() };
+        self.write_word(0, shape.head | TAKEN);
+        Some(payload)
+    }
+
+    fn write_value(&mut self, shape: Shape, value: NewValue<'_, P>) {
+        match value {
+            // SAFETY: the shape reserves these bytes in this block; `bytes` is borrowed from elsewhere.
+            NewValue::Inline(bytes) => unsafe {
+                let to = self.block.as_ptr().add(shape.value_at::<P>());
+                to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            },
+            NewValue::Int(n) => self.write_word(shape.word_at(), n as u64),
+            // SAFETY: the shape reserves an aligned place for `P`, which holds nothing to be dropped now.
+            NewValue::Payload(payload) => unsafe {
+                self.block.as_ptr().add(shape.word_at()).cast::<P>().write(payload);
+            },
+        }
+    }
+
+    fn head(&self) -> u64 {
+        self.read_word(0)
+    }
+
+    fn shape(&self) -> Shape {
+        let head = self.head();
+        let mut shape = Shape {
+            head,
+            key_len: (head >> KEY_SHIFT) as usize & ((1 << KEY_BITS) - 1),
+            value_len: (head >> VALUE_SHIFT) as usize,
+        };
+        if head & LONG != 0 {
+            shape.key_len = self.read_word(shape.long_at()) as usize;
+        }
+        shape
+    }
+
+    fn read_word(&self, at: usize) -> u64 {
+        // SAFETY: callers pass the offset of a word that the block's shape has; it is 8-byte aligned.
+        unsafe { self.block.as_ptr().add(at).cast::<u64>().read() }
+    }
+
+    fn write_word(&mut self, at: usize, word: u64) {
+        // SAFETY: as in `read_word`, and `&mut self` makes it the only access.
+        unsafe { self.block.as_ptr().add(at).cast::<u64>().write(word) }
+    }
+
+    /// # Safety
+    /// `at..at + len` must be initialized bytes of this block.
+    unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        // SAFETY: the caller's promise; the borrow of `self` keeps the block alive and unwritten.
+        unsafe { std::slice::from_raw_parts(self.block.as_ptr().add(at), len) }
+    }
+}
+
+/// What a table shows of an entry lives as long as the table is borrowed, not only as long as the `Ref`.
+impl<'a, P> Ref<'a, Entry<P>> {
+    pub fn key(&self) -> &'a [u8] {
+        let entry: &Entry<P> = self;
+        // SAFETY: the bytes lie in the entry's block, which the table owns and neither frees nor changes
+        // while it is borrowed for 'a; the handle in this `Ref` is only a copy of the pointer to it.
+        unsafe { std::mem::transmute::<&[u8], &'a [u8]>(entry.key()) }
+    }
+
+    pub fn value(&self) -> ValueRef<'a, P> {
+        let entry: &Entry<P> = self;
+        // SAFETY: as in `key`.
+        unsafe { std::mem::transmute::<ValueRef<'_, P>, ValueRef<'a, P>>(entry.value()) }
+    }
+}
+
+/// Set in a header between taking the payload out and writing the next value.
+const TAKEN: u64 = 1 << 4;
+
+impl<P> Drop for Entry<P> {
+    fn drop(&mut self) {
+        let shape = self.shape();
+        if shape.head & KIND_MASK == KIND_PAYLOAD && shape.head & TAKEN == 0 {
+            // SAFETY: an untaken payload is initialized and aligned, and is dropped only here.
+            unsafe { self.block.as_ptr().add(shape.word_at()).cast::<P>().drop_in_place() };
+        }
+        // SAFETY: the block was allocated with the layout of this shape (TAKEN does not change it).
+        unsafe { dealloc(self.block.as_ptr(), shape.layout::<P>()) };
+    }
+}
+
+// SAFETY: `into_bits` gives the block's address, which is not null and below 2^48 for user space on the
+// supported 64-bit targets (asserted), and `from_bits` makes the same entry of it again.
+unsafe impl<P> Handle for Entry<P> {
+    fn into_bits(self) -> u64 {
+        let bits = self.block.as_ptr().expose_provenance() as u64;
+        debug_assert!(bits < 1 << 48);
+        std::mem::forget(self);
+        bits
+    }
+
+    unsafe fn from_bits(bits: u64) -> Self {
+        let block = std::ptr::with_exposed_provenance_mut(bits as usize);
+        // SAFETY: the caller passes bits that `into_bits` gave, which are never null.
+        Entry { block: unsafe { NonNull::new_unchecked(block) }, owns: PhantomData }
+    }
+
+    fn prefetch(&self) {
+        // The header with the key, and the line where a short value ends.
+        crate::handle::prefetch(self.block.as_ptr());
+        crate::handle::prefetch(self.block.as_ptr().wrapping_add(64));
+    }
+}
+
+impl<P: std::fmt::Debug> std::fmt::Debug for Entry<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key())
+            .field("value", &self.value())
+            .field("deadline", &self.deadline())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::rc::Rc;
+
+    type Shared = Box<Rc<Vec<u8>>>;
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Inline(Vec<u8>),
+        Int(i64),
+        Payload(Vec<u8>),
+        Deadline(Option<u64>),
+        Meta(u32),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..300).prop_map(Op::Inline),
+            any::<i64>().prop_map(Op::Int),
+            proptest::collection::vec(any::<u8>(), 0..9).prop_map(Op::Payload),
+            any::<Option<u64>>().prop_map(Op::Deadline),
+            (0..=MAX_META).prop_map(Op::Meta),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_plain_struct(
+            key in proptest::collection::vec(any::<u8>(), 0..200),
+            ops in proptest::collection::vec(op(), 0..40),
+        ) {
+            let mut entry: Entry<Shared> = Entry::new(&key, NewValue::Inline(b""), None, 0);
+            let (mut value, mut deadline, mut meta) = (Op::Inline(vec![]), None, 0);
+            let payloads: Vec<Rc<Vec<u8>>> = ops.iter().filter_map(|op| match op {
+                Op::Payload(bytes) => Some(Rc::new(bytes.clone())),
+                _ => None,
+            }).collect();
+            let mut next = payloads.iter();
+            for op in &ops {
+                match op {
+                    Op::Inline(bytes) => { entry.set_value(NewValue::Inline(bytes)); value = op.clone(); }
+                    Op::Int(n) => { entry.set_value(NewValue::Int(*n)); value = op.clone(); }
+                    Op::Payload(_) => {
+                        let shared = Rc::clone(next.next().unwrap());
+                        entry.set_value(NewValue::Payload(Box::new(shared)));
+                        value = op.clone();
+                    }
+                    Op::Deadline(at) => { entry.set_deadline(*at); deadline = *at; }
+                    Op::Meta(bits) => { entry.set_meta(*bits); meta = *bits; }
+                }
+                prop_assert_eq!(entry.key(), &key[..]);
+                prop_assert_eq!(entry.deadline(), deadline);
+                prop_assert_eq!(entry.meta(), meta);
+                match (&value, entry.value()) {
+                    (Op::Inline(bytes), ValueRef::Inline(seen)) => prop_assert_eq!(&bytes[..], seen),
+                    (Op::Int(n), ValueRef::Int(seen)) => prop_assert_eq!(*n, seen),
+                    (Op::Payload(bytes), ValueRef::Payload(seen)) => prop_assert_eq!(bytes, &***seen),
+                    other => prop_assert!(false, "{:?}", other),
+                }
+                // SAFETY: the bits come from `into_bits` one line before, once.
+                entry = unsafe { Entry::from_bits(entry.into_bits()) };
+            }
+            drop(entry);
+            prop_assert!(payloads.iter().all(|shared| Rc::strong_count(shared) == 1));
+        }
+    }
+
+    #[test]
+    fn a_key_of_many_megabytes_keeps_its_length() {
+        for len in [(1 << KEY_BITS) - 1, 1 << KEY_BITS, 5 << KEY_BITS] {
+            let key = vec![7u8; len];
+            let mut entry: Entry<Shared> = Entry::new(&key, NewValue::Int(-1), Some(9), 1);
+            entry.set_deadline(None);
+            entry.set_value(NewValue::Inline(b"v"));
+            assert_eq!(entry.key().len(), len);
+            assert_eq!(entry.value(), ValueRef::Inline(b"v"));
+        }
+    }
+
+    #[test]
+    fn sizes_are_the_allocator_classes() {
+        let classes = [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640];
+        for len in 1..=640 {
+            let class = classes.iter().copied().find(|class| *class >= len).unwrap();
+            assert_eq!(rounded(len), class, "{len}");
+        }
+        let entry: Entry<Shared> = Entry::new(&[1; 16], NewValue::Inline(&[2; 64]), Some(1), 0);
+        assert_eq!(entry.allocated(), 96);
+    }
+
+    #[test]
+    fn the_payload_comes_out_once() {
+        let shared = Rc::new(vec![1]);
+        let entry: Entry<Shared> = Entry::new(b"k", NewValue::Payload(Box::new(Rc::clone(&shared))), None, 0);
+        assert_eq!(Rc::strong_count(&shared), 2);
+        let payload = entry.into_payload();
+        assert_eq!(Rc::strong_count(&shared), 2);
+        drop(payload);
+        assert_eq!(Rc::strong_count(&shared), 1);
+    }
+}
