@@ -1,0 +1,210 @@
+//! The memory of an array of buckets: zeroed, aligned to cache lines, and given back piece by piece.
+//!
+//! Small arrays come from the allocator. From [`MAP_FROM`] on an array is an anonymous mapping of its own: the kernel
+//! hands out its pages zeroed when they are first touched, so making a big array costs nothing at that moment; it can
+//! use huge pages; and the part that a resize has left behind can be returned ([`BucketArray::release_before`]), so that
+//! the two arrays of a resize hold little more than one together.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use memmap2::{MmapMut, UncheckedAdvice};
+
+use super::bucket::{Bucket, LINE};
+use super::index;
+
+/// Arrays of this many bytes and more are mapped.
+const MAP_FROM: usize = 1 << 20;
+/// Mapped memory is released in pieces of at least this many bytes, a multiple of every page size in use.
+const RELEASE_STEP: usize = 1 << 20;
+
+/// What an array without buckets points to, so that looking something up in it needs no special case.
+static NO_BUCKET: Bucket = Bucket::EMPTY;
+
+pub(super) struct BucketArray {
+    /// `len` buckets; or `NO_BUCKET`, not to be written to, if `len` is 0.
+    start: NonNull<Bucket>,
+    len: usize,
+    mapping: Option<Mapping>,
+}
+
+struct Mapping {
+    map: MmapMut,
+    /// Bytes at the beginning that were given back.
+    released: usize,
+}
+
+impl BucketArray {
+    pub(super) const fn empty() -> Self {
+        BucketArray {
+            start: NonNull::from_ref(&NO_BUCKET),
+            len: 0,
+            mapping: None,
+        }
+    }
+
+    /// `len` empty buckets.
+    pub(super) fn new(len: usize) -> Self {
+        if len == 0 {
+            return Self::empty();
+        }
+        let layout = Self::layout(len);
+        if layout.size() >= MAP_FROM {
+            return Self::mapped(len, layout);
+        }
+        // SAFETY: the layout has a size, since `len` is not 0.
+        let start = unsafe { alloc_zeroed(layout) };
+        match NonNull::new(start.cast()) {
+            Some(start) => BucketArray {
+                start,
+                len,
+                mapping: None,
+            },
+            None => handle_alloc_error(layout),
+        }
+    }
+
+    fn mapped(len: usize, layout: Layout) -> Self {
+        let Ok(mut map) = MmapMut::map_anon(layout.size()) else {
+            handle_alloc_error(layout)
+        };
+        // A hint: a kernel without huge pages refuses it, and all works without.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        // A mapping begins at a page, which is aligned enough for a line.
+        let start = NonNull::from(&mut map[..]).cast();
+        BucketArray {
+            start,
+            len,
+            mapping: Some(Mapping { map, released: 0 }),
+        }
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::array::<Bucket>(len).expect("an array of buckets fits in the address space")
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bucket that this hash belongs to, or an empty one if the array has none.
+    #[inline]
+    pub(super) fn home(&self, hash: u64) -> &Bucket {
+        let i = index(hash, self.len);
+        debug_assert!(i < self.len.max(1));
+        // SAFETY: `index` is below `len`, or 0 if that is 0; `start` points to `max(len, 1)` buckets, which live as long
+        // as the array. Memory from the allocator and from the kernel is zeroed, and zeroes are a bucket.
+        unsafe { self.start.add(i).as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn home_mut(&mut self, hash: u64) -> &mut Bucket {
+        self.at_mut(index(hash, self.len))
+    }
+
+    #[inline]
+    pub(super) fn at(&self, i: usize) -> &Bucket {
+        assert!(i < self.len, "bucket {i} of {}", self.len);
+        // SAFETY: `i` is below `len`, and so many buckets lie at `start`.
+        unsafe { self.start.add(i).as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn at_mut(&mut self, i: usize) -> &mut Bucket {
+        assert!(i < self.len, "bucket {i} of {}", self.len);
+        // SAFETY: `i` is below `len`, so this is not the shared `NO_BUCKET` but memory that the array owns, borrowed
+        // exclusively.
+        unsafe { self.start.add(i).as_mut() }
+    }
+
+    /// Promises that the first `buckets` buckets are empty and unchained, and will not be written to again; returns
+    /// their memory to the system where that is possible.
+    pub(super) fn release_before(&mut self, buckets: usize) {
+        let Some(mapping) = &mut self.mapping else {
+            return;
+        };
+        let left_behind = buckets.min(self.len) * LINE - mapping.released;
+        if left_behind < RELEASE_STEP {
+            return;
+        }
+        let bytes = left_behind - left_behind % RELEASE_STEP;
+        // SAFETY: the range lies in the mapping and begins at a page. It reads as zeroes afterwards, which are valid
+        // (and, as before, empty) buckets; no reference to one exists, since `self` is borrowed exclusively.
+        let advice = unsafe {
+            mapping
+                .map
+                .unchecked_advise_range(UncheckedAdvice::DontNeed, mapping.released, bytes)
+        };
+        if advice.is_ok() {
+            mapping.released += bytes;
+        }
+    }
+
+    /// Bytes that were asked for and not yet given back.
+    pub(super) fn memory_usage(&self) -> usize {
+        let released = self.mapping.as_ref().map_or(0, |mapping| mapping.released);
+        self.len * LINE - released
+    }
+}
+
+impl Drop for BucketArray {
+    fn drop(&mut self) {
+        if self.len > 0 && self.mapping.is_none() {
+            // SAFETY: an array with buckets and without a mapping came from `alloc_zeroed` with this layout.
+            unsafe { dealloc(self.start.as_ptr().cast(), Self::layout(self.len)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_is_zeroed_aligned_and_writable() {
+        for len in [
+            1,
+            2,
+            3,
+            1000,
+            MAP_FROM / LINE - 1,
+            MAP_FROM / LINE,
+            3 * MAP_FROM / LINE + 5,
+        ] {
+            let mut array = BucketArray::new(len);
+            assert_eq!(array.len(), len);
+            assert_eq!(array.mapping.is_some(), len * LINE >= MAP_FROM);
+            assert_eq!(array.memory_usage(), len * LINE);
+            for i in [0, len / 2, len - 1] {
+                assert_eq!(std::ptr::from_ref(array.at(i)).addr() % LINE, 0);
+                assert_eq!(array.at(i).chain_len(), 0);
+                array.at_mut(i).insert(1, 1 + i as u64);
+                assert_eq!(array.at(i).peek(), Some(1 + i as u64));
+                array.at_mut(i).pop();
+            }
+        }
+    }
+
+    #[test]
+    fn released_memory_is_given_back_and_reads_as_empty() {
+        let len = 4 * MAP_FROM / LINE;
+        let mut array = BucketArray::new(len);
+        for i in 0..len {
+            array.at_mut(i).set_epoch(1);
+        }
+        array.release_before(10);
+        assert_eq!(array.memory_usage(), len * LINE);
+        array.release_before(len / 2 + 10);
+        assert_eq!(array.memory_usage(), len / 2 * LINE);
+        assert_eq!((array.at(0).epoch(), array.at(len / 2).epoch()), (0, 1));
+        array.release_before(len);
+        assert_eq!(array.memory_usage(), 0);
+    }
+
+    #[test]
+    fn an_empty_array_finds_nothing() {
+        assert_eq!(BucketArray::empty().home(u64::MAX).chain_len(), 0);
+    }
+}

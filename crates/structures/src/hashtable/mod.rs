@@ -1,0 +1,610 @@
+//! A hash table in hash order that grows and shrinks step by step.
+//!
+//! The keyspace of every shard, and every large hash and set, is one of these. It has to be small, since it is paid for
+//! each key; to answer with one cache miss in the table and one in the entry, which callers can hide by prefetching; and
+//! never to stall: no operation moves more than a bounded number of buckets, however large the table is.
+//!
+//! # Layout
+//! The table is an array of 64-byte [buckets](bucket), each a chain of lines with nine tags and nine 48-bit
+//! [handles](Handle). The hash is used in two parts:
+//!
+//! ```text
+//!   bit 63                                          16 15      8 7       0
+//!      +----------------------------------------------+---------+--------+
+//!      |              position (48 bits)              | unused  |  tag   |
+//!      +----------------------------------------------+---------+--------+
+//!       which bucket: position * buckets / 2^48         free for choosing a shard
+//! ```
+//! The bucket is found by a multiplication, so any number of buckets will do (the array grows by a third, not by
+//! doubling, so it is never half empty), and buckets are in the order of positions: bucket `i` of `n` covers the positions
+//! from `ceil(i * 2^48 / n)` up to where bucket `i + 1` begins.
+//!
+//! # Resizing
+//! A resize goes through the old array in order and moves each bucket's entries to the new one. The *frontier* is the
+//! number of old buckets moved. An entry lives in the new array exactly if its position's old bucket lies before the
+//! frontier, so a lookup looks into one array only:
+//!
+//! ```text
+//!   old   |  moved, empty (memory returned)  | frontier >  not yet moved        |
+//!   new   |  entries of the moved buckets       |  untouched (not even allocated)       |
+//!         position 0                                                          2^48
+//! ```
+//! As both arrays are in the same order, moving reads one and writes the other sequentially. While a resize is under way
+//! every insertion and removal moves [`MOVES_PER_OPERATION`] buckets and prefetches the entries of the next ones, whose
+//! keys must be read to hash them; [`HashTable::step`] moves more when there is time. A bucket is moved as a whole. Its
+//! chain is as long as any lookup in it has to go, so that is a few lines unless the hash function is bad.
+//!
+//! | mean entries in a bucket      |      | then                                            |
+//! |-------------------------------|------|-------------------------------------------------|
+//! | more than                     | 7.8  | grow to a mean of 5.85                          |
+//! | less than                     | 2    | shrink to a mean of 5.85                        |
+//! | none at all, and few buckets  | 0    | free the array                                  |
+//!
+//! # Scanning
+//! A [`scan`](HashTable::scan) cursor is a position. One step at `p` visits everything in the bucket that covers `p` and
+//! returns `q`, where that bucket's range ends: the next bucket's first position, or in the new array the frontier's
+//! position if that comes first. So it has visited every entry with a position in `p..q`: all of these live in that bucket
+//! (those before the frontier in the new one, those behind it in the old one). A whole scan covers `0..2^48` by such
+//! ranges without a gap. An entry never changes its position, whatever is resized in between, hence an entry that is
+//! present from the first to the last step is visited at least once. It can be visited twice, as a step visits the
+//! entries before `p` in its bucket too.
+//!
+//! # Epochs
+//! Every bucket carries a 7-bit epoch for its owner, which a snapshot uses to know the buckets that it has already saved.
+//! A table without buckets behaves as one empty bucket. Epochs are compared on the circle of 128: `a` is older than `b`
+//! if `(b - a) mod 128` is 1 to 63. A bucket of a new array has the oldest epoch of the buckets whose range it takes over.
+//! That can make a saved bucket look unsaved, when it is joined with one that is not: an owner that must not save
+//! anything twice stops resizing ([`HashTable::set_resizing`]) until it has saved everything.
+//!
+//! # Invariants
+//! - A slot with a tag holds the bits of a `T` that the table owns, and no other slot does. `len` is their number.
+//! - The old array's buckets before the frontier, and the new array's after the frontier's position, are empty.
+//! - `old` has buckets exactly while a resize is under way.
+
+mod bucket;
+mod entry;
+mod memory;
+mod resize;
+#[cfg(test)]
+mod tests;
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+pub use self::entry::{Entry, OccupiedEntry, VacantEntry};
+pub use self::resize::MOVES_PER_OPERATION;
+
+use self::bucket::{Bucket, LINE, Place, SLOTS, Slots, tag_of};
+use self::memory::BucketArray;
+use crate::handle::{Handle, prefetch};
+
+/// Positions are below this.
+pub const POSITIONS: u64 = 1 << 48;
+
+/// The bits of a hash that are not part of its position.
+const LOW_BITS: u64 = 0xffff;
+
+/// The part of a hash that says where its entry lies: the top 48 bits.
+#[inline]
+pub const fn position(hash: u64) -> u64 {
+    hash >> 16
+}
+
+/// The bucket of `len` that covers this hash's position. Below `len`, or 0 if that is 0.
+#[inline]
+fn index(hash: u64, len: usize) -> usize {
+    ((u128::from(hash & !LOW_BITS) * len as u128) >> 64) as usize
+}
+
+/// Where bucket `i` of `len` begins: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
+fn first_position(i: usize, len: usize) -> u64 {
+    (i as u128 * u128::from(POSITIONS)).div_ceil(len as u128) as u64
+}
+
+pub struct HashTable<T: Handle> {
+    /// All entries, or while resizing those before the frontier.
+    new: BucketArray,
+    /// While resizing: the entries from the frontier on.
+    old: BucketArray,
+    /// How many of the old buckets were moved. 0 when no resize is under way.
+    frontier: usize,
+    /// The first position that belongs to the old array; `POSITIONS` when no resize is under way.
+    frontier_position: u64,
+    counts: Counts,
+    /// The epoch of a table without buckets.
+    epoch: u8,
+    may_resize: bool,
+    owned: PhantomData<T>,
+}
+
+struct Counts {
+    entries: usize,
+    /// Lines beside the arrays' own.
+    child_lines: usize,
+}
+
+// SAFETY: the table owns its memory and its entries alone, and nothing in it is bound to a thread except for the `T`s.
+unsafe impl<T: Handle + Send> Send for HashTable<T> {}
+// SAFETY: through a shared table one only reads its memory and gets shared references to `T`s.
+unsafe impl<T: Handle + Sync> Sync for HashTable<T> {}
+
+/// A shared reference to an entry.
+pub struct Ref<'a, T: Handle> {
+    handle: ManuallyDrop<T>,
+    table: PhantomData<&'a HashTable<T>>,
+}
+
+impl<T: Handle> Deref for Ref<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.handle
+    }
+}
+
+/// Numbers for diagnostics; see [`HashTable::stats`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    pub entries: usize,
+    /// Buckets of the array that new entries go to.
+    pub buckets: usize,
+    /// Lines chained to full buckets.
+    pub child_lines: usize,
+    /// While resizing: buckets of the old array, and how many of them were moved.
+    pub resize: Option<(usize, usize)>,
+    /// As [`HashTable::memory_usage`].
+    pub memory: usize,
+}
+
+impl<T: Handle> Default for HashTable<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Lookups.
+impl<T: Handle> HashTable<T> {
+    /// An empty table, which has allocated nothing.
+    pub const fn new() -> Self {
+        HashTable {
+            new: BucketArray::empty(),
+            old: BucketArray::empty(),
+            frontier: 0,
+            frontier_position: POSITIONS,
+            counts: Counts {
+                entries: 0,
+                child_lines: 0,
+            },
+            epoch: 0,
+            may_resize: true,
+            owned: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.counts.entries
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entry with this hash for which `eq` holds.
+    #[inline]
+    pub fn find(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
+        let tag = tag_of(hash);
+        let mut line = self.home(hash);
+        loop {
+            for slot in line.matches(tag) {
+                let entry = self.borrow(line.bits(slot));
+                if eq(&entry) {
+                    return Some(entry);
+                }
+            }
+            line = line.child()?;
+        }
+    }
+
+    /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash. `pred`
+    /// is asked about every entry of a bucket, also those at other positions.
+    pub fn find_at_position(
+        &self,
+        position: u64,
+        mut pred: impl FnMut(&T) -> bool,
+    ) -> Option<Ref<'_, T>> {
+        let home = self.home(position << 16);
+        self.prefetch_entries(home);
+        home.chain_bits()
+            .map(|bits| self.borrow(bits))
+            .find(|entry| pred(entry))
+    }
+
+    /// First step of a batch of lookups: asks for the bucket to be loaded.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(self.home(hash));
+    }
+
+    /// Second step of a batch of lookups, when the bucket has had time to arrive: asks for the entries to be loaded that
+    /// a lookup with this hash will compare.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        let line = self.home(hash);
+        for slot in line.matches(tag_of(hash)) {
+            self.borrow(line.bits(slot)).prefetch();
+        }
+        if let Some(child) = line.child() {
+            prefetch(child);
+        }
+    }
+
+    /// An entry chosen by `random`, a uniformly distributed number.
+    ///
+    /// Every entry is equally likely, with two exceptions: one in a chain of `c` > 18 entries is chosen 18/c times as
+    /// often as others (with a sound hash and resizing not stopped, fewer than one entry in a thousand is in such a
+    /// chain), and if a bucket in 80 or fewer is in use, entries after a gap are chosen more often.
+    pub fn random(&self, random: u64) -> Option<Ref<'_, T>> {
+        const ATTEMPTS: usize = 64;
+        const FULL_CHAIN: usize = 2 * SLOTS;
+        if self.is_empty() {
+            return None;
+        }
+        let mut state = random;
+        let mut unit = 0;
+        for _ in 0..ATTEMPTS {
+            state = scramble(state);
+            unit = scale(state, self.units());
+            let home = self.unit(unit);
+            let len = home.chain_len();
+            let pick = scale(state << 32, len.max(FULL_CHAIN));
+            if let Some(bits) = home.chain_bits().nth(pick) {
+                return Some(self.borrow(bits));
+            }
+        }
+        let after = (unit..self.units())
+            .chain(0..unit)
+            .map(|unit| self.unit(unit));
+        let home = after.into_iter().find(|home| home.peek().is_some())?;
+        let pick = scale(state << 32, home.chain_len());
+        home.chain_bits().nth(pick).map(|bits| self.borrow(bits))
+    }
+
+    /// One step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and returns
+    /// where to go on, or `None` at the end. See the module's documentation for what is guaranteed.
+    pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
+        if position >= POSITIONS || self.new.len() == 0 {
+            return None;
+        }
+        let hash = position << 16;
+        self.for_each_in_bucket(hash, &mut visit);
+        let next = if position < self.frontier_position {
+            first_position(index(hash, self.new.len()) + 1, self.new.len())
+                .min(self.frontier_position)
+        } else {
+            first_position(index(hash, self.old.len()) + 1, self.old.len())
+        };
+        (next < POSITIONS).then_some(next)
+    }
+
+    /// Visits all entries that share a bucket, and its epoch, with this hash.
+    pub fn for_each_in_bucket(&self, hash: u64, mut visit: impl FnMut(&T)) {
+        let home = self.home(hash);
+        self.prefetch_entries(home);
+        for bits in home.chain_bits() {
+            visit(&self.borrow(bits));
+        }
+    }
+
+    /// All entries in no particular order.
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter {
+            table: self,
+            unit: 0,
+            line: None,
+            slots: Slots::NONE,
+        }
+    }
+
+    /// The epoch of the bucket that this hash belongs to.
+    #[inline]
+    pub fn bucket_epoch(&self, hash: u64) -> u8 {
+        if self.new.len() == 0 {
+            self.epoch
+        } else {
+            self.home(hash).epoch()
+        }
+    }
+
+    /// The number of buckets, of both arrays while resizing.
+    pub fn bucket_count(&self) -> usize {
+        self.new.len() + self.old.len()
+    }
+
+    /// Bytes on the heap for the table itself, without what its handles point to.
+    pub fn memory_usage(&self) -> usize {
+        self.new.memory_usage() + self.old.memory_usage() + self.counts.child_lines * LINE
+    }
+
+    /// Takes a constant time.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            entries: self.len(),
+            buckets: self.new.len(),
+            child_lines: self.counts.child_lines,
+            resize: self
+                .is_resizing()
+                .then_some((self.old.len(), self.frontier)),
+            memory: self.memory_usage(),
+        }
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> &Bucket {
+        if position(hash) < self.frontier_position {
+            self.new.home(hash)
+        } else {
+            self.old.home(hash)
+        }
+    }
+
+    #[inline]
+    fn borrow(&self, bits: u64) -> Ref<'_, T> {
+        // SAFETY: callers pass the bits of a slot in use, which the table owns; it stays borrowed as long as the copy
+        // lives, so its owner outlives it, and `Ref` gives out shared references only and does not drop it.
+        let handle = ManuallyDrop::new(unsafe { T::from_bits(bits) });
+        Ref {
+            handle,
+            table: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn prefetch_entries(&self, home: &Bucket) {
+        for bits in home.chain_bits() {
+            self.borrow(bits).prefetch();
+        }
+    }
+
+    /// The number of buckets that can have entries: numbered with the old ones from the frontier on first, then the new
+    /// ones up to the frontier's position.
+    fn units(&self) -> usize {
+        let unmoved = self.old.len() - self.frontier;
+        if self.frontier_position == 0 {
+            return unmoved;
+        }
+        let last = (self.frontier_position - 1) << 16;
+        let touched = (index(last, self.new.len()) + 1).min(self.new.len());
+        unmoved + touched
+    }
+
+    fn unit(&self, unit: usize) -> &Bucket {
+        let unmoved = self.old.len() - self.frontier;
+        if unit < unmoved {
+            self.old.at(self.frontier + unit)
+        } else {
+            self.new.at(unit - unmoved)
+        }
+    }
+}
+
+/// Changes.
+impl<T: Handle> HashTable<T> {
+    /// The entry with this hash for which `eq` holds, to be changed. Does no resizing.
+    #[inline]
+    pub fn find_mut(
+        &mut self,
+        hash: u64,
+        eq: impl FnMut(&T) -> bool,
+    ) -> Option<OccupiedEntry<'_, T>> {
+        let (place, bits) = self.locate(hash, eq)?;
+        let (home, counts) = self.home_mut(hash);
+        Some(OccupiedEntry::new(home, counts, place, bits))
+    }
+
+    /// The place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives the hash of
+    /// any entry, and is used if an insertion has to resize.
+    ///
+    /// Should `hasher` panic, entries of one bucket may be hidden until the resize has moved it.
+    #[inline]
+    pub fn entry<H: Fn(&T) -> u64>(
+        &mut self,
+        hash: u64,
+        eq: impl FnMut(&T) -> bool,
+        hasher: H,
+    ) -> Entry<'_, T, H> {
+        match self.locate(hash, eq) {
+            Some((place, bits)) => {
+                let (home, counts) = self.home_mut(hash);
+                Entry::Occupied(OccupiedEntry::new(home, counts, place, bits))
+            }
+            None => Entry::Vacant(VacantEntry::new(self, hash, hasher)),
+        }
+    }
+
+    /// Adds an entry, of which the caller knows that no equal one is present.
+    pub fn insert_unique(&mut self, hash: u64, value: T, hasher: impl Fn(&T) -> u64) -> Ref<'_, T> {
+        self.before_insert(&hasher);
+        let bits = value.into_bits();
+        let (home, counts) = self.home_mut(hash);
+        counts.entries += 1;
+        counts.child_lines += usize::from(home.insert(tag_of(hash), bits));
+        self.borrow(bits)
+    }
+
+    /// Takes out the entry with this hash for which `eq` holds, and does a share of resizing.
+    pub fn remove(
+        &mut self,
+        hash: u64,
+        eq: impl FnMut(&T) -> bool,
+        hasher: impl Fn(&T) -> u64,
+    ) -> Option<T> {
+        let removed = self.find_mut(hash, eq)?.remove();
+        self.after_remove(&hasher);
+        Some(removed)
+    }
+
+    /// Takes out the entry that [`find_at_position`](Self::find_at_position) finds, and does a share of resizing.
+    pub fn remove_at_position(
+        &mut self,
+        position: u64,
+        mut pred: impl FnMut(&T) -> bool,
+        hasher: impl Fn(&T) -> u64,
+    ) -> Option<T> {
+        let hash = position << 16;
+        self.prefetch_entries(self.home(hash));
+        let (place, bits) = self.locate_in(self.home(hash), |line| line.used(), &mut pred)?;
+        let (home, counts) = self.home_mut(hash);
+        let removed = OccupiedEntry::new(home, counts, place, bits).remove();
+        self.after_remove(&hasher);
+        Some(removed)
+    }
+
+    /// Drops up to `max` entries (at least one) and frees the memory that they leave behind, to free a large table in
+    /// pieces; returns whether nothing is left. The table can be used in between. Ignores
+    /// [`set_resizing`](Self::set_resizing).
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        for _ in 0..max.max(1) {
+            if self.is_freeable() {
+                self.free_arrays();
+                return true;
+            }
+            if !self.is_resizing() {
+                self.start_resize(1);
+            }
+            // An emptied bucket need not be moved: the frontier may pass it.
+            match self.old.at_mut(self.frontier).pop() {
+                Some(taken) => {
+                    self.counts.entries -= 1;
+                    self.counts.child_lines -= usize::from(taken.line_freed);
+                    // SAFETY: the entry is in no slot any more, so its ownership passes from the table to here.
+                    drop(unsafe { T::from_bits(taken.bits) });
+                }
+                None => self.pass_frontier(),
+            }
+        }
+        self.new.len() == 0
+    }
+
+    /// Sets the epoch (its low 7 bits) of the bucket that this hash belongs to.
+    #[inline]
+    pub fn set_bucket_epoch(&mut self, hash: u64, epoch: u8) {
+        if self.new.len() == 0 {
+            self.epoch = epoch & 0x7f;
+        } else {
+            self.home_mut(hash).0.set_epoch(epoch);
+        }
+    }
+
+    /// The home of a hash, in a table that has buckets, and the counts to keep.
+    #[inline]
+    fn home_mut(&mut self, hash: u64) -> (&mut Bucket, &mut Counts) {
+        let array = if position(hash) < self.frontier_position {
+            &mut self.new
+        } else {
+            &mut self.old
+        };
+        (array.home_mut(hash), &mut self.counts)
+    }
+
+    #[inline]
+    fn locate(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<(Place, u64)> {
+        let tag = tag_of(hash);
+        self.locate_in(self.home(hash), |line| line.matches(tag), &mut eq)
+    }
+
+    /// Place and bits of the first entry in a chain, among those that `candidates` selects, for which `eq` holds.
+    #[inline]
+    fn locate_in(
+        &self,
+        home: &Bucket,
+        candidates: impl Fn(&Bucket) -> Slots,
+        eq: &mut impl FnMut(&T) -> bool,
+    ) -> Option<(Place, u64)> {
+        let mut line = home;
+        let mut depth = 0;
+        loop {
+            for slot in candidates(line) {
+                let bits = line.bits(slot);
+                if eq(&self.borrow(bits)) {
+                    return Some((Place { depth, slot }, bits));
+                }
+            }
+            line = line.child()?;
+            depth += 1;
+        }
+    }
+}
+
+impl<T: Handle> Drop for HashTable<T> {
+    fn drop(&mut self) {
+        for array in [&mut self.old, &mut self.new] {
+            let mut i = 0;
+            while self.counts.entries > 0 && i < array.len() {
+                while let Some(taken) = array.at_mut(i).pop() {
+                    self.counts.entries -= 1;
+                    // SAFETY: the entry is in no slot any more, so its ownership passes from the table to here.
+                    drop(unsafe { T::from_bits(taken.bits) });
+                }
+                i += 1;
+            }
+        }
+    }
+}
+
+/// An iterator over a table's entries.
+pub struct Iter<'a, T: Handle> {
+    table: &'a HashTable<T>,
+    /// The bucket that comes after `line`'s chain.
+    unit: usize,
+    line: Option<&'a Bucket>,
+    /// What is left of `line`.
+    slots: Slots,
+}
+
+impl<'a, T: Handle> Iterator for Iter<'a, T> {
+    type Item = Ref<'a, T>;
+
+    fn next(&mut self) -> Option<Ref<'a, T>> {
+        loop {
+            if let Some(line) = self.line
+                && let Some(slot) = self.slots.next()
+            {
+                return Some(self.table.borrow(line.bits(slot)));
+            }
+            let mut next = self.line.and_then(Bucket::child);
+            if next.is_none() && self.unit < self.table.units() {
+                next = Some(self.table.unit(self.unit));
+                self.unit += 1;
+            }
+            self.line = Some(next?);
+            self.slots = next?.used();
+        }
+    }
+}
+
+impl<'a, T: Handle> IntoIterator for &'a HashTable<T> {
+    type Item = Ref<'a, T>;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+/// A number below `len` (0 if that is 0) from the high bits of a random one.
+#[inline]
+fn scale(random: u64, len: usize) -> usize {
+    ((u128::from(random) * len as u128) >> 64) as usize
+}
+
+/// The next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
+fn scramble(state: u64) -> u64 {
+    let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}

@@ -1,0 +1,216 @@
+//! When a table changes its size, and how it moves from one array to the next. See the module above for the idea.
+
+use super::bucket::SLOTS;
+use super::memory::BucketArray;
+use super::{HashTable, POSITIONS, first_position, index};
+use crate::handle::{Handle, prefetch};
+
+/// How many buckets an insertion or a removal moves while a resize is under way.
+///
+/// A table of `n` buckets grows by `n / 3` at a mean fill of 7.8, and the new one is full after another 2.6 `n`
+/// insertions: at two buckets each, the move is over after `n / 2`. Shrinking begins at a mean fill of 2 and is over after
+/// `n / 2` removals, when there are still 1.5 `n` entries.
+pub const MOVES_PER_OPERATION: usize = 2;
+
+/// Hundredths of entries per bucket above which a table grows, below which it shrinks, and which either aims at. Chains
+/// keep the memory per entry nearly constant above a mean of 7.8, while lookups get longer; 5.85 is what makes growth a
+/// factor of 4/3.
+const GROW_ABOVE: usize = 780;
+const SHRINK_BELOW: usize = 200;
+const AIM: usize = 585;
+
+/// Arrays of so many buckets together are freed at once when the last entry goes.
+const FREED_AT_ONCE: usize = 64;
+
+impl<T: Handle> HashTable<T> {
+    /// Allows (as at first) or forbids resizing; a resize under way stops where it is. While it is forbidden, buckets get
+    /// longer chains.
+    pub fn set_resizing(&mut self, allowed: bool) {
+        self.may_resize = allowed;
+    }
+
+    /// Does background work: moves up to `buckets` buckets of a resize that is under way or due. Returns whether more is
+    /// left to do.
+    pub fn step(&mut self, buckets: usize, hasher: impl Fn(&T) -> u64) -> bool {
+        if !self.may_resize {
+            return false;
+        }
+        self.start_due_resize(self.len());
+        self.advance(buckets, &hasher);
+        // One that was stopped for long can end in an array that is the wrong size already.
+        self.start_due_resize(self.len());
+        self.is_resizing()
+    }
+
+    /// Whether a resize is under way, also when it is stopped.
+    #[inline]
+    pub fn is_resizing(&self) -> bool {
+        self.old.len() > 0
+    }
+
+    /// Makes sure that there is a bucket for another entry, and does a share of resizing.
+    #[inline]
+    pub(super) fn before_insert(&mut self, hasher: &impl Fn(&T) -> u64) {
+        if self.new.len() == 0 {
+            self.new = BucketArray::new(1);
+            self.new.at_mut(0).set_epoch(self.epoch);
+        } else if self.may_resize {
+            self.start_due_resize(self.len() + 1);
+            self.advance(MOVES_PER_OPERATION, hasher);
+        }
+    }
+
+    #[inline]
+    pub(super) fn after_remove(&mut self, hasher: &impl Fn(&T) -> u64) {
+        if self.may_resize {
+            self.start_due_resize(self.len());
+            self.advance(MOVES_PER_OPERATION, hasher);
+        }
+    }
+
+    /// Begins a resize if none is under way and `len` entries are too many or too few for the array.
+    #[inline]
+    fn start_due_resize(&mut self, len: usize) {
+        if len == 0 && self.is_freeable() {
+            self.free_arrays();
+        } else if !self.is_resizing() {
+            let buckets = self.new.len();
+            // A single bucket is full only when all its slots are.
+            let grow_above = if buckets == 1 {
+                SLOTS * 100
+            } else {
+                buckets.saturating_mul(GROW_ABOVE)
+            };
+            let hundredths = len.saturating_mul(100);
+            if hundredths > grow_above {
+                self.start_resize(hundredths.div_ceil(AIM).max(buckets + 1));
+            } else if hundredths < buckets.saturating_mul(SHRINK_BELOW) && buckets > 1 {
+                self.start_resize(hundredths.div_ceil(AIM).max(1));
+            }
+        }
+    }
+
+    /// Begins to move to an array of `buckets` buckets. None may be under way.
+    pub(super) fn start_resize(&mut self, buckets: usize) {
+        debug_assert!(!self.is_resizing() && self.new.len() > 0);
+        self.old = std::mem::replace(&mut self.new, BucketArray::new(buckets));
+        self.frontier = 0;
+        self.frontier_position = 0;
+    }
+
+    /// Moves up to `buckets` buckets, and has the next ones loaded for the next call.
+    #[inline]
+    fn advance(&mut self, buckets: usize, hasher: &impl Fn(&T) -> u64) {
+        if self.is_resizing() {
+            self.move_buckets(buckets, hasher);
+        }
+    }
+
+    fn move_buckets(&mut self, buckets: usize, hasher: &impl Fn(&T) -> u64) {
+        for _ in 0..buckets {
+            if !self.is_resizing() {
+                return;
+            }
+            self.prefetch_after(self.frontier);
+            self.move_bucket(hasher);
+            self.pass_frontier();
+        }
+    }
+
+    /// Asks for what later moves need: the entries of the bucket two moves ahead, and the line of that four ahead.
+    fn prefetch_after(&self, frontier: usize) {
+        if frontier + 2 < self.old.len() {
+            let soon = self.old.at(frontier + 2);
+            self.prefetch_entries(soon);
+        }
+        if frontier + 4 < self.old.len() {
+            prefetch(self.old.at(frontier + 4));
+        }
+    }
+
+    /// Moves all entries of the bucket at the frontier. Each is in exactly one of the arrays whenever `hasher` runs, so it
+    /// may panic.
+    fn move_bucket(&mut self, hasher: &impl Fn(&T) -> u64) {
+        while let Some(bits) = self.old.at(self.frontier).peek() {
+            let hash = hasher(&self.borrow(bits));
+            if let Some(taken) = self.old.at_mut(self.frontier).pop() {
+                self.counts.child_lines -= usize::from(taken.line_freed);
+                let added = self.new.home_mut(hash).insert(taken.tag, taken.bits);
+                self.counts.child_lines += usize::from(added);
+            }
+        }
+    }
+
+    /// Moves the frontier past a bucket that has become empty.
+    pub(super) fn pass_frontier(&mut self) {
+        debug_assert!(self.old.at(self.frontier).peek().is_none());
+        let next = first_position(self.frontier + 1, self.old.len());
+        self.inherit_epoch(next);
+        self.frontier += 1;
+        self.frontier_position = next;
+        if self.frontier == self.old.len() {
+            self.old = BucketArray::empty();
+            self.frontier = 0;
+            self.frontier_position = POSITIONS;
+        } else {
+            self.old.release_before(self.frontier);
+        }
+    }
+
+    /// Gives the epoch of the bucket at the frontier, which ends at position `end`, to the new buckets that overlap it: to
+    /// those that begin in it as it is, to one that began before it if it is older.
+    fn inherit_epoch(&mut self, end: u64) {
+        let epoch = self.old.at(self.frontier).epoch();
+        let begin = self.frontier_position;
+        let mut i = index(begin << 16, self.new.len());
+        if first_position(i, self.new.len()) < begin {
+            let straddling = self.new.at_mut(i);
+            straddling.set_epoch(older(straddling.epoch(), epoch));
+            i += 1;
+        }
+        while i < self.new.len() && first_position(i, self.new.len()) < end {
+            self.new.at_mut(i).set_epoch(epoch);
+            i += 1;
+        }
+    }
+
+    /// Whether there are no entries, and so few buckets that the arrays may go at once.
+    #[inline]
+    pub(super) fn is_freeable(&self) -> bool {
+        self.is_empty() && self.bucket_count() <= FREED_AT_ONCE
+    }
+
+    /// Frees the arrays of a table without entries.
+    pub(super) fn free_arrays(&mut self) {
+        debug_assert!(self.is_empty() && self.counts.child_lines == 0);
+        let oldest = (0..self.units())
+            .map(|unit| self.unit(unit).epoch())
+            .reduce(older);
+        self.epoch = oldest.unwrap_or(self.epoch);
+        self.new = BucketArray::empty();
+        self.old = BucketArray::empty();
+        self.frontier = 0;
+        self.frontier_position = POSITIONS;
+    }
+}
+
+/// The older of two epochs on the circle of 128.
+fn older(a: u8, b: u8) -> u8 {
+    if (1..64).contains(&(b.wrapping_sub(a) & 0x7f)) {
+        a
+    } else {
+        b
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::older;
+
+    #[test]
+    fn epochs_are_compared_on_a_circle() {
+        assert_eq!((older(3, 4), older(4, 3), older(9, 9)), (3, 3, 9));
+        assert_eq!((older(126, 1), older(1, 126)), (126, 126));
+        assert_eq!((older(0, 63), older(63, 0)), (0, 0));
+    }
+}
