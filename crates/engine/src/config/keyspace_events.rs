@@ -1,0 +1,89 @@
+//! The classes of keyspace events: one bit each, one letter each in `notify-keyspace-events`.
+
+/// Events go to `__keyspace@<db>__:<key>`.
+pub const KEYSPACE: u32 = 1 << 0;
+/// Events go to `__keyevent@<db>__:<event>`.
+pub const KEYEVENT: u32 = 1 << 1;
+pub const GENERIC: u32 = 1 << 2;
+pub const STRING: u32 = 1 << 3;
+pub const LIST: u32 = 1 << 4;
+pub const SET: u32 = 1 << 5;
+pub const HASH: u32 = 1 << 6;
+pub const ZSET: u32 = 1 << 7;
+pub const EXPIRED: u32 = 1 << 8;
+pub const EVICTED: u32 = 1 << 9;
+pub const STREAM: u32 = 1 << 10;
+pub const KEY_MISS: u32 = 1 << 11;
+pub const MODULE: u32 = 1 << 13;
+pub const NEW: u32 = 1 << 14;
+/// What `A` stands for: everything but misses and new keys, which nobody wants by accident.
+pub const ALL: u32 =
+    GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
+
+/// Letters in the order in which they are printed, without `A`.
+const CLASSES: [(char, u32); 11] = [
+    ('g', GENERIC),
+    ('$', STRING),
+    ('l', LIST),
+    ('s', SET),
+    ('h', HASH),
+    ('z', ZSET),
+    ('x', EXPIRED),
+    ('e', EVICTED),
+    ('t', STREAM),
+    ('d', MODULE),
+    ('n', NEW),
+];
+const TARGETS: [(char, u32); 3] = [('K', KEYSPACE), ('E', KEYEVENT), ('m', KEY_MISS)];
+
+/// `None` for a letter that is no class.
+pub fn parse(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0, |flags, &c| {
+        if c == b'A' {
+            return Some(flags | ALL);
+        }
+        let (_, flag) = CLASSES
+            .iter()
+            .chain(&TARGETS)
+            .find(|(letter, _)| *letter == char::from(c))?;
+        Some(flags | flag)
+    })
+}
+
+/// The shortest text for the flags. With all classes set, a wish for new keys is not shown.
+pub fn print(flags: u32) -> String {
+    let mut text = String::new();
+    let letters = |table: &[(char, u32)]| -> String {
+        table
+            .iter()
+            .filter(|(_, flag)| flags & flag != 0)
+            .map(|(letter, _)| *letter)
+            .collect()
+    };
+    if flags & ALL == ALL {
+        text.push('A');
+    } else {
+        text.push_str(&letters(&CLASSES));
+    }
+    text.push_str(&letters(&TARGETS));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_prints() {
+        for (text, printed) in [
+            ("KEA", "AKE"),
+            ("Km$lshzxetdn", "$lshzxetdnKm"),
+            ("Kmn$", "$nKm"),
+            ("", ""),
+            ("g$lshzxetdE", "AE"),
+        ] {
+            assert_eq!(parse(text.as_bytes()).map(print).as_deref(), Some(printed));
+        }
+        assert_eq!(parse(b"Kq"), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! Configuration: one row a directive, and everything else derived from the rows.
+//!
+//! | module | what it knows |
+//! | --- | --- |
+//! | [`directive`] | the identities that code uses |
+//! | [`row`], `rows` | name, kind, bounds, default and flags of each |
+//! | [`value`] | text to value and back |
+//! | [`store`] | the values in force: typed reads, CONFIG GET, CONFIG SET |
+//! | [`command_line`] | program arguments to configuration text |
+//! | [`load`] | configuration text to values |
+//! | [`rewrite`](mod@rewrite) | values back into the text they came from |
+//!
+//! Nothing here opens a file: what must be read comes through [`load::Host`], what must take effect goes through
+//! [`store::ApplyHooks`].
+
+mod check;
+pub mod command_line;
+pub mod directive;
+pub mod keyspace_events;
+pub mod load;
+pub mod rewrite;
+pub mod row;
+mod rows;
+pub mod store;
+pub mod table;
+pub mod value;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::TITLE_VARIABLES;
+pub use command_line::{CommandLine, Invocation, parse_command_line};
+pub use directive::Directive;
+pub use load::{Host, LoadError, Loaded, load};
+pub use rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
+pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
+pub use table::is_sensitive;
+pub use value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value};

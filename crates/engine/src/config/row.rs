@@ -1,0 +1,288 @@
+//! A row: everything there is to know about one directive.
+//!
+//! ```text
+//! memory(MaxMemory, "maxmemory", 0, 0, i64::MAX).unit(Unit::UnsignedMemory)
+//! |      |          |            |  |  '- upper bound, inclusive
+//! |      |          |            |  '---- lower bound
+//! |      |          |            '------- default
+//! |      |          '-------------------- the name people write
+//! |      '------------------------------- the name the code writes
+//! '-------------------------------------- kind
+//! ```
+//!
+//! Parsing, CONFIG GET, SET and REWRITE know kinds and flags only, never single directives.
+
+use super::directive::Directive;
+
+pub const INT_MAX: i64 = i32::MAX as i64;
+pub const INT_MIN: i64 = i32::MIN as i64;
+pub const UINT_MAX: i64 = u32::MAX as i64;
+pub const PORT_MAX: i64 = 65_535;
+
+/// How an integer is written, and what its error text calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `42`
+    Plain,
+    /// `0700`
+    Octal,
+    /// `64mb`, at most `i64::MAX`
+    Memory,
+    /// `64mb`, the whole range of u64, kept as the same bits
+    UnsignedMemory,
+    /// `64mb` or a plain negative number
+    SignedMemory,
+    /// `64mb` or `5%`; a percentage is kept as a negative number
+    MemoryOrPercent,
+}
+
+/// A check beyond the kind: the error text when the value is refused.
+pub type TextCheck = fn(&[u8]) -> Result<(), &'static str>;
+
+/// What values a directive takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Flag,
+    Integer {
+        min: i64,
+        max: i64,
+        unit: Unit,
+    },
+    /// One of the names.
+    Choice(&'static [&'static str]),
+    /// Any of the names together; the first means none of them.
+    Choices(&'static [&'static str]),
+    Text,
+    Save,
+    Bind,
+    OutputBufferLimits,
+    OomScoreAdjValues,
+    KeyspaceEvents,
+    Percentiles,
+    ReplicaOf,
+    Dir,
+}
+
+/// The default, in the form in which each kind reads it best.
+#[derive(Clone, Copy, Debug)]
+pub enum Default {
+    Flag(bool),
+    Integer(i64),
+    /// Split at blanks for the kinds that take several words.
+    Text(&'static str),
+}
+
+/// One directive.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub directive: Directive,
+    pub name: &'static str,
+    /// A second name, from older versions, that means the same.
+    pub alias: Option<&'static str>,
+    pub kind: Kind,
+    pub default: Default,
+    /// Only the command line and the configuration file can set it.
+    pub immutable: bool,
+    /// CONFIG SET needs `enable-protected-configs`.
+    pub protected: bool,
+    /// CONFIG GET shows it when named in full, never for a pattern.
+    pub hidden: bool,
+    /// The value must not appear in logs or MONITOR.
+    pub sensitive: bool,
+    /// CONFIG SET answers LOADING while a data set is being loaded.
+    pub denied_while_loading: bool,
+    /// The hook runs even when the value did not change: the file behind it may have.
+    pub always_applied: bool,
+    /// An empty text is a value of its own, not the absence of one.
+    pub keeps_empty: bool,
+    /// Values outside are accepted and brought to the nearer end.
+    pub clamp: Option<(i64, i64)>,
+    /// A choice that is read, and reported as the other.
+    pub synonym: Option<(&'static str, &'static str)>,
+    pub check: Option<TextCheck>,
+}
+
+impl Row {
+    /// Whether a value is a list of words, each an argument of its own in the configuration file.
+    pub const fn takes_words(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Choices(_)
+                | Kind::Save
+                | Kind::Bind
+                | Kind::OutputBufferLimits
+                | Kind::OomScoreAdjValues
+                | Kind::Percentiles
+                | Kind::ReplicaOf
+        )
+    }
+
+    pub const fn alias(mut self, name: &'static str) -> Row {
+        self.alias = Some(name);
+        self
+    }
+
+    pub const fn immutable(mut self) -> Row {
+        self.immutable = true;
+        self
+    }
+
+    pub const fn protected(mut self) -> Row {
+        self.protected = true;
+        self
+    }
+
+    pub const fn hidden(mut self) -> Row {
+        self.hidden = true;
+        self
+    }
+
+    pub const fn sensitive(mut self) -> Row {
+        self.sensitive = true;
+        self
+    }
+
+    pub const fn denied_while_loading(mut self) -> Row {
+        self.denied_while_loading = true;
+        self
+    }
+
+    pub const fn always_applied(mut self) -> Row {
+        self.always_applied = true;
+        self
+    }
+
+    pub const fn keeps_empty(mut self) -> Row {
+        self.keeps_empty = true;
+        self
+    }
+
+    pub const fn clamped(mut self, min: i64, max: i64) -> Row {
+        self.clamp = Some((min, max));
+        self
+    }
+
+    pub const fn synonym(mut self, read: &'static str, reported: &'static str) -> Row {
+        self.synonym = Some((read, reported));
+        self
+    }
+
+    pub const fn checked(mut self, check: TextCheck) -> Row {
+        self.check = Some(check);
+        self
+    }
+
+    pub const fn unit(mut self, unit: Unit) -> Row {
+        if let Kind::Integer { min, max, .. } = self.kind {
+            self.kind = Kind::Integer { min, max, unit };
+        }
+        self
+    }
+}
+
+const fn row(directive: Directive, name: &'static str, kind: Kind, default: Default) -> Row {
+    Row {
+        directive,
+        name,
+        alias: None,
+        kind,
+        default,
+        immutable: false,
+        protected: false,
+        hidden: false,
+        sensitive: false,
+        denied_while_loading: false,
+        always_applied: false,
+        keeps_empty: false,
+        clamp: None,
+        synonym: None,
+        check: None,
+    }
+}
+
+/// `yes` or `no`.
+pub const fn flag(directive: Directive, name: &'static str, default: bool) -> Row {
+    row(directive, name, Kind::Flag, Default::Flag(default))
+}
+
+/// A plain decimal number.
+pub const fn integer(
+    directive: Directive,
+    name: &'static str,
+    default: i64,
+    min: i64,
+    max: i64,
+) -> Row {
+    row(
+        directive,
+        name,
+        Kind::Integer {
+            min,
+            max,
+            unit: Unit::Plain,
+        },
+        Default::Integer(default),
+    )
+}
+
+/// A number of bytes, with units.
+pub const fn memory(
+    directive: Directive,
+    name: &'static str,
+    default: i64,
+    min: i64,
+    max: i64,
+) -> Row {
+    integer(directive, name, default, min, max).unit(Unit::Memory)
+}
+
+/// A file mode.
+pub const fn octal(
+    directive: Directive,
+    name: &'static str,
+    default: i64,
+    min: i64,
+    max: i64,
+) -> Row {
+    integer(directive, name, default, min, max).unit(Unit::Octal)
+}
+
+/// One of `names`, in any case.
+pub const fn choice(
+    directive: Directive,
+    name: &'static str,
+    names: &'static [&'static str],
+    default: &'static str,
+) -> Row {
+    row(directive, name, Kind::Choice(names), Default::Text(default))
+}
+
+/// Any of `names` together; the first stands for none.
+pub const fn choices(
+    directive: Directive,
+    name: &'static str,
+    names: &'static [&'static str],
+    default: &'static str,
+) -> Row {
+    row(
+        directive,
+        name,
+        Kind::Choices(names),
+        Default::Text(default),
+    )
+}
+
+/// Any bytes.
+pub const fn text(directive: Directive, name: &'static str, default: &'static str) -> Row {
+    row(directive, name, Kind::Text, Default::Text(default))
+}
+
+/// A directive with a syntax of its own.
+pub const fn special(
+    directive: Directive,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+) -> Row {
+    row(directive, name, kind, Default::Text(default))
+}

@@ -1,0 +1,437 @@
+//! The configuration in force: read without locks on hot paths, changed as a whole or not at all.
+//!
+//! A [`Config`] never changes. CONFIG SET builds a new one, runs the hooks on it and, when none objects, publishes it
+//! and counts the generation up. A worker keeps an `Arc<Config>` and the generation it belongs to; once a loop turn it
+//! compares one atomic and takes a new snapshot when they differ.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use super::directive::Directive;
+use super::row::{Kind, Row};
+use super::table::{self, Found};
+use super::value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value, words_of};
+use crate::glob;
+
+/// Values of all directives. Asking a directive for another kind of value than its row declares is a mistake in the
+/// program and panics; a test asks every one.
+#[derive(Clone, Debug)]
+pub struct Config {
+    values: Box<[Value]>,
+}
+
+impl std::default::Default for Config {
+    fn default() -> Config {
+        Config {
+            values: table::rows()
+                .iter()
+                .map(|row| row.default_value())
+                .collect(),
+        }
+    }
+}
+
+impl Config {
+    pub fn value(&self, directive: Directive) -> &Value {
+        &self.values[directive.index()]
+    }
+
+    pub(super) fn replace(&mut self, directive: Directive, value: Value) {
+        self.values[directive.index()] = value;
+    }
+
+    /// A `yes`/`no` directive.
+    pub fn flag(&self, directive: Directive) -> bool {
+        match self.value(directive) {
+            Value::Flag(flag) => *flag,
+            _ => wrong_kind(directive),
+        }
+    }
+
+    /// A number; a percentage is negative.
+    pub fn int(&self, directive: Directive) -> i64 {
+        match self.value(directive) {
+            Value::Integer(number) => *number,
+            _ => wrong_kind(directive),
+        }
+    }
+
+    /// A number of bytes, over the whole range of u64.
+    pub fn bytes(&self, directive: Directive) -> u64 {
+        self.int(directive).cast_unsigned()
+    }
+
+    /// A text, empty when there is none.
+    pub fn text(&self, directive: Directive) -> &[u8] {
+        match self.value(directive) {
+            Value::Text(text) => text.as_deref().unwrap_or_default(),
+            _ => wrong_kind(directive),
+        }
+    }
+
+    /// The name chosen.
+    pub fn choice(&self, directive: Directive) -> &'static str {
+        match (self.value(directive), table::row(directive).kind) {
+            (Value::Choice(at), Kind::Choice(names)) => names[*at],
+            _ => wrong_kind(directive),
+        }
+    }
+
+    /// Whether `name` is among the names chosen.
+    pub fn has_choice(&self, directive: Directive, name: &str) -> bool {
+        match (self.value(directive), table::row(directive).kind) {
+            (Value::Choices(bits), Kind::Choices(names)) => names
+                .iter()
+                .skip(1)
+                .position(|known| *known == name)
+                .is_some_and(|at| bits & 1 << at != 0),
+            _ => wrong_kind(directive),
+        }
+    }
+
+    /// When to save, empty for never.
+    pub fn save_points(&self) -> &[SavePoint] {
+        match self.value(Directive::Save) {
+            Value::Save(points) => points,
+            _ => wrong_kind(Directive::Save),
+        }
+    }
+
+    /// Addresses to listen on; one with a leading `-` may fail to bind.
+    pub fn bind_addresses(&self) -> &[Arc<[u8]>] {
+        match self.value(Directive::Bind) {
+            Value::Bind(addresses) => addresses,
+            _ => wrong_kind(Directive::Bind),
+        }
+    }
+
+    pub fn output_buffer_limit(&self, class: ClientClass) -> OutputBufferLimit {
+        match self.value(Directive::ClientOutputBufferLimit) {
+            Value::OutputBufferLimits(limits) => limits[class as usize],
+            _ => wrong_kind(Directive::ClientOutputBufferLimit),
+        }
+    }
+
+    /// `oom_score_adj` of a primary, a replica, a child.
+    pub fn oom_score_adj_values(&self) -> [i32; 3] {
+        match self.value(Directive::OomScoreAdjValues) {
+            Value::OomScoreAdjValues(values) => *values,
+            _ => wrong_kind(Directive::OomScoreAdjValues),
+        }
+    }
+
+    /// Bits of [`keyspace_events`](super::keyspace_events).
+    pub fn keyspace_events(&self) -> u32 {
+        match self.value(Directive::NotifyKeyspaceEvents) {
+            Value::KeyspaceEvents(flags) => *flags,
+            _ => wrong_kind(Directive::NotifyKeyspaceEvents),
+        }
+    }
+
+    /// Percentiles that INFO shows, 0 to 100.
+    pub fn percentiles(&self) -> &[f64] {
+        match self.value(Directive::LatencyTrackingInfoPercentiles) {
+            Value::Percentiles(values) => values,
+            _ => wrong_kind(Directive::LatencyTrackingInfoPercentiles),
+        }
+    }
+
+    /// The primary to follow from the start.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        match self.value(Directive::Replicaof) {
+            Value::ReplicaOf(upstream) => upstream.as_ref(),
+            _ => wrong_kind(Directive::Replicaof),
+        }
+    }
+
+    /// Number of databases: cluster mode has a count of its own.
+    pub fn database_count(&self) -> usize {
+        let cluster = self.flag(Directive::ClusterEnabled);
+        let count = self.int(if cluster {
+            Directive::ClusterDatabases
+        } else {
+            Directive::Databases
+        });
+        usize::try_from(count).unwrap_or(1)
+    }
+
+    /// Whether a client may do what `directive` (`enable-debug-command` and the like) guards.
+    pub fn permits(&self, directive: Directive, client_is_local: bool) -> bool {
+        match self.choice(directive) {
+            "yes" => true,
+            "local" => client_is_local,
+            _ => false,
+        }
+    }
+
+    /// Names and values for CONFIG GET: of every directive that one of the patterns names, once each. A name without
+    /// wildcards is answered as it was written, and reaches hidden directives too.
+    pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut add = |name: &[u8], row: &Row| {
+            if !found
+                .iter()
+                .any(|(known, _)| known.eq_ignore_ascii_case(name))
+            {
+                found.push((name.to_vec(), row.print(self.value(row.directive))));
+            }
+        };
+        for pattern in patterns {
+            if !pattern.iter().any(|c| b"[*?".contains(c)) {
+                if let Some(Found { row, .. }) = table::find(pattern) {
+                    add(pattern, row);
+                }
+                continue;
+            }
+            for Found { row, name } in table::names() {
+                if !row.hidden && glob::matches_ignoring_case(pattern, name.as_bytes()) {
+                    add(name.as_bytes(), row);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn wrong_kind(directive: Directive) -> ! {
+    panic!("{directive:?} is of another kind")
+}
+
+/// What a change of configuration does to the running server.
+pub trait ApplyHooks {
+    /// Makes `changed` take effect with the values of `config`, which is not published yet. On an error (the text for
+    /// the client) everything goes back: the hooks that ran are called again with the old configuration.
+    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String>;
+
+    /// Changes the working directory and answers its absolute path.
+    fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String>;
+}
+
+/// Who asks for a change.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// Over a Unix socket or the loopback address.
+    pub local: bool,
+    /// A data set is being loaded.
+    pub loading: bool,
+}
+
+/// Why CONFIG SET changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetError {
+    /// The LOADING reply.
+    Loading,
+    /// The text after `ERR `.
+    Refused(String),
+}
+
+/// The configuration in force, shared by all threads.
+#[derive(Debug)]
+pub struct ConfigStore {
+    generation: AtomicU64,
+    current: RwLock<Arc<Config>>,
+    /// One change at a time: hooks run between building and publishing.
+    changing: Mutex<()>,
+}
+
+impl ConfigStore {
+    pub fn new(config: Config) -> ConfigStore {
+        ConfigStore {
+            generation: AtomicU64::new(1),
+            current: RwLock::new(Arc::new(config)),
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// Counts up with every change. Compare it first, then take a snapshot.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub fn snapshot(&self) -> Arc<Config> {
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// See [`Config::get`].
+    pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.snapshot().get(patterns)
+    }
+
+    /// CONFIG SET: all of `pairs` (name, value), or nothing and the reason.
+    pub fn set(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        caller: Caller,
+        hooks: &dyn ApplyHooks,
+    ) -> Result<(), SetError> {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.snapshot();
+        let wanted = admit(pairs, caller, &old)?;
+        let (new, changed) = evaluate(&wanted, &old, hooks)?;
+        if let Err((at, text)) = apply(&changed, &new, &old, hooks) {
+            restore_dir(&new, &old, hooks);
+            return Err(failed(changed[at].name, &text));
+        }
+        self.publish(new);
+        Ok(())
+    }
+
+    /// Changes values without asking hooks or looking at flags: for commands that change what a directive reports, as
+    /// REPLICAOF does.
+    pub fn update(&self, change: impl FnOnce(&mut ConfigEdit)) {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut edit = ConfigEdit {
+            config: Config::clone(&self.snapshot()),
+        };
+        change(&mut edit);
+        self.publish(edit.config);
+    }
+
+    fn publish(&self, config: Config) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A configuration being changed by the server itself.
+#[derive(Debug)]
+pub struct ConfigEdit {
+    config: Config,
+}
+
+impl ConfigEdit {
+    pub fn set_upstream(&mut self, upstream: Option<Upstream>) {
+        self.config
+            .replace(Directive::Replicaof, Value::ReplicaOf(upstream));
+    }
+
+    pub fn set_int(&mut self, directive: Directive, number: i64) {
+        self.config.replace(directive, Value::Integer(number));
+    }
+
+    pub fn set_flag(&mut self, directive: Directive, flag: bool) {
+        self.config.replace(directive, Value::Flag(flag));
+    }
+
+    pub fn set_text(&mut self, directive: Directive, text: &[u8]) {
+        let text = if text.is_empty() && !table::row(directive).keeps_empty {
+            None
+        } else {
+            Some(text.into())
+        };
+        self.config.replace(directive, Value::Text(text));
+    }
+}
+
+/// The pairs with their rows, when the caller may set all of them.
+fn admit<'p>(
+    pairs: &[(&[u8], &'p [u8])],
+    caller: Caller,
+    old: &Config,
+) -> Result<Vec<(Found, &'p [u8])>, SetError> {
+    let mut wanted: Vec<(Found, &[u8])> = Vec::with_capacity(pairs.len());
+    for (name, value) in pairs {
+        let shown = String::from_utf8_lossy(name);
+        let Some(found) = table::find(name) else {
+            let text = format!("Unknown option or number of arguments for CONFIG SET - '{shown}'");
+            return Err(SetError::Refused(text));
+        };
+        if found.row.immutable {
+            return Err(failed(&shown, "can't set immutable config"));
+        }
+        if found.row.protected && !old.permits(Directive::EnableProtectedConfigs, caller.local) {
+            return Err(failed(&shown, "can't set protected config"));
+        }
+        if found.row.denied_while_loading && caller.loading {
+            return Err(SetError::Loading);
+        }
+        // A directive and its alias count as two: the later value wins.
+        if wanted.iter().any(|(other, _)| other.name == found.name) {
+            return Err(failed(&shown, "duplicate parameter"));
+        }
+        wanted.push((found, value));
+    }
+    Ok(wanted)
+}
+
+/// The new configuration, and the directives whose hooks must run.
+fn evaluate(
+    wanted: &[(Found, &[u8])],
+    old: &Config,
+    hooks: &dyn ApplyHooks,
+) -> Result<(Config, Vec<Found>), SetError> {
+    let mut new = old.clone();
+    let mut changed = Vec::with_capacity(wanted.len());
+    for (found, text) in wanted {
+        let row = found.row;
+        let value = row
+            .parse(&words_of(row, text), new.value(row.directive))
+            .and_then(|value| {
+                // The directory changes right away: later values may be relative to it.
+                let moved = match (&value, row.kind) {
+                    (Value::Text(Some(path)), Kind::Dir) => Some(hooks.change_dir(path)?),
+                    _ => None,
+                };
+                Ok(moved.map_or(value, |path| Value::Text(Some(path.into()))))
+            });
+        let value = value.map_err(|text| {
+            restore_dir(&new, old, hooks);
+            failed(found.name, &text)
+        })?;
+        if row.always_applied
+            || value != *new.value(row.directive)
+            || matches!(row.kind, Kind::Bind)
+        {
+            changed.push(*found);
+        }
+        new.replace(row.directive, value);
+    }
+    let asked = |directive| {
+        wanted
+            .iter()
+            .any(|(found, _)| found.row.directive == directive)
+    };
+    if asked(Directive::IoThreads)
+        && !asked(Directive::Threads)
+        && new.int(Directive::Threads) != new.int(Directive::IoThreads)
+    {
+        new.replace(Directive::Threads, new.value(Directive::IoThreads).clone());
+        changed.push(table::by_directive(Directive::Threads));
+    }
+    Ok((new, changed))
+}
+
+/// Runs the hooks; on an error, those that ran run again with the old values, and the answer says which one failed.
+fn apply(
+    changed: &[Found],
+    new: &Config,
+    old: &Config,
+    hooks: &dyn ApplyHooks,
+) -> Result<(), (usize, String)> {
+    for (at, found) in changed.iter().enumerate() {
+        if let Err(text) = hooks.apply(found.row.directive, new) {
+            for undone in &changed[..=at] {
+                // The old values were in force a moment ago; when they fail now, there is nothing to fall back to.
+                let _ = hooks.apply(undone.row.directive, old);
+            }
+            return Err((at, text));
+        }
+    }
+    Ok(())
+}
+
+fn restore_dir(new: &Config, old: &Config, hooks: &dyn ApplyHooks) {
+    if new.text(Directive::Dir) != old.text(Directive::Dir) {
+        // As above: the old directory may be gone by now.
+        let _ = hooks.change_dir(old.text(Directive::Dir));
+    }
+}
+
+fn failed(name: &str, text: &str) -> SetError {
+    SetError::Refused(format!(
+        "CONFIG SET failed (possibly related to argument '{name}') - {text}"
+    ))
+}

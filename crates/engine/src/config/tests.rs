@@ -1,0 +1,1 @@
+//! The configuration as its users see it: set, read back, reload, rewrite.
