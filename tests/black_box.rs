@@ -1,0 +1,21 @@
+//! The server from outside: the built binary, a real socket, a real client.
+//!
+//! Every test starts a server of its own in an empty folder and ends it. Replies are compared with those of Valkey:
+//! with `CINNABAR_TEST_SERVER=/path/to/valkey-server` in the environment the same tests run against that, which is
+//! how they are themselves checked.
+#![forbid(unsafe_code)]
+
+#[path = "black_box/commands.rs"]
+mod commands;
+#[path = "black_box/connections.rs"]
+mod connections;
+#[path = "black_box/cores.rs"]
+mod cores;
+#[path = "black_box/dialogue.rs"]
+mod dialogue;
+#[path = "black_box/harness.rs"]
+mod harness;
+#[path = "black_box/protocol.rs"]
+mod protocol;
+#[path = "black_box/startup.rs"]
+mod startup;

@@ -1,0 +1,219 @@
+//! Who may connect, over what, how many, for how long, and what a slow reader costs the others.
+
+use crate::dialogue::{ask, dialogue};
+use crate::harness::{
+    Folder, Server, connect, eventually, expect_bytes, on_each_thread_count, owned, read_to_close,
+    send, socket_to,
+};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn the_client_over_the_limit_is_told_and_closed() {
+    on_each_thread_count(&["--maxclients", "3"], |server| {
+        let mut held: Vec<_> = (0..3).map(|_| server.socket()).collect();
+        for socket in &mut held {
+            send(socket, b"PING\r\n");
+            expect_bytes(socket, b"+PONG\r\n");
+        }
+        assert_eq!(
+            read_to_close(&mut server.socket()),
+            "-ERR max number of clients reached\r\n"
+        );
+        send(&mut held[2], b"PING\r\n");
+        expect_bytes(&mut held[2], b"+PONG\r\n");
+        drop(held.pop());
+        let admitted = || {
+            let mut socket = server.socket();
+            // Refused connections may be closed before the request is sent.
+            std::io::Write::write_all(&mut socket, b"QUIT\r\n").is_ok()
+                && read_to_close(&mut socket) == "+OK\r\n"
+        };
+        assert!(
+            eventually(admitted),
+            "the place of a client that left stays taken"
+        );
+    });
+}
+
+#[test]
+fn idle_clients_are_closed_after_the_timeout() {
+    on_each_thread_count(&["--timeout", "1"], |server| {
+        let mut idle = server.socket();
+        let mut half_a_request = server.socket();
+        send(&mut half_a_request, b"*1\r\n$4\r\nPI");
+        assert_eq!(read_to_close(&mut idle), "");
+        assert_eq!(read_to_close(&mut half_a_request), "");
+        let mut client = server.client();
+        dialogue(
+            &mut client,
+            &[
+                ("CONFIG GET timeout", "[\"timeout\", \"1\"]"),
+                ("CONFIG SET timeout 0", "OK"),
+            ],
+        );
+    });
+}
+
+#[test]
+fn several_addresses_of_both_families() {
+    let mut addresses = vec!["127.0.0.1", "127.0.0.2"];
+    // A machine may be without IPv6.
+    if TcpListener::bind("[::1]:0").is_ok() {
+        addresses.push("::1");
+    }
+    let options: Vec<&str> = ["--bind"]
+        .into_iter()
+        .chain(addresses.iter().copied())
+        .collect();
+    on_each_thread_count(&options, |server| {
+        for address in &addresses {
+            let address: IpAddr = address.parse().expect("an address");
+            let mut socket = socket_to(SocketAddr::new(address, server.port));
+            send(&mut socket, b"PING\r\n");
+            expect_bytes(&mut socket, b"+PONG\r\n");
+        }
+        let other = SocketAddr::from(([127, 0, 0, 3], server.port));
+        assert!(
+            std::net::TcpStream::connect(other).is_err(),
+            "it listens where it was not told to"
+        );
+    });
+}
+
+#[test]
+fn unix_socket() {
+    let path = |folder: &Folder| folder.path().join("s.sock").to_string_lossy().into_owned();
+    let server = Server::start_with(|folder, port| {
+        owned(&[
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+            "--unixsocket",
+            &path(folder),
+            "--unixsocketperm",
+            "700",
+        ])
+    });
+    let path = path(&server.folder);
+    let mode = std::fs::metadata(&path)
+        .expect("the socket")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+    dialogue(
+        &mut connect(&format!("unix://{path}")),
+        &[("SET k v", "OK")],
+    );
+    dialogue(&mut server.client(), &[("GET k", "\"v\"")]);
+    server.signal("TERM");
+    let folder_stays_until_here = server;
+    assert!(
+        eventually(|| !std::path::Path::new(&path).exists()),
+        "the socket is left behind"
+    );
+    assert!(folder_stays_until_here.wait().success());
+}
+
+#[test]
+fn protected_mode_refuses_other_machines() {
+    let Some(address) = address_that_is_not_loopback() else {
+        eprintln!("left out: this machine has only the loopback interface");
+        return;
+    };
+    let address = |server: &Server| SocketAddr::new(address, server.port);
+    let open_bind = ["--bind", "0.0.0.0"];
+    let server = Server::start(&open_bind);
+    let refusal = read_to_close(&mut socket_to(address(&server)));
+    assert!(refusal.starts_with("-DENIED "), "{refusal:?}");
+    assert!(
+        refusal.contains("protected mode is enabled") && refusal.ends_with("\r\n"),
+        "{refusal:?}"
+    );
+    dialogue(
+        &mut server.client(),
+        &[("PING", "PONG"), ("CONFIG SET protected-mode no", "OK")],
+    );
+    let mut socket = socket_to(address(&server));
+    send(&mut socket, b"PING\r\n");
+    expect_bytes(&mut socket, b"+PONG\r\n");
+}
+
+/// An address of this machine that the server takes for another machine's. Connecting a UDP socket sends nothing.
+fn address_that_is_not_loopback() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn a_client_that_does_not_read_delays_nobody() {
+    const VALUE: usize = 1 << 20;
+    const REPLIES: usize = 64;
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        let value = vec![b'x'; VALUE];
+        let () = redis::cmd("SET")
+            .arg("big")
+            .arg(&value[..])
+            .query(&mut client)
+            .expect("OK");
+        let mut slow: Vec<_> = (0..4).map(|_| server.socket()).collect();
+        for socket in &mut slow {
+            send(socket, &b"GET big\r\n".repeat(REPLIES));
+        }
+        for _ in 0..100 {
+            assert_eq!(ask(&mut client, "PING"), "PONG");
+        }
+        let reply = [format!("${VALUE}\r\n").as_bytes(), &value, b"\r\n"].concat();
+        for socket in &mut slow {
+            for _ in 0..REPLIES {
+                expect_bytes(socket, &reply);
+            }
+        }
+    });
+}
+
+#[test]
+fn clients_know_themselves() {
+    on_each_thread_count(&[], |server| {
+        let (mut one, mut two) = (server.client(), server.client());
+        let (first, second) = (ask(&mut one, "CLIENT ID"), ask(&mut two, "CLIENT ID"));
+        assert_ne!(first, second);
+        dialogue(
+            &mut one,
+            &[
+                ("CLIENT GETNAME", "nil"),
+                ("CLIENT SETNAME one", "OK"),
+                ("CLIENT GETNAME", "\"one\""),
+                (
+                    "CLIENT NOSUCH",
+                    "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.",
+                ),
+            ],
+        );
+        let info = ask(&mut one, "CLIENT INFO");
+        assert!(
+            info.contains(&format!("id={first} "))
+                && info.contains(" name=one ")
+                && info.contains(" db=0 "),
+            "{info}"
+        );
+        let list = ask(&mut two, "CLIENT LIST");
+        assert!(
+            list.contains(&format!("id={first} ")) && list.contains(&format!("id={second} ")),
+            "{list}"
+        );
+        dialogue(
+            &mut one,
+            &[
+                ("SELECT 3", "OK"),
+                ("RESET", "RESET"),
+                ("CLIENT GETNAME", "nil"),
+            ],
+        );
+        assert!(ask(&mut one, "CLIENT INFO").contains(" db=0 "));
+    });
+}

@@ -1,0 +1,312 @@
+//! Starts servers for the tests, and ends them by their process id.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes on a busy machine: reaching it is a failure.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// With one worker and with several the answers are the same.
+const THREADS: [usize; 2] = [1, 4];
+
+pub fn on_each_thread_count(options: &[&str], test: impl Fn(&Server)) {
+    for threads in THREADS {
+        let server = Server::start_with_threads(threads, options);
+        test(&server);
+        assert!(server.stop().success());
+    }
+}
+
+/// Whether another server than Cinnabar is under test.
+pub fn is_peer() -> bool {
+    std::env::var_os("CINNABAR_TEST_SERVER").is_some()
+}
+
+pub fn binary() -> PathBuf {
+    std::env::var_os("CINNABAR_TEST_SERVER").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_cinnabar-server")),
+        PathBuf::from,
+    )
+}
+
+/// A folder that goes when this value does.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("cinnabar-black-box-{}-{count}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file in the temporary folder");
+        path
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub struct Server {
+    child: Child,
+    pub folder: Folder,
+    pub port: u16,
+}
+
+impl Server {
+    pub fn start(options: &[&str]) -> Server {
+        Server::start_with_threads(2, options)
+    }
+
+    pub fn start_with_threads(threads: usize, options: &[&str]) -> Server {
+        let threads_option = if is_peer() {
+            "--io-threads"
+        } else {
+            "--threads"
+        };
+        let threads = threads.to_string();
+        Server::start_with(|_, port| {
+            let mut arguments = owned(&[
+                "--port",
+                &port.to_string(),
+                "--save",
+                "",
+                threads_option,
+                &threads,
+            ]);
+            arguments.extend(owned(options));
+            arguments
+        })
+    }
+
+    /// Starts a server with the arguments that `arguments` makes of its folder and a port. The port was free a moment
+    /// ago; when another process was quicker to take it, another is tried.
+    pub fn start_with(arguments: impl Fn(&Folder, u16) -> Vec<String>) -> Server {
+        let mut log = String::new();
+        for _ in 0..5 {
+            let folder = Folder::new();
+            let port = free_port();
+            let child = spawn(&folder, &arguments(&folder, port));
+            let mut server = Server {
+                child,
+                folder,
+                port,
+            };
+            if server.wait_until_it_answers() {
+                return server;
+            }
+            log = server.folder.read("stdout") + &server.folder.read("stderr");
+        }
+        panic!("the server did not start; its log:\n{log}");
+    }
+
+    fn wait_until_it_answers(&mut self) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if self
+                .child
+                .try_wait()
+                .expect("the state of the server")
+                .is_some()
+            {
+                return false;
+            }
+            if let Ok(mut socket) = TcpStream::connect(("127.0.0.1", self.port)) {
+                // The server closes the connection: it no longer counts as a client when the test begins.
+                send(&mut socket, b"QUIT\r\n");
+                assert_eq!(read_to_close(&mut socket), "+OK\r\n");
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+
+    pub fn client(&self) -> redis::Connection {
+        self.client_of("")
+    }
+
+    /// `protocol`: "resp2" or "resp3".
+    pub fn client_speaking(&self, protocol: &str) -> redis::Connection {
+        self.client_of(&format!("?protocol={protocol}"))
+    }
+
+    fn client_of(&self, parameters: &str) -> redis::Connection {
+        connect(&format!("redis://127.0.0.1:{}/{parameters}", self.port))
+    }
+
+    /// A bare connection.
+    pub fn socket(&self) -> TcpStream {
+        socket_to(SocketAddr::from(([127, 0, 0, 1], self.port)))
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let command = format!("kill -{signal} {}", self.child.id());
+        assert!(
+            Command::new("sh")
+                .args(["-c", &command])
+                .status()
+                .expect("sh")
+                .success()
+        );
+    }
+
+    /// Waits for its end, which something else has brought about.
+    pub fn wait(mut self) -> ExitStatus {
+        wait_for_exit(&mut self.child)
+            .unwrap_or_else(|| panic!("the server goes on:\n{}", self.folder.read("stdout")))
+    }
+
+    pub fn stop(self) -> ExitStatus {
+        self.signal("TERM");
+        self.wait()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Of a server that has ended these do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn owned(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|a| (*a).to_owned()).collect()
+}
+
+/// Starts the binary in the folder; its output goes to the files `stdout` and `stderr` there.
+fn spawn(folder: &Folder, arguments: &[String]) -> Child {
+    let output =
+        |name: &str| Stdio::from(fs::File::create(folder.path().join(name)).expect("a log file"));
+    Command::new(binary())
+        .args(arguments)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(output("stdout"))
+        .stderr(output("stderr"))
+        .spawn()
+        .expect("the server's binary")
+}
+
+/// Runs the binary until it ends by itself: (status, what it wrote to stderr).
+pub fn run_to_end(folder: &Folder, arguments: &[&str]) -> (ExitStatus, String) {
+    let mut child = spawn(folder, &owned(arguments));
+    let status = wait_for_exit(&mut child);
+    if status.is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    (
+        status.expect("the server to end by itself"),
+        folder.read("stderr"),
+    )
+}
+
+fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
+    let mut status = None;
+    eventually(|| {
+        status = child.try_wait().expect("the state of the server");
+        status.is_some()
+    });
+    status
+}
+
+/// Asks again and again until it is true; false when patience ran out.
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+pub fn connect(url: &str) -> redis::Connection {
+    let client = redis::Client::open(url).expect("a valid address");
+    let connection = client.get_connection().expect("a connection");
+    connection
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a timeout");
+    connection
+}
+
+pub fn socket_to(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).expect("a connection");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_nodelay(true).expect("no delay");
+    socket
+}
+
+pub fn send(socket: &mut TcpStream, bytes: &[u8]) {
+    socket.write_all(bytes).expect("to send");
+}
+
+/// Reads as many bytes as `expected` has, and compares.
+#[track_caller]
+pub fn expect_bytes(socket: &mut impl Read, expected: &[u8]) {
+    let mut found = vec![0; expected.len()];
+    let mut filled = 0;
+    while filled < found.len() {
+        match socket.read(&mut found[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) => panic!(
+                "{error} after {:?}",
+                String::from_utf8_lossy(&found[..filled])
+            ),
+        }
+    }
+    let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        found[..filled] == *expected,
+        "found {:?}, expected {:?}",
+        show(&found[..filled]),
+        show(expected)
+    );
+}
+
+/// Reads until the server closes the connection. A reset counts as closing: it means only that the server had not
+/// read all that was sent.
+#[track_caller]
+pub fn read_to_close(socket: &mut TcpStream) -> String {
+    let mut found = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match socket.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => found.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&found)),
+        }
+    }
+    String::from_utf8_lossy(&found).into_owned()
+}
