@@ -106,7 +106,8 @@ impl SortedSet {
     /// Number of pairs before (`score`, `member`), whether that is present or not.
     pub fn rank_of_bound(&self, score: f64, member: &[u8]) -> usize {
         let key = order_key(score);
-        self.tree.lower_bound(|element| element.cmp_pair(key, member))
+        self.tree
+            .lower_bound(|element| element.cmp_pair(key, member))
     }
 
     /// The ranks of the members with this score.
@@ -180,13 +181,23 @@ impl SortedSet {
 
     /// The name of the encoding, as clients know it.
     pub fn encoding(&self) -> &'static str {
-        if self.outgrown { "skiplist" } else { "listpack" }
+        if self.outgrown {
+            "skiplist"
+        } else {
+            "listpack"
+        }
     }
 
     /// Bytes of the set, its own struct included, without what the allocator adds.
     pub fn memory_usage(&self) -> usize {
-        let index = self.index.as_ref().map_or(0, |index| size_of::<Index>() + index.memory_usage());
-        size_of::<Self>() - size_of::<RankedTree<Element>>() + self.tree.memory_usage() + index + self.block_bytes
+        let index = self
+            .index
+            .as_ref()
+            .map_or(0, |index| size_of::<Index>() + index.memory_usage());
+        size_of::<Self>() - size_of::<RankedTree<Element>>()
+            + self.tree.memory_usage()
+            + index
+            + self.block_bytes
     }
 
     /// Frees a part of the set, `max` pieces of it (at least one); returns whether it is empty now.
@@ -214,15 +225,23 @@ impl SortedSet {
     #[inline]
     fn find(&self, member: &[u8]) -> Option<Member> {
         match self.complete_index() {
-            Some(index) => index.find(hash(member), |entry| entry.bytes() == member).map(|found| *found),
-            None => self.tree.iter().map(|element| element.member()).find(|entry| entry.bytes() == member),
+            Some(index) => index
+                .find(hash(member), |entry| entry.bytes() == member)
+                .map(|found| *found),
+            None => self
+                .tree
+                .iter()
+                .map(|element| element.member())
+                .find(|entry| entry.bytes() == member),
         }
     }
 
     /// The index, if it has every member.
     #[inline]
     fn complete_index(&self) -> Option<&Index> {
-        self.index.as_deref().filter(|index| index.len() == self.tree.len())
+        self.index
+            .as_deref()
+            .filter(|index| index.len() == self.tree.len())
     }
 
     fn build_index(&mut self) {
@@ -237,7 +256,9 @@ impl SortedSet {
     fn put_into_tree(&mut self, member: Member, score: f64) {
         let key = order_key(score);
         let bytes = member.bytes();
-        self.tree.insert(Element::new(key, member), |present, _| present.cmp_pair(key, bytes));
+        self.tree.insert(Element::new(key, member), |present, _| {
+            present.cmp_pair(key, bytes)
+        });
     }
 
     fn take_from_tree(&mut self, score: f64, member: &[u8]) {
@@ -263,7 +284,12 @@ impl Clone for SortedSet {
             Element::new(order_key(score), member)
         });
         let tree = RankedTree::from_sorted(copies);
-        let mut clone = SortedSet { tree, index: None, block_bytes, outgrown: self.outgrown };
+        let mut clone = SortedSet {
+            tree,
+            index: None,
+            block_bytes,
+            outgrown: self.outgrown,
+        };
         if clone.len() > UNINDEXED_MAX {
             clone.build_index();
         }
@@ -303,7 +329,10 @@ const DROPPED_BITS: u32 = 16;
 impl Element {
     fn new(key: u64, member: Member) -> Self {
         let bits = member.bits();
-        Element { high: key >> DROPPED_BITS << DROPPED_BITS | bits >> 32, low: bits as u32 }
+        Element {
+            high: key >> DROPPED_BITS << DROPPED_BITS | bits >> 32,
+            low: bits as u32,
+        }
     }
 
     #[inline]
@@ -325,7 +354,8 @@ impl Element {
     /// Where this pair stands relative to another.
     #[inline]
     fn cmp_pair(self, key: u64, member: &[u8]) -> Ordering {
-        self.cmp_score(key).then_with(|| self.member().bytes().cmp(member))
+        self.cmp_score(key)
+            .then_with(|| self.member().bytes().cmp(member))
     }
 }
 
@@ -335,7 +365,11 @@ fn order_key(score: f64) -> u64 {
     // The sum turns -0.0 into 0.0.
     let bits = (score + 0.0).to_bits();
     // Negative numbers come first, and descend by magnitude.
-    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
+    if bits >> 63 == 0 {
+        bits | 1 << 63
+    } else {
+        !bits
+    }
 }
 
 fn hash(member: &[u8]) -> u64 {
@@ -373,7 +407,9 @@ mod member {
     impl Member {
         pub(super) fn new(member: &[u8], score: f64) -> Self {
             let score = NewValue::Int(score.to_bits() as i64);
-            Member { bits: Entry::<Infallible>::new(member, score, None, 0).into_bits() }
+            Member {
+                bits: Entry::<Infallible>::new(member, score, None, 0).into_bits(),
+            }
         }
 
         /// Below 2^48.
@@ -415,7 +451,9 @@ mod member {
         pub(super) fn score(self) -> f64 {
             match self.entry().value() {
                 ValueRef::Int(bits) => f64::from_bits(bits as u64),
-                ValueRef::Inline(_) | ValueRef::Payload(_) => unreachable!("a member's value is its score"),
+                ValueRef::Inline(_) | ValueRef::Payload(_) => {
+                    unreachable!("a member's value is its score")
+                }
             }
         }
 
@@ -423,7 +461,8 @@ mod member {
         /// Nobody else uses the block meanwhile.
         pub(super) unsafe fn set_score(self, score: f64) {
             // An integer takes the place of an integer, so the block stays where it is.
-            self.entry().set_value(NewValue::Int(score.to_bits() as i64));
+            self.entry()
+                .set_value(NewValue::Int(score.to_bits() as i64));
         }
 
         /// Bytes of the block.
@@ -471,7 +510,11 @@ mod tests {
 
     impl Model {
         fn sorted(&self) -> Vec<(&[u8], f64)> {
-            let mut pairs: Vec<_> = self.0.iter().map(|(member, score)| (&member[..], *score)).collect();
+            let mut pairs: Vec<_> = self
+                .0
+                .iter()
+                .map(|(member, score)| (&member[..], *score))
+                .collect();
             pairs.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap().then(a.0.cmp(b.0)));
             pairs
         }
@@ -483,15 +526,31 @@ mod tests {
         let shown: Vec<_> = set.range(0..usize::MAX).collect();
         assert_eq!(shown, pairs);
         // To the sign of zero.
-        assert!(shown.iter().zip(&pairs).all(|(a, b)| a.1.to_bits() == b.1.to_bits()));
+        assert!(
+            shown
+                .iter()
+                .zip(&pairs)
+                .all(|(a, b)| a.1.to_bits() == b.1.to_bits())
+        );
         assert_eq!(set.len(), pairs.len());
         for element in &set.tree {
-            assert_eq!(element.high >> DROPPED_BITS, order_key(element.member().score()) >> DROPPED_BITS);
+            assert_eq!(
+                element.high >> DROPPED_BITS,
+                order_key(element.member().score()) >> DROPPED_BITS
+            );
         }
-        let blocks: usize = set.tree.iter().map(|element| element.member().allocated()).sum();
+        let blocks: usize = set
+            .tree
+            .iter()
+            .map(|element| element.member().allocated())
+            .sum();
         assert_eq!(set.block_bytes, blocks);
         if let Some(index) = &set.index {
-            let held: Vec<u64> = set.tree.iter().map(|element| element.member().bits()).collect();
+            let held: Vec<u64> = set
+                .tree
+                .iter()
+                .map(|element| element.member().bits())
+                .collect();
             assert!(index.iter().all(|member| held.contains(&member.bits())));
         }
     }
@@ -608,7 +667,10 @@ mod tests {
         set.insert(b"one more", 0.0);
         assert_eq!(set.encoding(), "skiplist");
         set.remove(b"one more");
-        assert_eq!((set.encoding(), set.clone().encoding()), ("skiplist", "skiplist"));
+        assert_eq!(
+            (set.encoding(), set.clone().encoding()),
+            ("skiplist", "skiplist")
+        );
         let mut set = SortedSet::default();
         set.insert(&[b'x'; 64], 0.0);
         assert_eq!(set.encoding(), "listpack");
@@ -623,7 +685,11 @@ mod tests {
             let scattered = n.wrapping_mul(0x9e37_79b1);
             set.insert(format!("member:{n:08}").as_bytes(), f64::from(scattered));
         }
-        assert!(set.memory_usage() <= 58 * set.len(), "{}", set.memory_usage() / set.len());
+        assert!(
+            set.memory_usage() <= 58 * set.len(),
+            "{}",
+            set.memory_usage() / set.len()
+        );
         let all = set.clone();
         while !set.drain_step(1000) {}
         assert_eq!(all.len(), 100_000);
@@ -634,11 +700,15 @@ mod tests {
     fn a_small_set_has_no_index() {
         let mut set = SortedSet::default();
         let names: Vec<[u8; 1]> = (0..=UNINDEXED_MAX as u8).map(|n| [n]).collect();
-        names[1..].iter().for_each(|name| assert_eq!(set.insert(name, 1.0), Inserted::Added));
+        names[1..]
+            .iter()
+            .for_each(|name| assert_eq!(set.insert(name, 1.0), Inserted::Added));
         assert!(set.index.is_none());
         set.insert(&names[0], 1.0);
         assert!(set.index.is_some());
-        names[UNINDEX_AT..].iter().for_each(|name| assert_eq!(set.remove(name), Some(1.0)));
+        names[UNINDEX_AT..]
+            .iter()
+            .for_each(|name| assert_eq!(set.remove(name), Some(1.0)));
         assert!(set.index.is_none());
         assert_eq!(set.len(), UNINDEX_AT);
     }
