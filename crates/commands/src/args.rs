@@ -52,6 +52,11 @@ impl<'a> Args<'a> {
         std::mem::take(&mut self.list[index])
     }
 
+    /// The same arguments, independent of the buffer that they were borrowed from.
+    pub fn into_owned(self) -> Args<'static> {
+        Args { list: self.list.into_iter().map(|arg| Cow::Owned(arg.into_owned())).collect() }
+    }
+
     /// True when the argument is this word, in whatever case.
     pub fn is(&self, index: usize, word: &str) -> bool {
         self[index].eq_ignore_ascii_case(word.as_bytes())

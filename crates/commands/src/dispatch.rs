@@ -7,9 +7,9 @@
 //! unlocks, and lets the engine carry out what is left.
 
 use crate::args::Args;
-use crate::cx::{Cx, Flow, KeyArgs, Now};
+use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
-use crate::row::NO_AUTH;
+use crate::row::{Command, NO_AUTH};
 use crate::session::Session;
 use crate::table::{Entry, KeyPlan, Table};
 use engine::keys::{Held, Keys};
@@ -116,6 +116,23 @@ pub fn run<'e>(
     }
     engine.carry_out(keys.finish());
     flow
+}
+
+/// Does one piece of a command that goes on in pieces; true when it has ended.
+pub fn step<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    row: &'static Command,
+    work: &mut dyn Piecewise,
+    now: Now,
+    reply: &'e mut Reply,
+) -> bool {
+    let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
+    let key_args = KeyArgs::new();
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
+    let done = work.step(&mut cx);
+    engine.carry_out(cx.keys.finish());
+    done
 }
 
 /// Runs one command for a client: [`prepare`] and [`run`] in one.

@@ -1,12 +1,12 @@
 //! A client, as commands see it.
 
+use engine::clients::ClientInfo;
 use engine::watch::WatchFlag;
 use std::sync::Arc;
 
 /// The state of one client between its commands.
 #[derive(Debug)]
 pub struct Session {
-    pub id: u64,
     /// The worker that serves it.
     pub worker: usize,
     pub db: u32,
@@ -15,23 +15,17 @@ pub struct Session {
     pub no_touch: bool,
     /// Raised when a watched key changes.
     pub watch: Arc<WatchFlag>,
-    pub name: Vec<u8>,
-    pub lib_name: Vec<u8>,
-    pub lib_ver: Vec<u8>,
+    /// What others may know of it.
+    pub info: Arc<ClientInfo>,
 }
 
 impl Session {
-    pub fn new(id: u64, worker: usize) -> Self {
-        Session {
-            id,
-            worker,
-            db: 0,
-            authenticated: true,
-            no_touch: false,
-            watch: Arc::default(),
-            name: Vec::new(),
-            lib_name: Vec::new(),
-            lib_ver: Vec::new(),
-        }
+    pub fn new(info: Arc<ClientInfo>) -> Self {
+        Session { worker: info.worker, db: 0, authenticated: true, no_touch: false, watch: Arc::default(), info }
+    }
+
+    /// A client without a connection, for whoever uses the engine as a library.
+    pub fn local() -> Self {
+        Session::new(Arc::new(ClientInfo::new(0, "", "", -1, 0, 0)))
     }
 }

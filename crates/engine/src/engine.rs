@@ -1,11 +1,14 @@
 //! The store: its shards and what belongs to all of them.
 
 use crate::access::{self, AccessClock};
+use crate::clients::Clients;
+use crate::config::{Config, ConfigStore};
 use crate::effects::{Effects, EventClass, Logged};
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
 use crate::locks::LockSet;
 use crate::log::ChangeLog;
+use crate::metrics::WorkerMetrics;
 use crate::shard::{Shard, ShardStats};
 use crate::value::KeyEntry;
 use std::ops::Range;
@@ -21,11 +24,13 @@ pub struct Options {
     pub databases: usize,
     /// The secret of the key hash.
     pub hash_seed: u64,
+    /// Threads that count what they do in [`Engine::metrics`]; sessions name theirs.
+    pub workers: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { shards: 64, databases: 16, hash_seed: 0 }
+        Options { shards: 64, databases: 16, hash_seed: 0, workers: 1 }
     }
 }
 
@@ -46,6 +51,9 @@ pub struct Engine {
     log: OnceLock<Arc<dyn ChangeLog>>,
     access: AccessPolicy,
     event_mask: AtomicU32,
+    clients: Clients,
+    config: ConfigStore,
+    metrics: Box<[WorkerMetrics]>,
 }
 
 /// What is in one database, summed over the shards.
@@ -59,7 +67,12 @@ pub struct DbSummary {
 }
 
 impl Engine {
+    /// An engine with the default configuration.
     pub fn new(options: &Options, host: Arc<dyn Host>) -> Self {
+        Engine::with_config(options, Config::default(), host)
+    }
+
+    pub fn with_config(options: &Options, config: Config, host: Arc<dyn Host>) -> Self {
         let shards = options.shards.clamp(1, 4096).next_power_of_two();
         let databases = options.databases.max(1);
         Engine {
@@ -70,6 +83,9 @@ impl Engine {
             log: OnceLock::new(),
             access: AccessPolicy::default(),
             event_mask: AtomicU32::new(0),
+            clients: Clients::default(),
+            config: ConfigStore::new(config),
+            metrics: (0..options.workers.max(1)).map(|_| WorkerMetrics::default()).collect(),
         }
     }
 
@@ -83,6 +99,23 @@ impl Engine {
 
     pub fn databases(&self) -> usize {
         self.databases
+    }
+
+    pub fn config(&self) -> &ConfigStore {
+        &self.config
+    }
+
+    pub fn host(&self) -> &dyn Host {
+        &*self.host
+    }
+
+    pub fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    /// Counters, one set a worker.
+    pub fn metrics(&self) -> &[WorkerMetrics] {
+        &self.metrics
     }
 
     /// Every write is appended to `log` from now on. At most once, before the first command.
@@ -213,7 +246,10 @@ impl Engine {
                     && let Some(position) = shard.dbs[db].expiry.pop_due(now as u64)
                 {
                     removed += 1;
-                    let due = |entry: &KeyEntry| entry.deadline().is_some_and(|at| access::is_due(at, now));
+                    let due = |entry: &KeyEntry| {
+                        entry.deadline().is_some_and(|at| access::is_due(at, now))
+                            && self.hasher.local_of(entry.key()) >> 16 == position
+                    };
                     let hasher = |entry: &KeyEntry| self.hasher.local_of(entry.key());
                     let table = &mut shard.dbs[db].table;
                     if let Some(entry) = table.remove_at_position(position, due, hasher) {
@@ -285,7 +321,7 @@ mod tests {
     use crate::watch::WatchFlag;
 
     fn engine() -> Engine {
-        Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1 }, Arc::new(Alone))
+        Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1, workers: 1 }, Arc::new(Alone))
     }
 
     fn keys<'e>(engine: &'e Engine, names: &[&[u8]], now: i64) -> Keys<'e> {

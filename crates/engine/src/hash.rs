@@ -58,25 +58,24 @@ impl KeyHasher {
         self.local(self.hash(key))
     }
 
-    /// The SCAN cursor of a position in a shard's table. Rounded up, which stays within the bucket that
+    /// The SCAN cursor of a 48-bit position in a shard's table. Rounded up, which stays within the bucket that
     /// begins there: buckets are far wider than what a cursor leaves out.
     pub fn cursor(&self, shard: usize, position: u64) -> u64 {
-        let low_bits = CURSOR_DROPS + self.shard_bits;
-        let step = 1u64 << low_bits;
-        let within = position.checked_add(step - 1).map_or(u64::MAX >> low_bits, |up| up >> low_bits);
-        ((shard as u64) << (64 - low_bits)) + within
+        let within = position.div_ceil(1 << self.shard_bits);
+        ((shard as u64) << (POSITION_BITS - self.shard_bits)) + within
     }
 
     /// The shard and the position in it that a cursor stands for; None when it is beyond the last.
     pub fn place(&self, cursor: u64) -> Option<(usize, u64)> {
-        let low_bits = CURSOR_DROPS + self.shard_bits;
-        let shard = cursor >> (64 - low_bits);
-        (shard < 1 << self.shard_bits).then_some((shard as usize, cursor << low_bits))
+        let within_bits = POSITION_BITS - self.shard_bits;
+        let shard = cursor >> within_bits;
+        let within = cursor & ((1 << within_bits) - 1);
+        (shard < 1 << self.shard_bits).then_some((shard as usize, within << self.shard_bits))
     }
 }
 
-/// A cursor leaves out the low bits that tables do not look at, which keeps it short.
-const CURSOR_DROPS: u32 = 16;
+/// Bits of a hash that tell a place in the keyspace.
+const POSITION_BITS: u32 = 48;
 
 #[cfg(test)]
 mod tests {
@@ -88,10 +87,10 @@ mod tests {
         fn cursors_lead_back_to_their_place(bits in 0u32..=10, shard: usize, position: u64) {
             let hasher = KeyHasher::new(1, bits);
             let shard = shard % (1 << bits);
-            let position = position >> 1;
+            let position = position >> 17;
             let (back_shard, back) = hasher.place(hasher.cursor(shard, position)).unwrap();
             prop_assert_eq!(back_shard, shard);
-            prop_assert!(back >= position && back - position < 1 << (CURSOR_DROPS + bits));
+            prop_assert!(back >= position && back - position < 1 << bits);
         }
     }
 

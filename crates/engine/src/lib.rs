@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod blocked;
+pub mod clients;
 pub mod config;
 pub mod edit;
 pub mod effects;
@@ -22,6 +23,7 @@ pub mod host;
 pub mod keys;
 pub mod locks;
 pub mod log;
+pub mod metrics;
 pub mod shard;
 mod sync;
 pub mod value;

@@ -1,0 +1,138 @@
+//! Who is connected: what CLIENT LIST and INFO tell of every client, whichever worker serves it.
+//!
+//! The worker that owns a connection writes its record, anybody may read it.
+
+use crate::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// One connected client.
+#[derive(Debug)]
+pub struct ClientInfo {
+    pub id: u64,
+    /// Address of the peer, as `ip:port` or the path of the Unix socket followed by `:0`.
+    pub addr: Box<str>,
+    /// Address at this end, likewise.
+    pub laddr: Box<str>,
+    pub fd: i32,
+    pub worker: usize,
+    /// Unix time in milliseconds.
+    pub connected_at: i64,
+    /// Unix time in milliseconds of the last bytes that were read.
+    pub active_at: AtomicI64,
+    pub db: AtomicU32,
+    /// 2 or 3.
+    pub resp: AtomicU8,
+    /// CLIENT NO-TOUCH, CLIENT NO-EVICT.
+    pub no_touch: AtomicBool,
+    pub no_evict: AtomicBool,
+    /// Bytes of unfinished requests and of replies not yet sent.
+    pub query_bytes: AtomicUsize,
+    pub reply_bytes: AtomicUsize,
+    pub commands: AtomicU64,
+    /// Id of the last command in the command table, plus one; 0 before the first.
+    pub last_command: AtomicUsize,
+    pub input_bytes: AtomicU64,
+    pub output_bytes: AtomicU64,
+    details: Mutex<Details>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    pub name: Vec<u8>,
+    pub lib_name: Vec<u8>,
+    pub lib_ver: Vec<u8>,
+}
+
+impl ClientInfo {
+    pub fn new(id: u64, addr: &str, laddr: &str, fd: i32, worker: usize, now: i64) -> Self {
+        ClientInfo {
+            id,
+            addr: addr.into(),
+            laddr: laddr.into(),
+            fd,
+            worker,
+            connected_at: now,
+            active_at: AtomicI64::new(now),
+            db: AtomicU32::new(0),
+            resp: AtomicU8::new(2),
+            no_touch: AtomicBool::new(false),
+            no_evict: AtomicBool::new(false),
+            query_bytes: AtomicUsize::new(0),
+            reply_bytes: AtomicUsize::new(0),
+            commands: AtomicU64::new(0),
+            last_command: AtomicUsize::new(0),
+            input_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU64::new(0),
+            details: Mutex::new(Details::default()),
+        }
+    }
+
+    /// A copy of what the client said.
+    pub fn details(&self) -> Details {
+        self.details.lock().clone()
+    }
+
+    pub fn edit_details<R>(&self, edit: impl FnOnce(&mut Details) -> R) -> R {
+        edit(&mut self.details.lock())
+    }
+}
+
+/// All connected clients.
+#[derive(Default)]
+pub struct Clients {
+    last_id: AtomicU64,
+    by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+}
+
+impl Clients {
+    /// The id of the next client; ids begin with 1 and are never used again.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Relaxed) + 1
+    }
+
+    pub fn add(&self, client: &Arc<ClientInfo>) {
+        self.by_id.lock().insert(client.id, Arc::clone(client));
+    }
+
+    pub fn remove(&self, id: u64) {
+        self.by_id.lock().remove(&id);
+    }
+
+    pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.by_id.lock().get(&id).cloned()
+    }
+
+    /// Everybody, by rising id.
+    pub fn all(&self) -> Vec<Arc<ClientInfo>> {
+        self.by_id.lock().values().cloned().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.lock().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_listed_by_id_until_they_leave() {
+        let clients = Clients::default();
+        for _ in 0..3 {
+            clients.add(&Arc::new(ClientInfo::new(clients.next_id(), "a", "b", 0, 0, 0)));
+        }
+        clients.remove(2);
+        assert_eq!(clients.all().iter().map(|client| client.id).collect::<Vec<_>>(), [1, 3]);
+        clients.get(3).unwrap().edit_details(|details| details.name = b"x".to_vec());
+        assert_eq!(clients.get(3).unwrap().details().name, b"x");
+        assert_eq!(clients.next_id(), 4);
+    }
+}

@@ -1,0 +1,80 @@
+//! One client's connection: its socket, its unfinished input, its unsent output.
+
+use crate::outbox::Outbox;
+use crate::stream::Stream;
+use commands::{Args, Piecewise, Session};
+use resp::book::BookParser;
+use resp::{Protocol, RequestParser};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the bytes on a connection are.
+#[derive(Debug)]
+pub enum Wire {
+    /// RESP and inline commands.
+    Resp(RequestParser),
+    /// The book protocol.
+    Book(BookParser),
+}
+
+/// A connection that a worker owns.
+pub struct Connection {
+    pub stream: Stream,
+    pub wire: Wire,
+    pub session: Session,
+    pub protocol: Protocol,
+    /// Input of a command that is not complete, or that may not run yet.
+    pub pending: Vec<u8>,
+    /// Commands that were parsed behind one that waits.
+    pub queued: VecDeque<Args<'static>>,
+    pub outbox: Outbox,
+    /// A command that goes on in pieces; nothing else of this connection runs before it has ended.
+    pub job: Option<Job>,
+    /// The socket may have more than was read.
+    pub readable: bool,
+    /// The peer has closed its side, or a protocol error was met: nothing more is read.
+    pub input_ended: bool,
+    /// `pending` was put back before it was parsed to its end.
+    pub unparsed: bool,
+    /// Closed as soon as the outbox is empty.
+    pub closing: bool,
+    /// Already on the list of connections that have something to do in this turn.
+    pub listed: bool,
+    /// Unix time in milliseconds of the last input, and of the last output that the socket took.
+    pub active_at: i64,
+    pub progress_at: i64,
+}
+
+/// A command in pieces, with what it was called with.
+pub struct Job {
+    pub work: Box<dyn Piecewise>,
+    pub row: &'static commands::row::Command,
+}
+
+/// With this much unsent a connection waits before it runs more commands, in bytes.
+const OUTBOX_FULL: usize = 1 << 20;
+/// It goes on after this long without the peer reading: a client that writes a long pipeline before it reads must not
+/// be locked out for good. Milliseconds.
+const OUTBOX_PATIENCE: i64 = 100;
+
+impl Connection {
+    /// True when the connection should not produce more output at `now`.
+    pub fn is_stuffed(&self, now: i64) -> bool {
+        self.outbox.len() > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE
+    }
+
+    /// True while commands must not run: one goes on in pieces, or the end is near.
+    pub fn is_held(&self) -> bool {
+        self.job.is_some() || self.closing
+    }
+
+    /// Tells the client's public record what the connection holds.
+    pub fn note_memory(&self) {
+        let parser = match &self.wire {
+            Wire::Resp(parser) => parser.memory(),
+            Wire::Book(_) => 0,
+        };
+        self.session.info.query_bytes.store(self.pending.capacity() + parser, Relaxed);
+        self.session.info.reply_bytes.store(self.outbox.len(), Relaxed);
+    }
+}

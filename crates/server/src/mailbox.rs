@@ -1,0 +1,43 @@
+//! The way to a worker from other threads: a queue and a waker for its poll.
+
+use crate::stream::Stream;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::clients::ClientInfo;
+use mio::{Poll, Token, Waker};
+use std::io;
+use std::sync::Arc;
+
+/// The token under which a worker's waker reports.
+pub const WAKE: Token = Token(usize::MAX);
+
+/// What other threads tell a worker.
+pub enum Letter {
+    /// A connection that is this worker's from now on.
+    Connection { stream: Stream, info: Arc<ClientInfo>, book: bool },
+    /// The server ends: send what can be sent at once, then stop.
+    Stop,
+}
+
+/// The sending side.
+#[derive(Clone)]
+pub struct Mailbox {
+    letters: Sender<Letter>,
+    waker: Arc<Waker>,
+}
+
+impl Mailbox {
+    /// A mailbox that wakes `poll`.
+    pub fn new(poll: &Poll) -> io::Result<(Mailbox, Receiver<Letter>)> {
+        let (letters, inbox) = unbounded();
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        Ok((Mailbox { letters, waker }, inbox))
+    }
+
+    /// Puts a letter in and wakes the worker. A worker that has ended takes none.
+    pub fn post(&self, letter: Letter) {
+        if self.letters.send(letter).is_ok() {
+            // A waker fails only when its poll is gone, and then nobody waits for the letter.
+            let _ = self.waker.wake();
+        }
+    }
+}

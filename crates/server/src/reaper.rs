@@ -1,0 +1,60 @@
+//! Background threads that free what takes long: big collections, flushed tables.
+
+use crossbeam_channel::{Sender, unbounded};
+use engine::effects::Garbage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+/// The way to the freeing threads.
+#[derive(Clone)]
+pub struct Reaper {
+    queue: Sender<Garbage>,
+    pending: Arc<AtomicUsize>,
+}
+
+/// Pieces that are freed before other threads get a chance to run.
+const STEP: usize = 512;
+
+impl Reaper {
+    pub fn start(threads: usize) -> std::io::Result<Reaper> {
+        let (queue, garbage) = unbounded::<Garbage>();
+        let pending = Arc::new(AtomicUsize::new(0));
+        for n in 0..threads {
+            let (garbage, pending) = (garbage.clone(), Arc::clone(&pending));
+            thread::Builder::new().name(format!("reaper-{n}")).spawn(move || {
+                for item in garbage {
+                    free(item);
+                    pending.fetch_sub(1, Relaxed);
+                }
+            })?;
+        }
+        Ok(Reaper { queue, pending })
+    }
+
+    pub fn take(&self, garbage: Vec<Garbage>) {
+        for item in garbage {
+            self.pending.fetch_add(1, Relaxed);
+            // A send fails only when the threads are gone, at the end of the process; then it is freed here.
+            let _ = self.queue.send(item);
+        }
+    }
+
+    /// Objects that wait to be freed (`lazyfree_pending_objects`).
+    pub fn pending(&self) -> usize {
+        self.pending.load(Relaxed)
+    }
+}
+
+/// Tables go in steps, so that this thread does not keep a core from the workers for long.
+fn free(item: Garbage) {
+    match item {
+        Garbage::Object(object) => drop(object),
+        Garbage::Table(mut table, expiry) => {
+            while table.drain_step(STEP) {
+                thread::yield_now();
+            }
+            drop(expiry);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The directives that workers look at all the time, read once for each change of the configuration.
+
+use engine::config::{Config, ConfigStore, Directive};
+use resp::Limits;
+
+/// A worker's copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    generation: u64,
+    pub max_bulk_len: i64,
+    /// Milliseconds without input after which a client is disconnected; 0 = never.
+    pub timeout: i64,
+    /// The same for connections of the book protocol.
+    pub book_timeout: i64,
+    pub password_set: bool,
+}
+
+impl Settings {
+    pub fn new(store: &ConfigStore) -> Settings {
+        let generation = store.generation();
+        Settings::of(generation, &store.snapshot())
+    }
+
+    /// Reads the configuration again when it has changed.
+    #[inline]
+    pub fn refresh(&mut self, store: &ConfigStore) {
+        if store.generation() != self.generation {
+            *self = Settings::new(store);
+        }
+    }
+
+    fn of(generation: u64, config: &Config) -> Settings {
+        Settings {
+            generation,
+            max_bulk_len: config.int(Directive::ProtoMaxBulkLen),
+            timeout: config.int(Directive::Timeout).saturating_mul(1000),
+            book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
+            password_set: !config.text(Directive::Requirepass).is_empty(),
+        }
+    }
+
+    pub fn limits(&self, authenticated: bool) -> Limits {
+        Limits { max_bulk_len: self.max_bulk_len, authenticated }
+    }
+}

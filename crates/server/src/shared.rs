@@ -1,0 +1,89 @@
+//! What all threads of the server share.
+
+use crate::mailbox::{Letter, Mailbox};
+use engine::Engine;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// The engine and the state of the server around it.
+pub struct Shared {
+    pub engine: Arc<Engine>,
+    workers: usize,
+    /// Connections of each worker, for spreading new ones.
+    loads: Box<[AtomicUsize]>,
+    mailboxes: OnceLock<Vec<Mailbox>>,
+    /// Wakes the main thread, which ends the server.
+    stop: OnceLock<Arc<mio::Waker>>,
+    pub stopping: AtomicBool,
+    pub connections_received: AtomicU64,
+    pub connections_rejected: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(engine: Arc<Engine>, workers: usize) -> Shared {
+        Shared {
+            engine,
+            workers,
+            loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            mailboxes: OnceLock::new(),
+            stop: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            connections_received: AtomicU64::new(0),
+            connections_rejected: AtomicU64::new(0),
+        }
+    }
+
+    /// The shards whose background work is this worker's.
+    pub fn shards_of(&self, worker: usize) -> Range<usize> {
+        let shards = self.engine.locks().len();
+        worker * shards / self.workers..(worker + 1) * shards / self.workers
+    }
+
+    pub fn set_mailboxes(&self, mailboxes: Vec<Mailbox>) {
+        assert!(self.mailboxes.set(mailboxes).is_ok(), "mailboxes are set once");
+    }
+
+    pub fn set_stop_waker(&self, waker: Arc<mio::Waker>) {
+        assert!(self.stop.set(waker).is_ok(), "the stop waker is set once");
+    }
+
+    /// Sends a letter to a worker.
+    pub fn post(&self, worker: usize, letter: Letter) {
+        if let Some(mailbox) = self.mailboxes.get().and_then(|mailboxes| mailboxes.get(worker)) {
+            mailbox.post(letter);
+        }
+    }
+
+    pub fn post_all(&self, letter: impl Fn() -> Letter) {
+        (0..self.workers).for_each(|worker| self.post(worker, letter()));
+    }
+
+    /// The worker with the fewest connections, which gets one more. Only the accepting thread calls this.
+    pub fn assign(&self) -> usize {
+        let worker = (0..self.workers).min_by_key(|worker| self.loads[*worker].load(Relaxed)).unwrap_or(0);
+        self.loads[worker].fetch_add(1, Relaxed);
+        worker
+    }
+
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.loads.iter().map(|load| load.load(Relaxed)).sum()
+    }
+
+    /// A client is gone.
+    pub fn forget(&self, worker: usize, client: u64) {
+        self.loads[worker].fetch_sub(1, Relaxed);
+        self.engine.clients().remove(client);
+    }
+
+    /// Asks the main thread to end the server.
+    pub fn request_stop(&self) {
+        self.stopping.store(true, Relaxed);
+        if let Some(waker) = self.stop.get() {
+            // Without its poll the main thread is ending already.
+            let _ = waker.wake();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A client's socket: TCP or Unix, one behaviour.
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+
+/// A non-blocking stream socket.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Reads once; None when nothing has arrived.
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
+        retry(|| match self {
+            Stream::Tcp(stream) => stream.read(to),
+            Stream::Unix(stream) => stream.read(to),
+        })
+    }
+
+    /// Writes once; None when the socket takes nothing now.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        retry(|| match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        })
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(stream) => stream,
+        }
+    }
+
+    /// Both directions at once and edge-triggered, so that the registration never has to change.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(self.source())
+    }
+
+    pub fn fd(&self) -> RawFd {
+        match self {
+            Stream::Tcp(stream) => stream.as_raw_fd(),
+            Stream::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+}
+
+/// Repeats what a signal interrupted, and tells "not now" from failure.
+fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
+    loop {
+        match io() {
+            Ok(n) => return Ok(Some(n)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! One turn of a worker: read, parse, prefetch, run, write.
+
+use crate::connection::{Connection, Job, Wire};
+use crate::worker::Worker;
+use commands::cx::{Cx, Flow};
+use commands::dispatch::{self, Prepared};
+use commands::{Args, Now};
+use engine::Engine;
+use resp::book::BookParser;
+use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes read from one socket in a turn, at most.
+const READ_MAX: usize = 64 << 10;
+/// The arena: what a turn reads before it runs anything.
+pub const ARENA: usize = 1 << 20;
+/// Bytes of a large argument that are read in a turn, at most.
+const LARGE_READ_MAX: usize = 1 << 20;
+/// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
+const PENDING_COPY_MAX: usize = 16 << 10;
+/// Commands that are prefetched together. More would push each other out of the nearest cache.
+const WINDOW: usize = 16;
+/// Replies are written before the end of a turn when they are this many bytes.
+const REPLY_HIGH: usize = 1 << 20;
+
+impl Worker {
+    pub fn turn(&mut self, now: Now) {
+        self.shared.engine.metrics()[self.index].turns.add(1);
+        self.step_jobs(now);
+        let ready = std::mem::take(&mut self.ready);
+        let mut arena = std::mem::take(&mut self.arena);
+        let mut inputs = Vec::with_capacity(ready.len());
+        let mut fill = 0;
+        for &token in &ready {
+            if arena.len() - fill < READ_MAX + PENDING_COPY_MAX {
+                self.process(&arena, &mut inputs, now);
+                fill = 0;
+            }
+            self.gather(token, &mut arena, &mut fill, &mut inputs, now);
+        }
+        self.process(&arena, &mut inputs, now);
+        self.arena = arena;
+        self.write_replies(now);
+        for &token in &ready {
+            self.settle(token, now);
+        }
+        if self.ready.is_empty() {
+            // Keeps the list's memory.
+            self.ready = ready;
+            self.ready.clear();
+        }
+    }
+
+    /// Reads from a connection's socket and notes what there is to parse.
+    fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<Input>, now: Now) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.listed = false;
+        if connection.is_held() || connection.is_stuffed(now.unix_ms()) {
+            return;
+        }
+        let metrics = &self.shared.engine.metrics()[self.index];
+        let mut failed = false;
+        let mut parse = connection.unparsed || !connection.queued.is_empty();
+        let mut take = |connection: &mut Connection, to: &mut [u8]| -> usize {
+            let room = to.len();
+            let n = match connection.stream.read(to) {
+                Ok(Some(n)) => n,
+                Ok(None) => {
+                    connection.readable = false;
+                    return 0;
+                }
+                Err(_) => {
+                    failed = true;
+                    return 0;
+                }
+            };
+            metrics.reads.add(1);
+            metrics.input_bytes.add(n as u64);
+            if n == 0 {
+                connection.input_ended = true;
+                connection.readable = false;
+            } else {
+                // Less than there was room for means that the socket is empty; the next bytes are an event.
+                connection.readable = n == room || connection.input_ended;
+                connection.active_at = now.unix_ms();
+                connection.session.info.active_at.store(now.unix_ms(), Relaxed);
+                connection.session.info.input_bytes.fetch_add(n as u64, Relaxed);
+            }
+            n
+        };
+        // A large argument is read to where it stays.
+        let mut budget = READ_MAX * 16;
+        while connection.readable && !connection.input_ended && budget > 0 {
+            let mut wire = std::mem::replace(&mut connection.wire, Wire::Book(Default::default()));
+            let mut large_done = false;
+            if let Wire::Resp(parser) = &mut wire
+                && let Some(large) = parser.large_mut()
+                && large.missing() > 0
+            {
+                let n = take(connection, large.unfilled());
+                large.advance(n);
+                budget = budget.saturating_sub(n.max(1));
+                large_done = large.missing() == 0;
+                parse |= large_done;
+            } else {
+                connection.wire = wire;
+                break;
+            }
+            connection.wire = wire;
+            if large_done {
+                break;
+            }
+        }
+        let waits_for_large = match &mut connection.wire {
+            Wire::Resp(parser) => parser.large_mut().is_some_and(|large| large.missing() > 0),
+            Wire::Book(_) => false,
+        };
+        if connection.pending.len() > PENDING_COPY_MAX {
+            let mut own = std::mem::take(&mut connection.pending);
+            if connection.readable && !waits_for_large {
+                let len = own.len();
+                own.resize(len + READ_MAX, 0);
+                let n = take(connection, &mut own[len..]);
+                own.truncate(len + n);
+                parse |= n > 0;
+            }
+            if failed {
+                return self.close(token);
+            }
+            if parse {
+                inputs.push(Input { token, bytes: Bytes::Own(own) });
+            } else {
+                connection.pending = own;
+            }
+            return;
+        }
+        let start = *fill;
+        let kept = connection.pending.len();
+        let mut end = start + kept;
+        if connection.readable && !waits_for_large {
+            let n = take(connection, &mut arena[end..end + READ_MAX]);
+            end += n;
+            parse |= n > 0;
+        }
+        if failed {
+            return self.close(token);
+        }
+        if parse {
+            arena[start..start + kept].copy_from_slice(&connection.pending);
+            connection.pending = Vec::new();
+            *fill = end;
+            inputs.push(Input { token, bytes: Bytes::Arena(start..end) });
+        }
+    }
+
+    /// Runs everything that was read, window by window.
+    fn process(&mut self, arena: &[u8], inputs: &mut Vec<Input>, now: Now) {
+        let mut place = Place::default();
+        let mut window: Vec<Item<'_>> = Vec::with_capacity(WINDOW);
+        loop {
+            self.fill_window(arena, inputs, &mut place, &mut window);
+            if window.is_empty() {
+                break;
+            }
+            for item in &window {
+                if let Item::Command { token, prepared, .. } = item {
+                    prepared.prefetch_entry(&self.shared.engine, self.connections[*token].session.db);
+                }
+            }
+            for item in window.drain(..) {
+                self.run_item(item, now);
+            }
+            if self.reply.len() >= REPLY_HIGH {
+                self.write_replies(now);
+            }
+        }
+        drop(window);
+        inputs.clear();
+    }
+
+    fn fill_window<'b>(
+        &mut self,
+        arena: &'b [u8],
+        inputs: &'b [Input],
+        place: &mut Place,
+        window: &mut Vec<Item<'b>>,
+    ) {
+        while window.len() < WINDOW
+            && let Some(input) = inputs.get(place.input)
+        {
+            let token = input.token;
+            let Some(connection) = self.connections.get_mut(token) else {
+                *place = Place { input: place.input + 1, offset: 0 };
+                continue;
+            };
+            let bytes = match &input.bytes {
+                Bytes::Arena(range) => &arena[range.clone()],
+                Bytes::Own(bytes) => &bytes[..],
+            };
+            let rest = &bytes[place.offset..];
+            if connection.is_held() || connection.outbox.len() > REPLY_HIGH {
+                connection.unparsed = true;
+                connection.pending = rest.to_vec();
+                *place = Place { input: place.input + 1, offset: 0 };
+                continue;
+            }
+            if let Some(args) = connection.queued.pop_front() {
+                let prepared = dispatch::prepare(&self.shared.engine, &args);
+                prepared.prefetch_bucket(&self.shared.engine, connection.session.db);
+                window.push(Item::Command { token, args, prepared });
+                continue;
+            }
+            connection.unparsed = false;
+            let authenticated = connection.session.authenticated;
+            let (consumed, item) = match &mut connection.wire {
+                Wire::Resp(parser) => {
+                    let limits = self.settings.limits(authenticated);
+                    parse_resp(parser, rest, &limits, &mut self.spans, token, &self.shared.engine, connection.session.db)
+                }
+                Wire::Book(parser) => parse_book(parser, rest, token),
+            };
+            let is_command = item.is_some();
+            window.extend(item);
+            match consumed {
+                Consumed::Go(n) => place.offset += n,
+                Consumed::Wait { keep } => {
+                    connection.pending = rest[..keep].to_vec();
+                    *place = Place { input: place.input + 1, offset: 0 };
+                }
+            }
+            if is_command && !authenticated {
+                // What may come next depends on how this one ends.
+                return;
+            }
+        }
+    }
+
+    fn run_item(&mut self, item: Item<'_>, now: Now) {
+        let start = self.reply.len();
+        let token = item.token();
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        self.reply.set_protocol(connection.protocol);
+        let engine = &self.shared.engine;
+        let flow = match item {
+            Item::Command { args, .. } if connection.job.is_some() => {
+                return connection.queued.push_back(args.into_owned());
+            }
+            _ if connection.closing => return,
+            Item::Command { mut args, prepared, .. } => {
+                self.shared.engine.metrics()[self.index].commands.add(1);
+                let row = prepared.entry().map(|entry| {
+                    connection.session.info.last_command.store(entry.id + 1, Relaxed);
+                    entry.command
+                });
+                let flow = dispatch::run(engine, &mut connection.session, prepared, &mut args, now, &mut self.reply);
+                connection.protocol = self.reply.protocol();
+                match (flow, row) {
+                    (Flow::More(work), Some(row)) => {
+                        connection.job = Some(Job { work, row });
+                        self.jobs.push(token);
+                        Flow::Next
+                    }
+                    (flow, _) => flow,
+                }
+            }
+            Item::Violation { error, .. } => {
+                let mut text = Vec::new();
+                error.write_to(&mut text);
+                self.reply.raw(&text);
+                Flow::Close
+            }
+            Item::Book { mut args, .. } => {
+                self.shared.engine.metrics()[self.index].commands.add(1);
+                commands::book::run(engine, &mut connection.session, &mut args, now, &mut self.reply);
+                Flow::Next
+            }
+            Item::BookViolation { .. } => Flow::Close,
+        };
+        self.note_reply(token, start);
+        self.follow(token, flow);
+    }
+
+    fn follow(&mut self, token: usize, flow: Flow) {
+        match flow {
+            Flow::Next | Flow::More(_) => {}
+            Flow::Close => self.connections[token].closing = true,
+            Flow::Shutdown => self.shared.request_stop(),
+        }
+    }
+
+    /// The reply from `start` on is for this connection.
+    fn note_reply(&mut self, token: usize, start: usize) {
+        let end = self.reply.len();
+        match self.replies.last_mut() {
+            Some((last, range)) if *last == token => range.end = end,
+            _ if end > start => self.replies.push((token, start..end)),
+            _ => {}
+        }
+    }
+
+    /// Sends what was replied in this turn: one write a connection.
+    pub fn write_replies(&mut self, now: Now) {
+        let metrics = &self.shared.engine.metrics()[self.index];
+        let mut failed = Vec::new();
+        for (token, range) in self.replies.drain(..) {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            let bytes = &self.reply.as_slice()[range];
+            metrics.writes.add(1);
+            metrics.output_bytes.add(bytes.len() as u64);
+            connection.session.info.output_bytes.fetch_add(bytes.len() as u64, Relaxed);
+            if connection.outbox.is_empty() {
+                connection.progress_at = now.unix_ms();
+            }
+            if connection.outbox.send(&mut connection.stream, bytes).is_err() {
+                failed.push(token);
+            }
+        }
+        self.reply.clear(REPLY_HIGH);
+        for token in failed {
+            self.close(token);
+        }
+    }
+
+    /// Does one piece of every command that goes on in pieces.
+    fn step_jobs(&mut self, now: Now) {
+        for token in std::mem::take(&mut self.jobs) {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            let Some(Job { mut work, row }) = connection.job.take() else { continue };
+            let start = self.reply.len();
+            self.reply.set_protocol(connection.protocol);
+            let engine = &self.shared.engine;
+            let done = dispatch::step(engine, &mut connection.session, row, &mut *work, now, &mut self.reply);
+            if done {
+                self.note_reply(token, start);
+                self.list(token);
+            } else {
+                connection.job = Some(Job { work, row });
+                self.jobs.push(token);
+            }
+        }
+    }
+
+    /// After the turn: a connection ends, or goes on in the next turn when there is more to do.
+    fn settle(&mut self, token: usize, now: Now) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let nothing_left = !connection.unparsed && connection.queued.is_empty() && connection.job.is_none();
+        if connection.input_ended && nothing_left {
+            connection.closing = true;
+        }
+        if connection.closing && connection.outbox.is_empty() {
+            return self.close(token);
+        }
+        connection.note_memory();
+        let has_work = connection.readable || !nothing_left;
+        if has_work && !connection.is_held() && !connection.is_stuffed(now.unix_ms()) {
+            self.list(token);
+        }
+    }
+}
+
+/// Input of one connection in a turn.
+pub struct Input {
+    token: usize,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    Arena(Range<usize>),
+    Own(Vec<u8>),
+}
+
+/// A command in the window, or what came instead of one.
+enum Item<'b> {
+    Command { token: usize, args: Args<'b>, prepared: Prepared },
+    Violation { token: usize, error: ProtocolError },
+    Book { token: usize, args: Args<'b> },
+    BookViolation { token: usize },
+}
+
+impl Item<'_> {
+    fn token(&self) -> usize {
+        match self {
+            Item::Command { token, .. }
+            | Item::Violation { token, .. }
+            | Item::Book { token, .. }
+            | Item::BookViolation { token } => *token,
+        }
+    }
+}
+
+/// Where the filling of windows stands in the inputs.
+#[derive(Default)]
+struct Place {
+    input: usize,
+    offset: usize,
+}
+
+/// What parsing did with the input.
+enum Consumed {
+    /// So many bytes are done with; go on behind them.
+    Go(usize),
+    /// More has to arrive; so many bytes are kept for it.
+    Wait { keep: usize },
+}
+
+fn parse_resp<'b>(
+    parser: &mut RequestParser,
+    rest: &'b [u8],
+    limits: &Limits,
+    spans: &mut Vec<Span>,
+    token: usize,
+    engine: &Engine,
+    db: u32,
+) -> (Consumed, Option<Item<'b>>) {
+    spans.clear();
+    match parser.parse(rest, limits, spans) {
+        Ok(Progress::Command { consumed, owned }) => {
+            let mut args: Args<'b> = spans.iter().map(|span| span.of(rest)).collect();
+            for (index, bytes) in owned {
+                args.own(index, bytes);
+            }
+            let prepared = dispatch::prepare(engine, &args);
+            prepared.prefetch_bucket(engine, db);
+            (Consumed::Go(consumed), Some(Item::Command { token, args, prepared }))
+        }
+        Ok(Progress::Empty { consumed }) => (Consumed::Go(consumed), None),
+        Ok(Progress::Incomplete) => (Consumed::Wait { keep: rest.len() }, None),
+        Ok(Progress::Large { keep }) => (Consumed::Wait { keep }, None),
+        Err(error) => (Consumed::Wait { keep: 0 }, Some(Item::Violation { token, error })),
+    }
+}

@@ -1,0 +1,252 @@
+//! A worker: a thread with an event loop that does all work of its connections.
+//!
+//! A turn of the loop is a batch:
+//!
+//! ```text
+//!   poll -> read every ready socket into the arena -> for each window of commands:
+//!             parse, look up, hash, ask for the buckets; ask for the entries; run in order
+//!        -> write each connection once -> background: expiry, timeouts
+//! ```
+//!
+//! Commands borrow their arguments from the arena. What a connection sent beyond its last complete command
+//! moves to its own buffer, so an idle connection holds no memory for input or output.
+
+use crate::clock;
+use crate::connection::{Connection, Wire};
+use crate::mailbox::{Letter, WAKE};
+use crate::outbox::Outbox;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::turn::ARENA;
+use commands::{Now, Session};
+use crossbeam_channel::Receiver;
+use mio::event::Event;
+use mio::{Events, Poll, Token};
+use resp::{Protocol, Reply, RequestParser, Span};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
+const TICK: i64 = 50;
+/// Keys that expire in one turn, so that clients are served in between.
+const EXPIRE_BUDGET: usize = 256;
+/// Milliseconds between two looks for idle connections.
+const IDLE_CHECK: i64 = 1000;
+
+pub struct Worker {
+    pub index: usize,
+    pub shared: Arc<Shared>,
+    poll: Poll,
+    inbox: Receiver<Letter>,
+    pub connections: Slab<Connection>,
+    pub settings: Settings,
+    /// Connections that have something to do in the next turn.
+    pub ready: Vec<usize>,
+    /// Connections with a command that goes on in pieces.
+    pub jobs: Vec<usize>,
+    pub arena: Vec<u8>,
+    pub spans: Vec<Span>,
+    pub reply: Reply,
+    /// Which part of `reply` is for which connection, in order.
+    pub replies: Vec<(usize, Range<usize>)>,
+    shards: Range<usize>,
+    expire_more: bool,
+    next_tick: i64,
+    next_idle_check: i64,
+    stopping: bool,
+}
+
+impl Worker {
+    pub fn new(index: usize, shared: Arc<Shared>, poll: Poll, inbox: Receiver<Letter>) -> Worker {
+        let shards = shared.shards_of(index);
+        let settings = Settings::new(shared.engine.config());
+        Worker {
+            index,
+            poll,
+            inbox,
+            connections: Slab::new(),
+            settings,
+            ready: Vec::new(),
+            jobs: Vec::new(),
+            arena: vec![0; ARENA],
+            spans: Vec::new(),
+            reply: Reply::new(Vec::new(), Protocol::Resp2),
+            replies: Vec::new(),
+            shards,
+            expire_more: false,
+            next_tick: 0,
+            next_idle_check: 0,
+            stopping: false,
+            shared,
+        }
+    }
+
+    /// Runs until the server stops.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while !self.stopping {
+            match self.poll.poll(&mut events, Some(self.patience())) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            }
+            let now = clock::now();
+            self.settings.refresh(self.shared.engine.config());
+            for event in &events {
+                self.note(event, now);
+            }
+            self.turn(now);
+            self.background(now.unix_ms());
+        }
+        self.say_goodbye();
+        Ok(())
+    }
+
+    /// How long to wait for events.
+    fn patience(&self) -> Duration {
+        if !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more {
+            return Duration::ZERO;
+        }
+        let left = self.next_tick - clock::now().unix_ms();
+        Duration::from_millis(left.clamp(0, TICK) as u64)
+    }
+
+    fn note(&mut self, event: &Event, now: Now) {
+        if event.token() == WAKE {
+            while let Ok(letter) = self.inbox.try_recv() {
+                self.take_letter(letter, now);
+            }
+            return;
+        }
+        let token = event.token().0;
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            connection.readable = true;
+        }
+        if event.is_writable() && !connection.outbox.is_empty() {
+            match connection.outbox.flush(&mut connection.stream) {
+                Ok(went) if went > 0 => connection.progress_at = now.unix_ms(),
+                Ok(_) => {}
+                Err(_) => return self.close(token),
+            }
+        }
+        if connection.closing && connection.outbox.is_empty() {
+            return self.close(token);
+        }
+        self.list(token);
+    }
+
+    fn take_letter(&mut self, letter: Letter, now: Now) {
+        match letter {
+            Letter::Stop => self.stopping = true,
+            Letter::Connection { mut stream, info, book } => {
+                let entry = self.connections.vacant_entry();
+                let token = entry.key();
+                if stream.register(self.poll.registry(), Token(token)).is_err() {
+                    return self.shared.forget(self.index, info.id);
+                }
+                let mut session = Session::new(info);
+                session.authenticated = !self.settings.password_set;
+                let (wire, protocol) = if book {
+                    (Wire::Book(Default::default()), Protocol::Book)
+                } else {
+                    (Wire::Resp(RequestParser::new()), Protocol::Resp2)
+                };
+                entry.insert(Connection {
+                    stream,
+                    wire,
+                    session,
+                    protocol,
+                    pending: Vec::new(),
+                    queued: VecDeque::new(),
+                    outbox: Outbox::default(),
+                    job: None,
+                    readable: true,
+                    input_ended: false,
+                    unparsed: false,
+                    closing: false,
+                    listed: false,
+                    active_at: now.unix_ms(),
+                    progress_at: now.unix_ms(),
+                });
+                self.list(token);
+            }
+        }
+    }
+
+    /// Puts the connection on the list for the next turn, once.
+    fn list(&mut self, token: usize) {
+        let connection = &mut self.connections[token];
+        if !connection.listed {
+            connection.listed = true;
+            self.ready.push(token);
+        }
+    }
+
+    /// Timers: expiry, idle connections, connections that waited long enough for their peer.
+    fn background(&mut self, now: i64) {
+        if self.expire_more || now >= self.next_tick {
+            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), now, EXPIRE_BUDGET);
+        }
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.wake_stuffed(now);
+        }
+        if now >= self.next_idle_check {
+            self.next_idle_check = now + IDLE_CHECK;
+            self.close_idle(now);
+        }
+    }
+
+    fn wake_stuffed(&mut self, now: i64) {
+        let waiting: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| !connection.outbox.is_empty() && !connection.is_stuffed(now))
+            .map(|(token, _)| token)
+            .collect();
+        for token in waiting {
+            self.list(token);
+        }
+    }
+
+    fn close_idle(&mut self, now: i64) {
+        let (timeout, book_timeout) = (self.settings.timeout, self.settings.book_timeout);
+        let idle: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| {
+                let limit = match connection.wire {
+                    Wire::Resp(_) => timeout,
+                    Wire::Book(_) => book_timeout,
+                };
+                limit > 0 && connection.job.is_none() && now - connection.active_at > limit
+            })
+            .map(|(token, _)| token)
+            .collect();
+        for token in idle {
+            self.close(token);
+        }
+    }
+
+    /// Ends a connection at once; what it has not been sent is lost. Its token may stay on lists: they are looked up
+    /// with care, since another connection may have it by then.
+    pub fn close(&mut self, token: usize) {
+        if let Some(mut connection) = self.connections.try_remove(token) {
+            // The socket is closed in any case, which removes it from the poll too.
+            let _ = connection.stream.deregister(self.poll.registry());
+            self.shared.forget(self.index, connection.session.info.id);
+        }
+    }
+
+    /// The last thing a connection gets is what its socket still takes.
+    fn say_goodbye(&mut self) {
+        for (_, connection) in &mut self.connections {
+            let _ = connection.outbox.flush(&mut connection.stream);
+        }
+    }
+}
