@@ -54,13 +54,24 @@ pub fn hostname(value: &[u8]) -> Checked {
     )
 }
 
-/// The name goes into nodes.conf between commas and spaces: what would split or quote there is refused.
+/// What goes into nodes.conf between commas and spaces must not split or quote there.
+fn splits_a_node_line(value: &[u8]) -> bool {
+    let unsafe_there =
+        |c: &u8| b" !\"#$%&'()*+,;<=>?@[\\]^{|}~".contains(c) || c.is_ascii_control();
+    value.iter().any(unsafe_there)
+}
+
 pub fn node_name(value: &[u8]) -> Checked {
     refuse_when(
-        value
-            .iter()
-            .any(|c| b" !\"#$%&'()*+,/:;<=>?@[\\]^`{|}~".contains(c) || c.is_ascii_control()),
+        splits_a_node_line(value),
         "Announced human node name contained invalid character",
+    )
+}
+
+pub fn announce_ip(value: &[u8]) -> Checked {
+    refuse_when(
+        splits_a_node_line(value),
+        "cluster-announce-ip contains invalid character",
     )
 }
 
@@ -93,23 +104,26 @@ pub const TITLE_VARIABLES: &[&str] = &[
     "config-file",
 ];
 
-/// Known variables in braces that close, and something left to show. `{{` is a brace.
+/// Known variables in braces that close, and something left to show: `unixsocket` may be empty. `{{` is a brace.
 pub fn title_template(value: &[u8]) -> Checked {
     const TEXT: &str = "template format is invalid or contains unknown variables";
-    refuse_when(value.is_empty(), TEXT)?;
     let mut rest = value;
-    while let Some(open) = rest.iter().position(|&c| c == b'{') {
-        rest = &rest[open + 1..];
-        if let Some(after) = rest.strip_prefix(b"{") {
+    let mut shows = false;
+    while let Some((&c, after)) = rest.split_first() {
+        rest = after;
+        if c != b'{' {
+            shows |= !c.is_ascii_whitespace();
+        } else if let Some(after) = rest.strip_prefix(b"{") {
+            shows = true;
             rest = after;
-            continue;
+        } else {
+            let close = rest.iter().position(|&c| c == b'}').ok_or(TEXT)?;
+            let name = &rest[..close];
+            let known = TITLE_VARIABLES.iter().any(|known| known.as_bytes() == name);
+            refuse_when(!known, TEXT)?;
+            shows |= name != b"unixsocket";
+            rest = &rest[close + 1..];
         }
-        let close = rest.iter().position(|&c| c == b'}').ok_or(TEXT)?;
-        let known = TITLE_VARIABLES
-            .iter()
-            .any(|name| name.as_bytes() == &rest[..close]);
-        refuse_when(!known, TEXT)?;
-        rest = &rest[close + 1..];
     }
-    Ok(())
+    refuse_when(!shows, TEXT)
 }

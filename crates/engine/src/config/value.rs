@@ -396,7 +396,7 @@ fn parse_save(words: &[&[u8]]) -> Result<Value, String> {
     if words == [b"" as &[u8]] {
         return Ok(Value::Save(Arc::new([])));
     }
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err(TEXT.to_string());
     }
     let mut points = Vec::with_capacity(words.len() / 2);
@@ -420,7 +420,7 @@ fn parse_bind(words: &[&[u8]]) -> Result<Value, String> {
 }
 
 fn parse_output_buffer_limits(words: &[&[u8]], current: &Value) -> Result<Value, String> {
-    if words.len() % 4 != 0 {
+    if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_string());
     }
     let Value::OutputBufferLimits(mut limits) = *current else {

@@ -16,7 +16,7 @@ pub const ROWS: &[Row] = &[
     integer(ClusterAnnounceClientTlsPort, "cluster-announce-client-tls-port", 0, 0, PORT_MAX),
     text(ClusterAnnounceHostname, "cluster-announce-hostname", "").checked(check::hostname),
     text(ClusterAnnounceHumanNodename, "cluster-announce-human-nodename", "").checked(check::node_name),
-    text(ClusterAnnounceIp, "cluster-announce-ip", ""),
+    text(ClusterAnnounceIp, "cluster-announce-ip", "").checked(check::announce_ip),
     integer(ClusterAnnouncePort, "cluster-announce-port", 0, 0, PORT_MAX),
     integer(ClusterAnnounceTlsPort, "cluster-announce-tls-port", 0, 0, PORT_MAX),
     integer(ClusterBlacklistTtl, "cluster-blacklist-ttl", 60, i64::MIN, i64::MAX),

@@ -13,7 +13,7 @@ pub const ROWS: &[Row] = &[
     text(PrimaryAuth, "primaryauth", "").alias("masterauth").sensitive(),
     text(PrimaryUser, "primaryuser", "").alias("masteruser").sensitive(),
     choice(PropagationErrorBehavior, "propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore"),
-    memory(ReplBacklogSize, "repl-backlog-size", 10 << 20, 1, i64::MAX),
+    memory(ReplBacklogSize, "repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX),
     integer(ReplBacklogTtl, "repl-backlog-ttl", 3600, 0, i64::MAX),
     flag(ReplDisableTcpNodelay, "repl-disable-tcp-nodelay", false),
     choice(ReplDisklessLoad, "repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading(),

@@ -1,1 +1,0 @@
-//! The configuration as its users see it: set, read back, reload, rewrite.
