@@ -1,1 +1,28 @@
+//! Bytes to values and back: everything Cinnabar speaks on a wire, and nothing else.
+//!
+//! | module | what it turns into what |
+//! | --- | --- |
+//! | [`request`] | a client's bytes into commands (multibulk and inline), on the server |
+//! | [`reply`] | a handler's answer into RESP2, RESP3 or book protocol bytes |
+//! | [`value`] | commands into bytes and reply bytes into values, on the client |
+//! | [`book`] | the small length-prefixed binary protocol, both sides |
+//! | [`number`] | text into integers and floats, by the rules of each place that reads one |
+//! | [`double`] | a float into text as Valkey prints it |
+//! | [`long_double`] | the extended arithmetic of INCRBYFLOAT |
+//!
+//! No module opens a socket, reads a clock or trusts a length it was told.
 
+#![forbid(unsafe_code)]
+
+pub mod book;
+pub mod double;
+pub mod long_double;
+pub mod number;
+pub mod reply;
+pub mod request;
+pub mod value;
+
+pub use double::{DoubleText, format_double};
+pub use reply::{Protocol, Reply};
+pub use request::{Limits, Progress, ProtocolError, RequestParser, Span};
+pub use value::{Value, encode_command};

@@ -1,0 +1,618 @@
+//! Replies: what a command handler says, into the bytes that the client's protocol wants.
+//!
+//! A handler calls the same methods whoever asked; the [`Protocol`] decides:
+//!
+//! | method | RESP2 | RESP3 | book |
+//! | --- | --- | --- | --- |
+//! | `ok`, `simple` | `+OK` | `+OK` | nil |
+//! | `error` | `-ERR text` | `-ERR text` | err, code by the text's first word |
+//! | `int` | `:1` | `:1` | int |
+//! | `bulk`, `bulk_int`, `verbatim`, `big_number` | `$1 x` | `$1 x`, `=5 txt:x`, `(1` | str |
+//! | `null`, `null_array` | `$-1`, `*-1` | `_` | nil |
+//! | `boolean` | `:1` | `#t` | int |
+//! | `double` | `$3 1.5` | `,1.5` | dbl |
+//! | `array`, `set`, `push`, `map` | `*n`, a map `*2n` | `*n ~n >n %n` | arr |
+//! | `attribute` | left out | `\|n` | left out |
+//!
+//! Replies are appended to a vector that the connection lends and takes back, so nothing is allocated per reply. Where the
+//! number of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one moves
+//! what follows, once.
+//!
+//! A book reply is one frame of at most [`BOOK_REPLY_MAX`] bytes: `[u32 total][value]`. What does not fit any more is
+//! dropped while the handler is still writing, so that a huge answer costs no memory, and the frame ends as an error.
+
+use crate::double::format_double;
+use crate::request::ProtocolError;
+
+/// Longest value in a book reply, in bytes.
+pub const BOOK_REPLY_MAX: usize = 4096;
+
+/// Tags of the book protocol's values.
+pub mod book_tag {
+    /// Nothing follows.
+    pub const NIL: u8 = 0;
+    /// i32 code, u32 length, text.
+    pub const ERR: u8 = 1;
+    /// u32 length, bytes.
+    pub const STR: u8 = 2;
+    /// i64.
+    pub const INT: u8 = 3;
+    /// f64.
+    pub const DBL: u8 = 4;
+    /// u32 count, values.
+    pub const ARR: u8 = 5;
+}
+
+/// Error codes of the book protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum BookCode {
+    /// No such command, or not allowed.
+    Unknown = 1,
+    /// The reply is over [`BOOK_REPLY_MAX`].
+    TooBig = 2,
+    /// The key holds another type.
+    Type = 3,
+    /// An argument is not what it should be.
+    Argument = 4,
+}
+
+/// How replies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// The default of a RESP connection.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`.
+    Resp3,
+    /// The book port.
+    Book,
+}
+
+/// A place where the header of an aggregate will be written.
+#[must_use]
+#[derive(Debug)]
+pub struct Mark(usize);
+
+/// A sink for replies.
+#[derive(Debug, Default)]
+pub struct Reply {
+    buf: Vec<u8>,
+    protocol: Protocol,
+    /// Where the value of the open book frame begins.
+    frame: Option<usize>,
+}
+
+impl Reply {
+    /// A sink that appends to `buf`.
+    pub fn new(buf: Vec<u8>, protocol: Protocol) -> Reply {
+        Reply {
+            buf,
+            protocol,
+            frame: None,
+        }
+    }
+
+    /// The protocol in force.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Changes the protocol for the replies from here on.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// Everything written.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// True if nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// Takes back everything after the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.buf.truncate(len);
+    }
+
+    /// Takes what was written and leaves an empty vector.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buf)
+    }
+
+    /// Gives the vector back.
+    pub fn into_inner(self) -> Vec<u8> {
+        self.buf
+    }
+
+    /// Appends replies that are encoded already.
+    pub fn raw(&mut self, encoded: &[u8]) {
+        self.buf.extend_from_slice(encoded);
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        match self.protocol {
+            Protocol::Book => self.book(&[book_tag::NIL]),
+            _ => self.buf.extend_from_slice(b"+OK\r\n"),
+        }
+    }
+
+    /// A status: text without line ends.
+    pub fn simple(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Book => self.book(&[book_tag::NIL]),
+            _ => self.line(b'+', text.as_bytes()),
+        }
+    }
+
+    /// An error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces. The book
+    /// protocol's code follows from the first word; [`book_error`](Self::book_error) says it outright.
+    #[cold]
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        if self.protocol == Protocol::Book {
+            let code = match text {
+                [b'W', b'R', b'O', b'N', b'G', b'T', b'Y', b'P', b'E', ..] => BookCode::Type,
+                [b'N', b'O', b'A', b'U', b'T', b'H', ..]
+                | [b'N', b'O', b'P', b'E', b'R', b'M', ..] => BookCode::Unknown,
+                _ => BookCode::Argument,
+            };
+            return self.book_error(code, text);
+        }
+        self.buf.push(b'-');
+        self.buf.extend(text.iter().map(|&byte| {
+            if matches!(byte, b'\r' | b'\n') {
+                b' '
+            } else {
+                byte
+            }
+        }));
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// What to tell a client before the connection is closed because of its request.
+    pub fn protocol_error(&mut self, error: &ProtocolError) {
+        error.write_to(&mut self.buf);
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn int(&mut self, value: i64) {
+        match self.protocol {
+            Protocol::Book => {
+                self.book(&[book_tag::INT]);
+                self.book(&value.to_le_bytes());
+            }
+            _ => match u64::try_from(value) {
+                Ok(value) => self.header(b':', value),
+                Err(_) => self.line(b':', itoa::Buffer::new().format(value).as_bytes()),
+            },
+        }
+    }
+
+    /// A string of any bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        match self.protocol {
+            Protocol::Book => self.book_str(bytes),
+            _ => {
+                // The header's digits, two line ends and the sign.
+                self.buf.reserve(bytes.len() + 25);
+                self.header(b'$', bytes.len() as u64);
+                self.buf.extend_from_slice(bytes);
+                self.buf.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// An integer as a string.
+    pub fn bulk_int(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// No value.
+    #[inline]
+    pub fn null(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.buf.extend_from_slice(b"$-1\r\n"),
+            Protocol::Resp3 => self.buf.extend_from_slice(b"_\r\n"),
+            Protocol::Book => self.book(&[book_tag::NIL]),
+        }
+    }
+
+    /// No value, where there would have been an array.
+    pub fn null_array(&mut self) {
+        match self.protocol {
+            Protocol::Resp2 => self.buf.extend_from_slice(b"*-1\r\n"),
+            _ => self.null(),
+        }
+    }
+
+    /// A truth value.
+    pub fn boolean(&mut self, value: bool) {
+        match self.protocol {
+            Protocol::Resp3 => {
+                self.buf
+                    .extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" })
+            }
+            _ => self.int(i64::from(value)),
+        }
+    }
+
+    /// A float, as [`format_double`] prints it.
+    pub fn double(&mut self, value: f64) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(&format_double(value)),
+            Protocol::Resp3 => self.line(b',', &format_double(value)),
+            Protocol::Book => {
+                self.book(&[book_tag::DBL]);
+                self.book(&value.to_le_bytes());
+            }
+        }
+    }
+
+    /// An integer of any size, as its digits.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+            _ => self.bulk(digits.as_bytes()),
+        }
+    }
+
+    /// Text to be shown as it is; `format` is `txt` or `mkd`.
+    pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
+        match self.protocol {
+            Protocol::Resp3 => {
+                self.header(b'=', text.len() as u64 + 4);
+                self.buf.extend_from_slice(format);
+                self.buf.push(b':');
+                self.buf.extend_from_slice(text);
+                self.buf.extend_from_slice(b"\r\n");
+            }
+            _ => self.bulk(text),
+        }
+    }
+
+    /// An array; its `n` elements follow.
+    #[inline]
+    pub fn array(&mut self, n: usize) {
+        self.aggregate(b'*', n, 1);
+    }
+
+    /// A map; `n` keys, each with its value behind it, follow.
+    pub fn map(&mut self, n: usize) {
+        self.aggregate(b'%', n, 2);
+    }
+
+    /// A set; its `n` elements follow.
+    pub fn set(&mut self, n: usize) {
+        self.aggregate(b'~', n, 1);
+    }
+
+    /// A message that nobody asked for; its `n` elements follow. In RESP2 it looks like an array.
+    pub fn push(&mut self, n: usize) {
+        self.aggregate(b'>', n, 1);
+    }
+
+    /// Attributes of the reply that follows them: `n` keys, each with its value. False: this client gets none, write
+    /// none of them.
+    #[must_use]
+    pub fn attribute(&mut self, n: usize) -> bool {
+        let written = self.protocol == Protocol::Resp3;
+        if written {
+            self.header(b'|', n as u64);
+        }
+        written
+    }
+
+    /// An array of which the length is told to [`end_array`](Self::end_array). Aggregates within it must be ended first.
+    pub fn begin_array(&mut self) -> Mark {
+        self.begin()
+    }
+
+    /// Ends an array of `n` elements.
+    pub fn end_array(&mut self, mark: Mark, n: usize) {
+        self.end(mark, b'*', n, 1);
+    }
+
+    /// A map of which the length is told to [`end_map`](Self::end_map).
+    pub fn begin_map(&mut self) -> Mark {
+        self.begin()
+    }
+
+    /// Ends a map of `n` pairs.
+    pub fn end_map(&mut self, mark: Mark, n: usize) {
+        self.end(mark, b'%', n, 2);
+    }
+
+    /// A set of which the length is told to [`end_set`](Self::end_set).
+    pub fn begin_set(&mut self) -> Mark {
+        self.begin()
+    }
+
+    /// Ends a set of `n` elements.
+    pub fn end_set(&mut self, mark: Mark, n: usize) {
+        self.end(mark, b'~', n, 1);
+    }
+
+    /// The kind that this protocol knows an aggregate by, and its count.
+    fn kind(&self, kind: u8, n: usize, per_element: usize) -> (u8, u64) {
+        match self.protocol {
+            Protocol::Resp3 => (kind, n as u64),
+            _ => (b'*', (n * per_element) as u64),
+        }
+    }
+
+    #[inline]
+    fn aggregate(&mut self, kind: u8, n: usize, per_element: usize) {
+        let (kind, n) = self.kind(kind, n, per_element);
+        match self.protocol {
+            Protocol::Book => {
+                self.book(&[book_tag::ARR]);
+                self.book(&(n as u32).to_le_bytes());
+            }
+            _ => self.header(kind, n),
+        }
+    }
+
+    fn begin(&mut self) -> Mark {
+        let mark = Mark(self.buf.len());
+        self.aggregate(b'*', 0, 1);
+        mark
+    }
+
+    fn end(&mut self, mark: Mark, kind: u8, n: usize, per_element: usize) {
+        let (kind, n) = self.kind(kind, n, per_element);
+        if self.protocol == Protocol::Book {
+            // No room: the frame overflowed before the header, and will end as an error.
+            if let Some(count) = self.buf.get_mut(mark.0 + 1..mark.0 + 5) {
+                count.copy_from_slice(&(n as u32).to_le_bytes());
+            }
+            return;
+        }
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(n).as_bytes();
+        let (first, end) = (mark.0 + 1, self.buf.len());
+        // `begin` left room for one digit.
+        let more = digits.len() - 1;
+        if more > 0 {
+            self.buf.resize(end + more, 0);
+            self.buf.copy_within(first + 1..end, first + digits.len());
+        }
+        self.buf[mark.0] = kind;
+        self.buf[first..first + digits.len()].copy_from_slice(digits);
+    }
+
+    /// A kind, a number and a line end.
+    #[inline]
+    fn header(&mut self, kind: u8, n: u64) {
+        if n < 10 {
+            self.buf
+                .extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
+        } else if n < 100 {
+            let (tens, ones) = ((n / 10) as u8, (n % 10) as u8);
+            self.buf
+                .extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        } else {
+            self.line(kind, itoa::Buffer::new().format(n).as_bytes());
+        }
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.buf.reserve(text.len() + 3);
+        self.buf.push(kind);
+        self.buf.extend_from_slice(text);
+        self.buf.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The book protocol.
+impl Reply {
+    /// Opens the frame of one reply.
+    pub fn begin_frame(&mut self) {
+        self.buf.extend_from_slice(&[0; 4]);
+        self.frame = Some(self.buf.len());
+    }
+
+    /// Closes the frame: writes its length, or makes it an error if its value became too long.
+    pub fn end_frame(&mut self) {
+        let Some(start) = self.frame.take() else {
+            return;
+        };
+        if self.buf.len() - start > BOOK_REPLY_MAX {
+            self.buf.truncate(start);
+            self.book_error(BookCode::TooBig, "response is too big");
+        }
+        let total = (self.buf.len() - start) as u32;
+        self.buf[start - 4..start].copy_from_slice(&total.to_le_bytes());
+    }
+
+    /// An error with its code.
+    #[cold]
+    pub fn book_error(&mut self, code: BookCode, text: impl AsRef<[u8]>) {
+        self.book(&[book_tag::ERR]);
+        self.book(&(code as i32).to_le_bytes());
+        self.book_sized(text.as_ref());
+    }
+
+    fn book_str(&mut self, bytes: &[u8]) {
+        self.book(&[book_tag::STR]);
+        self.book_sized(bytes);
+    }
+
+    fn book_sized(&mut self, bytes: &[u8]) {
+        self.book(&(bytes.len() as u32).to_le_bytes());
+        self.book(bytes);
+    }
+
+    /// Appends to the frame. Of what does not fit only so much is kept that the frame is known to be too long.
+    fn book(&mut self, bytes: &[u8]) {
+        let room = self.frame.map_or(usize::MAX, |start| {
+            (start + BOOK_REPLY_MAX + 1).saturating_sub(self.buf.len())
+        });
+        self.buf.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(protocol: Protocol, write: impl Fn(&mut Reply)) -> String {
+        let mut reply = Reply::new(Vec::new(), protocol);
+        write(&mut reply);
+        String::from_utf8(reply.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn every_reply_in_resp2_and_resp3() {
+        type Write = fn(&mut Reply);
+        let table: [(Write, &str, &str); 27] = [
+            (|r| r.ok(), "+OK\r\n", "+OK\r\n"),
+            (|r| r.simple("PONG"), "+PONG\r\n", "+PONG\r\n"),
+            (|r| r.error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (
+                |r| r.protocol_error(&ProtocolError::InvalidCrlf),
+                "-ERR Protocol error: invalid CRLF in request\r\n",
+                "-ERR Protocol error: invalid CRLF in request\r\n",
+            ),
+            (|r| r.int(7), ":7\r\n", ":7\r\n"),
+            (|r| r.int(42), ":42\r\n", ":42\r\n"),
+            (
+                |r| r.int(i64::MAX),
+                ":9223372036854775807\r\n",
+                ":9223372036854775807\r\n",
+            ),
+            (
+                |r| r.int(i64::MIN),
+                ":-9223372036854775808\r\n",
+                ":-9223372036854775808\r\n",
+            ),
+            (|r| r.bulk(b""), "$0\r\n\r\n", "$0\r\n\r\n"),
+            (
+                |r| r.bulk(b"a\r\nb"),
+                "$4\r\na\r\nb\r\n",
+                "$4\r\na\r\nb\r\n",
+            ),
+            (|r| r.bulk(&[b'x'; 100]), &LONG, &LONG),
+            (|r| r.bulk_int(-12), "$3\r\n-12\r\n", "$3\r\n-12\r\n"),
+            (|r| r.null(), "$-1\r\n", "_\r\n"),
+            (|r| r.null_array(), "*-1\r\n", "_\r\n"),
+            (|r| r.boolean(true), ":1\r\n", "#t\r\n"),
+            (|r| r.boolean(false), ":0\r\n", "#f\r\n"),
+            (|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (
+                |r| r.double(f64::NEG_INFINITY),
+                "$4\r\n-inf\r\n",
+                ",-inf\r\n",
+            ),
+            (|r| r.double(f64::NAN), "$3\r\nnan\r\n", ",nan\r\n"),
+            (|r| r.big_number("123"), "$3\r\n123\r\n", "(123\r\n"),
+            (
+                |r| r.verbatim(b"txt", b"hi"),
+                "$2\r\nhi\r\n",
+                "=6\r\ntxt:hi\r\n",
+            ),
+            (|r| r.array(3), "*3\r\n", "*3\r\n"),
+            (|r| r.map(3), "*6\r\n", "%3\r\n"),
+            (|r| r.set(3), "*3\r\n", "~3\r\n"),
+            (|r| r.push(3), "*3\r\n", ">3\r\n"),
+            (
+                |r| assert_eq!(r.attribute(1), r.protocol() == Protocol::Resp3),
+                "",
+                "|1\r\n",
+            ),
+            (|r| r.raw(b":1\r\n"), ":1\r\n", ":1\r\n"),
+        ];
+        for (i, (write, resp2, resp3)) in table.into_iter().enumerate() {
+            assert_eq!(written(Protocol::Resp2, write), resp2, "row {i}");
+            assert_eq!(written(Protocol::Resp3, write), resp3, "row {i}");
+        }
+    }
+
+    static LONG: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| format!("$100\r\n{}\r\n", "x".repeat(100)));
+
+    #[test]
+    fn deferred_lengths_give_the_same_bytes() {
+        for protocol in [Protocol::Resp2, Protocol::Resp3, Protocol::Book] {
+            for n in [0, 1, 4, 5, 9, 10, 99, 100, 12345] {
+                let told = written_bytes(protocol, |r| {
+                    r.array(2);
+                    r.map(n);
+                    (0..n).for_each(|i| (r.int(i as i64), r.null()).1);
+                    r.set(n);
+                    (0..n).for_each(|_| r.int(1));
+                });
+                let deferred = written_bytes(protocol, |r| {
+                    let outer = r.begin_array();
+                    let map = r.begin_map();
+                    (0..n).for_each(|i| (r.int(i as i64), r.null()).1);
+                    r.end_map(map, n);
+                    let set = r.begin_set();
+                    (0..n).for_each(|_| r.int(1));
+                    r.end_set(set, n);
+                    r.end_array(outer, 2);
+                });
+                assert!(told == deferred, "{protocol:?} {n}");
+            }
+        }
+    }
+
+    fn written_bytes(protocol: Protocol, write: impl Fn(&mut Reply)) -> Vec<u8> {
+        let mut reply = Reply::new(b"before".to_vec(), protocol);
+        write(&mut reply);
+        reply.into_inner()
+    }
+
+    #[test]
+    fn a_book_reply_over_the_limit_is_an_error_and_costs_no_memory() {
+        let too_big = b"\x1c\0\0\0\x01\x02\0\0\0\x13\0\0\0response is too big";
+        let value = |len: usize| {
+            let mut reply = Reply::new(Vec::new(), Protocol::Book);
+            reply.begin_frame();
+            reply.bulk(&vec![b'x'; len]);
+            reply.end_frame();
+            reply.into_inner()
+        };
+        assert_eq!(value(BOOK_REPLY_MAX - 5).len(), 4 + BOOK_REPLY_MAX);
+        assert_eq!(value(BOOK_REPLY_MAX - 4), too_big);
+
+        let mut reply = Reply::new(Vec::new(), Protocol::Book);
+        reply.begin_frame();
+        let outer = reply.begin_array();
+        for _ in 0..100_000 {
+            let inner = reply.begin_array();
+            reply.int(1);
+            reply.end_array(inner, 1);
+        }
+        reply.end_array(outer, 100_000);
+        reply.end_frame();
+        assert_eq!(reply.as_slice(), too_big);
+        assert!(reply.into_inner().capacity() < 4 * BOOK_REPLY_MAX);
+    }
+
+    #[test]
+    fn book_codes_follow_from_the_text() {
+        for (text, code) in [
+            ("WRONGTYPE x", 3),
+            ("NOAUTH x", 1),
+            ("NOPERM x", 1),
+            ("ERR x", 4),
+        ] {
+            let bytes = written_bytes(Protocol::Book, |r| r.error(text));
+            assert_eq!(bytes[7], code, "{text}");
+        }
+    }
+}

@@ -1,0 +1,1100 @@
+//! Requests: bytes of a client's connection in, commands out.
+//!
+//! A request is either a *multibulk* (what client libraries send) or an *inline* line (what a person types into telnet):
+//!
+//! ```text
+//!   *3\r\n $3\r\n SET\r\n $1\r\n k\r\n $5\r\n hello\r\n        SET k "hello\n"\r\n
+//!   ^count ^length ^bytes
+//! ```
+//!
+//! The parser does no I/O and copies no argument. It reports where the arguments lie in the buffer that it was given, as
+//! [`Span`]s relative to the first byte of the command. Between two calls it remembers how far it came, so that a command
+//! which arrives in many pieces is still read only once; an idle parser is one null pointer. What is carried over lies in
+//! a box that lives only while a command is unfinished:
+//!
+//! ```text
+//!   buf        *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$70000\r\nxxxxxx          what the connection holds of the command
+//!              |       |          |                |
+//!   spans               [8,3]      [17,1]          |
+//!   position                                       next byte to look at
+//! ```
+//!
+//! # Large arguments
+//!
+//! A bulk of [`LARGE`] bytes or more that is not all there yet does not go through the connection's buffer. The parser
+//! answers [`Progress::Large`], having moved what was there into a vector of the argument's own, and the connection reads
+//! the rest straight into [`RequestParser::large_mut`]:
+//!
+//! ```text
+//!   loop {
+//!       match parser.parse(&pending, &limits, &mut spans)? {
+//!           Progress::Large { keep } => {
+//!               pending.truncate(keep);                     // the rest was taken
+//!               let large = parser.large_mut().unwrap();
+//!               while large.missing() > 0 {                 // or stop at WouldBlock and come back here
+//!                   let n = stream.read(large.unfilled())?;
+//!                   large.advance(n);
+//!               }
+//!           }                                               // then parse again, on the same pending
+//!           ...
+//! ```
+//!
+//! A connection that ignores this and goes on appending to its buffer (after the truncation) loses only the saved copy:
+//! `parse` moves the bytes over itself. The announced length is never believed: room is made only as bytes arrive.
+//!
+//! # Limits and errors
+//!
+//! Boundaries and texts are those of Valkey 8.1 and 9, asked byte by byte. Where the answer of those servers depends on
+//! how the bytes were cut into reads (a line of just over 64 KiB), this parser takes the answer for single bytes, so that
+//! the outcome never depends on fragmentation. As in Valkey 9, a `\r` without its `\n` is an error.
+
+use std::fmt;
+
+use memchr::{memchr, memchr2};
+
+use crate::number::parse_i64;
+
+/// Longest inline request, and longest line with a count or a length, in bytes.
+pub const LINE_MAX: usize = 64 * 1024;
+/// From this many bytes on, an argument that is not complete yet is received into its own vector.
+pub const LARGE: usize = 32 * 1024;
+/// Most arguments of a command before authentication.
+pub const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
+/// Longest argument before authentication, in bytes.
+pub const UNAUTHENTICATED_BULK_MAX: i64 = 16 * 1024;
+/// Most arguments of a command.
+pub const ARGS_MAX: i64 = i32::MAX as i64;
+
+/// Most room made ahead for a large argument of which less than this has arrived, in bytes. Only reserved, not touched.
+const LARGE_RESERVE: usize = 1024 * 1024;
+/// Room is cleared for reading in windows of at least and at most this many bytes.
+const LARGE_WINDOW: (usize, usize) = (16 * 1024, 256 * 1024);
+
+/// What a client may send now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest argument in bytes: `proto-max-bulk-len`. For a link to a primary: no limit, `i64::MAX`.
+    pub max_bulk_len: i64,
+    /// False while the connection still has to authenticate.
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_bulk_len: 512 * 1024 * 1024,
+            authenticated: true,
+        }
+    }
+}
+
+/// Where an argument lies, from the first byte of its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Offset of the argument's first byte.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+impl Span {
+    /// The argument's bytes; `command` is the buffer from the first byte of the command on.
+    #[inline]
+    pub fn of<'b>(&self, command: &'b [u8]) -> &'b [u8] {
+        &command[self.start..self.start + self.len]
+    }
+}
+
+/// What [`RequestParser::parse`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A command. Its arguments were appended to the spans.
+    Command {
+        /// Bytes of the buffer that the command took; the next one begins after them.
+        consumed: usize,
+        /// Arguments that do not lie in the buffer, by argument index in rising order: large ones, and inline ones that
+        /// had quotes. Their spans are empty. Nearly always empty itself, and then unallocated.
+        owned: Vec<(usize, Vec<u8>)>,
+    },
+    /// A request without arguments (`*0`, `*-1`, a blank line): drop the bytes, reply nothing.
+    Empty {
+        /// Bytes of the buffer to drop.
+        consumed: usize,
+    },
+    /// The command goes on past the end of the buffer. Call again with the same bytes and more behind them.
+    Incomplete,
+    /// A large argument is on its way: see [`RequestParser::large_mut`].
+    Large {
+        /// The buffer must be cut to this many bytes before more is appended to it: the others were moved into the
+        /// argument.
+        keep: usize,
+    },
+}
+
+/// A request that breaks the protocol. The connection sends the text and closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// No end of line within [`LINE_MAX`] bytes of an inline request.
+    BigInline,
+    /// No end of line within [`LINE_MAX`] bytes after `*`.
+    BigMultibulkCount,
+    /// The count of arguments is not an integer or is over [`ARGS_MAX`].
+    InvalidMultibulkLength,
+    /// Over [`UNAUTHENTICATED_ARGS_MAX`] arguments before authentication.
+    UnauthenticatedMultibulkLength,
+    /// No end of line within [`LINE_MAX`] bytes where an argument's length should be.
+    BigBulkCount,
+    /// An argument does not begin with `$` but with this byte.
+    ExpectedDollar(u8),
+    /// The length of an argument is not an integer, is negative or over [`Limits::max_bulk_len`].
+    InvalidBulkLength,
+    /// An argument over [`UNAUTHENTICATED_BULK_MAX`] bytes before authentication.
+    UnauthenticatedBulkLength,
+    /// A `\r` that is not followed by `\n`, or an argument that is not followed by both.
+    InvalidCrlf,
+    /// An inline argument whose quotes do not close, or do not close at its end.
+    UnbalancedQuotes,
+}
+
+impl ProtocolError {
+    /// Appends the reply, byte for byte as it goes to the client.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"-ERR Protocol error: ");
+        match *self {
+            ProtocolError::ExpectedDollar(got) => {
+                let got = if matches!(got, b'\r' | b'\n') {
+                    b' '
+                } else {
+                    got
+                };
+                out.extend_from_slice(b"expected '$', got '");
+                out.push(got);
+                out.push(b'\'');
+            }
+            _ => out.extend_from_slice(self.reason().as_bytes()),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            ProtocolError::BigInline => "too big inline request",
+            ProtocolError::BigMultibulkCount => "too big mbulk count string",
+            ProtocolError::InvalidMultibulkLength => "invalid multibulk length",
+            ProtocolError::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
+            ProtocolError::BigBulkCount => "too big bulk count string",
+            ProtocolError::ExpectedDollar(_) => "expected '$'",
+            ProtocolError::InvalidBulkLength => "invalid bulk length",
+            ProtocolError::UnauthenticatedBulkLength => "unauthenticated bulk length",
+            ProtocolError::InvalidCrlf => "invalid CRLF in request",
+            ProtocolError::UnbalancedQuotes => "unbalanced quotes in request",
+        }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    /// The reply's text for a log: the wire text without its line end, with a byte that is not ASCII escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut wire = Vec::new();
+        self.write_to(&mut wire);
+        f.write_str(
+            &wire
+                .trim_ascii_end()
+                .escape_ascii()
+                .to_string()
+                .replace("\\'", "'"),
+        )
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// The state of one connection's requests.
+#[derive(Debug, Default)]
+pub struct RequestParser {
+    partial: Option<Box<Partial>>,
+}
+
+/// What is known of a command that is not complete yet.
+#[derive(Debug, Default)]
+struct Partial {
+    cursor: Cursor,
+    spans: Vec<Span>,
+    owned: Vec<(usize, Vec<u8>)>,
+    large: Option<LargeArg>,
+}
+
+/// Where in the command the parser stands.
+#[derive(Debug, Default, Clone, Copy)]
+struct Cursor {
+    /// First byte not parsed yet.
+    position: usize,
+    /// No line end lies before this byte; at `position` or after it.
+    scanned: usize,
+    /// Arguments still to come; 0 before the count is known.
+    remaining: u32,
+    /// Length of the argument at `position`, once known.
+    bulk: Option<usize>,
+}
+
+/// How a stretch of parsing ended.
+enum Stop {
+    Done,
+    Empty,
+    Incomplete,
+    /// An argument of [`LARGE`] bytes or more, not all there.
+    Large,
+}
+
+impl RequestParser {
+    /// A parser at the start of a connection.
+    pub fn new() -> RequestParser {
+        RequestParser::default()
+    }
+
+    /// Parses one command. `buf` begins at the first byte of the current command and holds everything received since,
+    /// less what went into large arguments. The spans of a complete command are appended to `out`; otherwise `out` is as
+    /// it was. After an error the connection is of no more use.
+    #[inline]
+    pub fn parse(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        out: &mut Vec<Span>,
+    ) -> Result<Progress, ProtocolError> {
+        if self.partial.is_some() {
+            self.resume(buf, limits, out)
+        } else {
+            self.begin(buf, limits, out)
+        }
+    }
+
+    /// The large argument that is being received, after [`Progress::Large`]. Call [`parse`](Self::parse) again when
+    /// [`LargeArg::missing`] is 0.
+    pub fn large_mut(&mut self) -> Option<&mut LargeArg> {
+        self.partial.as_mut()?.large.as_mut()
+    }
+
+    /// True between two commands.
+    pub fn is_idle(&self) -> bool {
+        self.partial.is_none()
+    }
+
+    /// Bytes held for the unfinished command besides the connection's buffer, for accounts and limits.
+    pub fn memory(&self) -> usize {
+        let Some(partial) = &self.partial else {
+            return 0;
+        };
+        size_of::<Partial>()
+            + partial.spans.capacity() * size_of::<Span>()
+            + partial
+                .owned
+                .iter()
+                .map(|(_, bytes)| bytes.capacity() + size_of::<(usize, Vec<u8>)>())
+                .sum::<usize>()
+            + partial.large.as_ref().map_or(0, |large| large.bytes.len())
+    }
+
+    /// Parses from the first byte of a command, straight into `out`. The state is boxed only if the command is not
+    /// complete.
+    #[inline]
+    fn begin(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        out: &mut Vec<Span>,
+    ) -> Result<Progress, ProtocolError> {
+        let mut cursor = Cursor::default();
+        let first_span = out.len();
+        let stop = match buf.first() {
+            None => return Ok(Progress::Incomplete),
+            Some(b'*') => multibulk(&mut cursor, buf, limits, out),
+            Some(_) => {
+                let mut owned = Vec::new();
+                let stop = inline(&mut cursor, buf, out, &mut owned);
+                if let (Ok(Stop::Done), false) = (&stop, owned.is_empty()) {
+                    return Ok(Progress::Command {
+                        consumed: cursor.position,
+                        owned,
+                    });
+                }
+                stop
+            }
+        };
+        match stop {
+            Ok(Stop::Done) => Ok(Progress::Command {
+                consumed: cursor.position,
+                owned: Vec::new(),
+            }),
+            Ok(Stop::Empty) => Ok(Progress::Empty {
+                consumed: cursor.position,
+            }),
+            Ok(stop) => {
+                let mut partial = Box::new(Partial {
+                    cursor,
+                    spans: out.split_off(first_span),
+                    ..Partial::default()
+                });
+                let progress = partial.suspend(buf, stop);
+                self.partial = Some(partial);
+                Ok(progress)
+            }
+            Err(error) => {
+                out.truncate(first_span);
+                Err(error)
+            }
+        }
+    }
+
+    /// Goes on with a command of which a part was parsed before.
+    #[cold]
+    fn resume(
+        &mut self,
+        buf: &[u8],
+        limits: &Limits,
+        out: &mut Vec<Span>,
+    ) -> Result<Progress, ProtocolError> {
+        let Some(partial) = &mut self.partial else {
+            return Ok(Progress::Incomplete);
+        };
+        if !partial.receive_large(buf)? {
+            return Ok(Progress::Large {
+                keep: partial.cursor.position,
+            });
+        }
+        let stop = if buf.first() == Some(&b'*') {
+            multibulk(&mut partial.cursor, buf, limits, &mut partial.spans)?
+        } else {
+            inline(
+                &mut partial.cursor,
+                buf,
+                &mut partial.spans,
+                &mut partial.owned,
+            )?
+        };
+        let consumed = partial.cursor.position;
+        match stop {
+            Stop::Incomplete | Stop::Large => Ok(partial.suspend(buf, stop)),
+            Stop::Empty => {
+                self.partial = None;
+                Ok(Progress::Empty { consumed })
+            }
+            Stop::Done => {
+                out.append(&mut partial.spans);
+                let owned = std::mem::take(&mut partial.owned);
+                self.partial = None;
+                Ok(Progress::Command { consumed, owned })
+            }
+        }
+    }
+}
+
+impl Partial {
+    /// Puts the state away until more bytes are there.
+    fn suspend(&mut self, buf: &[u8], stop: Stop) -> Progress {
+        let (Stop::Large, Some(len)) = (stop, self.cursor.bulk) else {
+            return Progress::Incomplete;
+        };
+        let keep = self.cursor.position;
+        self.large = Some(LargeArg::new(len, &buf[keep..]));
+        Progress::Large { keep }
+    }
+
+    /// Gives the large argument that is being received its part of `buf`. True if there is none (any more).
+    fn receive_large(&mut self, buf: &[u8]) -> Result<bool, ProtocolError> {
+        let Some(large) = &mut self.large else {
+            return Ok(true);
+        };
+        let taken = large.take(&buf[self.cursor.position..]);
+        if large.missing() > 0 {
+            return Ok(false);
+        }
+        if let Some(large) = self.large.take() {
+            self.owned.push((self.spans.len(), large.finish()?));
+        }
+        self.spans.push(Span::default());
+        self.cursor.position += taken;
+        self.cursor.bulk = None;
+        self.cursor.remaining -= 1;
+        Ok(true)
+    }
+}
+
+/// Parses a multibulk request from where the cursor stands.
+#[inline]
+fn multibulk(
+    cursor: &mut Cursor,
+    buf: &[u8],
+    limits: &Limits,
+    spans: &mut Vec<Span>,
+) -> Result<Stop, ProtocolError> {
+    if cursor.position == 0 {
+        let Some(count) = number_line(cursor, buf, Line::Count)? else {
+            return Ok(Stop::Incomplete);
+        };
+        if count > ARGS_MAX {
+            return Err(ProtocolError::InvalidMultibulkLength);
+        }
+        if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+        }
+        if count <= 0 {
+            return Ok(Stop::Empty);
+        }
+        cursor.remaining = count as u32;
+    }
+    while cursor.remaining > 0 {
+        let len = match cursor.bulk {
+            Some(len) => len,
+            None => {
+                let Some(len) = number_line(cursor, buf, Line::Bulk)? else {
+                    return Ok(Stop::Incomplete);
+                };
+                let len = bulk_len(len, limits)?;
+                cursor.bulk = Some(len);
+                len
+            }
+        };
+        let start = cursor.position;
+        let rest = &buf[start..];
+        // Not len + 2 <= rest.len(): the length is the client's word and may be near the end of the type.
+        if rest.len() < 2 || rest.len() - 2 < len {
+            return Ok(if len >= LARGE {
+                Stop::Large
+            } else {
+                Stop::Incomplete
+            });
+        }
+        if rest[len..len + 2] != *b"\r\n" {
+            return Err(ProtocolError::InvalidCrlf);
+        }
+        spans.push(Span { start, len });
+        cursor.position = start + len + 2;
+        cursor.bulk = None;
+        cursor.remaining -= 1;
+    }
+    Ok(Stop::Done)
+}
+
+#[inline]
+fn bulk_len(len: i64, limits: &Limits) -> Result<usize, ProtocolError> {
+    if len < 0 || len > limits.max_bulk_len {
+        return Err(ProtocolError::InvalidBulkLength);
+    }
+    if len > UNAUTHENTICATED_BULK_MAX && !limits.authenticated {
+        return Err(ProtocolError::UnauthenticatedBulkLength);
+    }
+    usize::try_from(len).map_err(|_| ProtocolError::InvalidBulkLength)
+}
+
+/// The two lines of a multibulk request that hold a number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Count,
+    Bulk,
+}
+
+/// Reads the line at the cursor, a sign and an integer, and steps over it. None if it does not end in `buf`.
+#[inline]
+fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64>, ProtocolError> {
+    // Nearly all lines: the sign, one to nine digits without a leading zero, CRLF.
+    let sign = if line == Line::Count { b'*' } else { b'$' };
+    if let [first, digits @ ..] = &buf[cursor.position..]
+        && *first == sign
+    {
+        let mut value = 0i64;
+        for (i, &byte) in digits.iter().take(10).enumerate() {
+            match byte {
+                b'0'..=b'9' if value > 0 || i == 0 => value = value * 10 + i64::from(byte - b'0'),
+                b'\r' if i > 0 && digits.get(i + 1) == Some(&b'\n') => {
+                    cursor.position += i + 3;
+                    return Ok(Some(value));
+                }
+                _ => break,
+            }
+        }
+    }
+    unusual_number_line(cursor, buf, line)
+}
+
+/// [`number_line`] for a line that is cut off, negative, long or wrong.
+#[cold]
+fn unusual_number_line(
+    cursor: &mut Cursor,
+    buf: &[u8],
+    line: Line,
+) -> Result<Option<i64>, ProtocolError> {
+    let (too_long, invalid) = match line {
+        Line::Count => (
+            ProtocolError::BigMultibulkCount,
+            ProtocolError::InvalidMultibulkLength,
+        ),
+        Line::Bulk => (
+            ProtocolError::BigBulkCount,
+            ProtocolError::InvalidBulkLength,
+        ),
+    };
+    let start = cursor.position;
+    let from = cursor.scanned.max(start);
+    let end = memchr(b'\r', &buf[from..]).map_or(buf.len(), |at| from + at);
+    cursor.scanned = end;
+    if end - start > LINE_MAX {
+        return Err(too_long);
+    }
+    let Some(&after) = buf.get(end + 1) else {
+        return Ok(None);
+    };
+    if line == Line::Bulk && buf[start] != b'$' {
+        return Err(ProtocolError::ExpectedDollar(buf[start]));
+    }
+    if after != b'\n' {
+        return Err(ProtocolError::InvalidCrlf);
+    }
+    let value = parse_i64(&buf[start + 1..end]).ok_or(invalid)?;
+    cursor.position = end + 2;
+    Ok(Some(value))
+}
+
+/// Parses an inline request. As in Valkey, a NUL hides the rest of the buffer, so that binary garbage ends in an error.
+fn inline(
+    cursor: &mut Cursor,
+    buf: &[u8],
+    spans: &mut Vec<Span>,
+    owned: &mut Vec<(usize, Vec<u8>)>,
+) -> Result<Stop, ProtocolError> {
+    let end = memchr2(b'\n', 0, &buf[cursor.scanned..]).map_or(buf.len(), |at| cursor.scanned + at);
+    cursor.scanned = end;
+    let ended = buf.get(end) == Some(&b'\n');
+    if (if ended { end } else { buf.len() }) > LINE_MAX {
+        return Err(ProtocolError::BigInline);
+    }
+    if !ended {
+        return Ok(Stop::Incomplete);
+    }
+    let line = &buf[..end];
+    let before = spans.len();
+    split_inline(line.strip_suffix(b"\r").unwrap_or(line), spans, owned)?;
+    cursor.position = end + 1;
+    Ok(if spans.len() == before {
+        Stop::Empty
+    } else {
+        Stop::Done
+    })
+}
+
+/// What C's `isspace` calls a blank.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// Splits a line into arguments at blanks. `"..."` knows the escapes `\n \r \t \b \a \xHH` and a backslash before any
+/// other byte stands for that byte; `'...'` knows only `\'`. Quotes may open within an argument, and end it.
+fn split_inline(
+    line: &[u8],
+    spans: &mut Vec<Span>,
+    owned: &mut Vec<(usize, Vec<u8>)>,
+) -> Result<(), ProtocolError> {
+    let first = spans.len();
+    let mut at = 0;
+    loop {
+        at += line[at..]
+            .iter()
+            .take_while(|&&byte| is_space(byte))
+            .count();
+        if at == line.len() {
+            return Ok(());
+        }
+        let start = at;
+        at += line[at..]
+            .iter()
+            .take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'"' | b'\''))
+            .count();
+        if let Some(&quote @ (b'"' | b'\'')) = line.get(at) {
+            let mut argument = line[start..at].to_vec();
+            at = unquote(line, at + 1, quote, &mut argument)?;
+            owned.push((spans.len() - first, argument));
+            spans.push(Span::default());
+        } else {
+            spans.push(Span {
+                start,
+                len: at - start,
+            });
+        }
+    }
+}
+
+/// Appends what lies from `at` to the closing quote to `argument` and returns where the argument ends.
+fn unquote(
+    line: &[u8],
+    mut at: usize,
+    quote: u8,
+    argument: &mut Vec<u8>,
+) -> Result<usize, ProtocolError> {
+    loop {
+        match line[at..] {
+            [] => return Err(ProtocolError::UnbalancedQuotes),
+            [b'\\', b'x', high, low, ..]
+                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                argument.push(hex(high) << 4 | hex(low));
+                at += 4;
+            }
+            [b'\\', escaped, ..] if quote == b'"' => {
+                argument.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => other,
+                });
+                at += 2;
+            }
+            [b'\\', b'\'', ..] if quote == b'\'' => {
+                argument.push(b'\'');
+                at += 2;
+            }
+            [byte, ref rest @ ..] if byte == quote => {
+                return match rest.first() {
+                    Some(&next) if !is_space(next) => Err(ProtocolError::UnbalancedQuotes),
+                    _ => Ok(at + 1),
+                };
+            }
+            [byte, ..] => {
+                argument.push(byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// The value of a hexadecimal digit.
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit - b'A' + 10,
+    }
+}
+
+/// A large argument on its way, its CRLF included.
+///
+/// ```text
+///   bytes   [ received | cleared, to be read into | reserved, not touched ]
+///                      ^ filled                   ^ bytes.len()           ^ bytes.capacity()
+/// ```
+#[derive(Debug)]
+pub struct LargeArg {
+    bytes: Vec<u8>,
+    filled: usize,
+    /// Length of the argument and of its CRLF.
+    total: usize,
+}
+
+impl LargeArg {
+    /// An argument of `len` bytes that begins with `received`, which ends before the argument and its CRLF do.
+    fn new(len: usize, received: &[u8]) -> LargeArg {
+        let mut large = LargeArg {
+            bytes: Vec::new(),
+            filled: 0,
+            total: len.saturating_add(2),
+        };
+        large.take(received);
+        large
+    }
+
+    /// Bytes still to come.
+    pub fn missing(&self) -> usize {
+        self.total - self.filled
+    }
+
+    /// Room to read into: never empty while bytes are missing, never more than are missing. Tell
+    /// [`advance`](Self::advance) how many bytes came.
+    pub fn unfilled(&mut self) -> &mut [u8] {
+        if self.filled == self.bytes.len() && self.missing() > 0 {
+            let window = self
+                .filled
+                .clamp(LARGE_WINDOW.0, LARGE_WINDOW.1)
+                .min(self.missing());
+            self.reserve(self.filled + window);
+            self.bytes.resize(self.filled + window, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    /// The first `n` bytes of [`unfilled`](Self::unfilled) were written. More than it had room for counts as all of it.
+    pub fn advance(&mut self, n: usize) {
+        self.filled = self.filled.saturating_add(n).min(self.bytes.len());
+    }
+
+    /// Takes what belongs to the argument from the front of `input` and returns how many bytes that was.
+    fn take(&mut self, input: &[u8]) -> usize {
+        let taken = input.len().min(self.missing());
+        if taken > 0 {
+            self.bytes.truncate(self.filled);
+            self.reserve(self.filled + taken);
+            self.bytes.extend_from_slice(&input[..taken]);
+            self.filled += taken;
+        }
+        taken
+    }
+
+    /// Makes the capacity at least `needed`, and at once more in proportion to what has arrived, so that a value is moved
+    /// seldom and a mere announcement costs next to nothing.
+    fn reserve(&mut self, needed: usize) {
+        if needed > self.bytes.capacity() {
+            let ahead = needed
+                .max(self.filled.saturating_mul(2))
+                .max(LARGE_RESERVE)
+                .min(self.total);
+            self.bytes.reserve_exact(ahead - self.bytes.len());
+        }
+    }
+
+    /// The argument without its CRLF, which is checked.
+    fn finish(mut self) -> Result<Vec<u8>, ProtocolError> {
+        if !self.bytes.ends_with(b"\r\n") {
+            return Err(ProtocolError::InvalidCrlf);
+        }
+        self.bytes.truncate(self.total - 2);
+        Ok(self.bytes)
+    }
+}
+
+/// Fuzz hook: however the bytes are cut into reads, and whoever receives large arguments, the same commands come out.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    let Some((&seed, data)) = data.split_first() else {
+        return;
+    };
+    let limits = Limits {
+        max_bulk_len: 100_000,
+        authenticated: seed & 1 == 0,
+    };
+    let at_once = fragmented(data, data.len().max(1), &limits, true);
+    assert_eq!(at_once, fragmented(data, 1, &limits, true));
+    assert_eq!(
+        at_once,
+        fragmented(data, 1 + usize::from(seed), &limits, false)
+    );
+}
+
+/// The commands in `data` when it arrives in pieces of `step` bytes, and the error that ends them. `direct`: large
+/// arguments are read straight into their vectors.
+#[cfg(any(test, feature = "fuzzing"))]
+fn fragmented(
+    data: &[u8],
+    step: usize,
+    limits: &Limits,
+    direct: bool,
+) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+    let (mut commands, mut pending, mut parser) = (Vec::new(), Vec::new(), RequestParser::new());
+    // A command parsed before in the same batch.
+    let mut spans = vec![Span { start: 1, len: 1 }];
+    for mut piece in data.chunks(step) {
+        while let Some(large) = parser
+            .large_mut()
+            .filter(|large| direct && large.missing() > 0 && !piece.is_empty())
+        {
+            let room = large.unfilled();
+            let n = room.len().min(piece.len());
+            room[..n].copy_from_slice(&piece[..n]);
+            large.advance(n);
+            piece = &piece[n..];
+        }
+        pending.extend_from_slice(piece);
+        loop {
+            match parser.parse(&pending, limits, &mut spans) {
+                Ok(Progress::Command { consumed, owned }) => {
+                    assert!(parser.is_idle());
+                    let mut args: Vec<Vec<u8>> = spans
+                        .drain(1..)
+                        .map(|span| span.of(&pending).to_vec())
+                        .collect();
+                    owned
+                        .into_iter()
+                        .for_each(|(index, bytes)| args[index] = bytes);
+                    commands.push(args);
+                    pending.drain(..consumed);
+                }
+                Ok(Progress::Empty { consumed }) => {
+                    pending.drain(..consumed);
+                }
+                Ok(Progress::Incomplete) => break,
+                Ok(Progress::Large { keep }) => {
+                    pending.truncate(keep);
+                    break;
+                }
+                Err(error) => return (commands, Some(error)),
+            }
+            assert_eq!(spans, [Span { start: 1, len: 1 }]);
+        }
+    }
+    (commands, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::encode_command;
+    use proptest::prelude::*;
+
+    fn parsed(data: impl AsRef<[u8]>) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+        let data = data.as_ref();
+        let at_once = fragmented(data, data.len(), &Limits::default(), true);
+        assert_eq!(at_once, fragmented(data, 7, &Limits::default(), false));
+        at_once
+    }
+
+    /// The reply to a request that breaks the protocol; empty if it is good or not complete.
+    fn answer(data: impl AsRef<[u8]>, authenticated: bool) -> String {
+        let data = data.as_ref();
+        let limits = Limits {
+            authenticated,
+            ..Limits::default()
+        };
+        let mut wire = Vec::new();
+        if let Some(error) = fragmented(data, data.len(), &limits, true).1 {
+            error.write_to(&mut wire);
+        }
+        wire.escape_ascii().to_string()
+    }
+
+    #[test]
+    fn errors_are_those_of_valkey() {
+        let big = |prefix: &str, len: usize| format!("{prefix}{}", "1".repeat(len - prefix.len()));
+        let line = LINE_MAX;
+        for (request, text) in [
+            ("*0\r\n*-1\r\n*-10\r\n\r\n\n   \r\n".into(), ""),
+            ("*2147483647\r\n".into(), ""),
+            ("*2147483648\r\n".into(), "invalid multibulk length"),
+            ("*3000000000\r\n".into(), "invalid multibulk length"),
+            ("*\r\n".into(), "invalid multibulk length"),
+            ("*+1\r\n".into(), "invalid multibulk length"),
+            ("*01\r\n".into(), "invalid multibulk length"),
+            ("* 1\r\n".into(), "invalid multibulk length"),
+            ("*-0\r\n".into(), "invalid multibulk length"),
+            ("*\x001\r\n".into(), "invalid multibulk length"),
+            ("*1\n$4\nping\n".into(), ""),
+            ("*1\rX".into(), "invalid CRLF in request"),
+            ("*x\rX".into(), "invalid CRLF in request"),
+            ("*1\r\n$4\rX".into(), "invalid CRLF in request"),
+            ("*1\r\n$4\r\nPINGxy".into(), "invalid CRLF in request"),
+            (big("*", line), ""),
+            (big("*", line + 1), "too big mbulk count string"),
+            (big("*", line) + "\r\n", "invalid multibulk length"),
+            (format!("*1\r\n{}", big("$", line)), ""),
+            (
+                format!("*1\r\n{}", big("$", line + 1)),
+                "too big bulk count string",
+            ),
+            (
+                format!("*1\r\n{}", big("x", line + 1)),
+                "too big bulk count string",
+            ),
+            ("*1\r\nxyz".into(), ""),
+            ("*1\r\nfoo\r\n".into(), "expected \\'$\\', got \\'f\\'"),
+            ("*1\r\nx\rX".into(), "expected \\'$\\', got \\'x\\'"),
+            ("*1\r\n\n\r\n".into(), "expected \\'$\\', got \\' \\'"),
+            ("*1\r\n\r\n".into(), "expected \\'$\\', got \\' \\'"),
+            ("*1\r\n\0\r\n".into(), "expected \\'$\\', got \\'\\x00\\'"),
+            ("*1\r\n$-1\r\n".into(), "invalid bulk length"),
+            ("*1\r\n$-10\r\n".into(), "invalid bulk length"),
+            ("*1\r\n$\r\n".into(), "invalid bulk length"),
+            ("*1\r\n$blabla\r\n".into(), "invalid bulk length"),
+            ("*1\r\n$04\r\nPING\r\n".into(), "invalid bulk length"),
+            ("*1\r\n$536870912\r\n".into(), ""),
+            ("*1\r\n$536870913\r\n".into(), "invalid bulk length"),
+            (big("ECHO ", line), ""),
+            (big("ECHO ", line + 1), "too big inline request"),
+            (
+                format!("pi\0ng\r\n{}", big("", line)),
+                "too big inline request",
+            ),
+            ("pi\0ng\r\n".into(), ""),
+            (
+                "set \"\"\"k\"\"\" v\r\n".into(),
+                "unbalanced quotes in request",
+            ),
+            ("echo \"a\r\n".into(), "unbalanced quotes in request"),
+            ("echo 'a\r\n".into(), "unbalanced quotes in request"),
+            ("echo \"a\\\r\n".into(), "unbalanced quotes in request"),
+            ("echo 'a'b\r\n".into(), "unbalanced quotes in request"),
+        ] {
+            let wire = if text.is_empty() {
+                String::new()
+            } else {
+                format!("-ERR Protocol error: {text}\\r\\n")
+            };
+            assert_eq!(
+                answer(&request, true),
+                wire,
+                "{:?}",
+                &request[..request.len().min(40)]
+            );
+        }
+        assert_eq!(
+            answer(b"*1\r\n\xff\r\n", true),
+            "-ERR Protocol error: expected \\'$\\', got \\'\\xff\\'\\r\\n"
+        );
+        assert_eq!(
+            ProtocolError::ExpectedDollar(b'x').to_string(),
+            "-ERR Protocol error: expected '$', got 'x'"
+        );
+    }
+
+    #[test]
+    fn less_is_allowed_before_authentication() {
+        for (request, text) in [
+            ("*10\r\n", ""),
+            ("*11\r\n", "unauthenticated multibulk length"),
+            ("*2147483648\r\n", "invalid multibulk length"),
+            ("*1\r\n$16384\r\n", ""),
+            ("*1\r\n$16385\r\n", "unauthenticated bulk length"),
+            ("*1\r\n$536870913\r\n", "invalid bulk length"),
+        ] {
+            let wire = if text.is_empty() {
+                String::new()
+            } else {
+                format!("-ERR Protocol error: {text}\\r\\n")
+            };
+            assert_eq!(answer(request, false), wire, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn inline_arguments_split_as_in_valkey() {
+        for (line, args) in [
+            ("ping\n", &["ping"][..]),
+            (" ping \x0b\x0c\r\r\n", &["ping"]),
+            ("echo\ta", &["echo", "a"]),
+            ("echo a\x0bb", &["echo", "a\x0bb"]),
+            ("echo a\rb", &["echo", "a", "b"]),
+            ("echo \"a b\"", &["echo", "a b"]),
+            (
+                "echo \"a\\x41\\n\\r\\t\\b\\a\\q\\\\\\\"\"",
+                &["echo", "aA\n\r\t\x08\x07q\\\""],
+            ),
+            (
+                "echo \"\\xZZ\" \"\\x4\" \"\\x00z\"",
+                &["echo", "xZZ", "x4", "\0z"],
+            ),
+            ("echo 'a\\'b\\n\"' '\\''", &["echo", "a'b\\n\"", "'"]),
+            (
+                "echo a\"b\" x\"y z\" a\\nb",
+                &["echo", "ab", "xy z", "a\\nb"],
+            ),
+            ("echo \"a\"\x0b", &["echo", "a"]),
+            ("\"\"", &[""]),
+        ] {
+            let line = if line.ends_with('\n') {
+                line.to_owned()
+            } else {
+                format!("{line}\r\n")
+            };
+            let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+            assert_eq!(parsed(&line), (vec![args], None), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_idle_parser_is_tiny_and_a_cut_command_costs_one_box() {
+        assert!(size_of::<RequestParser>() <= 32);
+        let mut parser = RequestParser::new();
+        assert_eq!(parser.memory(), 0);
+        let progress = parser.parse(
+            b"*2147483647\r\n$536870912\r\n",
+            &Limits::default(),
+            &mut Vec::new(),
+        );
+        assert_eq!(progress, Ok(Progress::Large { keep: 25 }));
+        assert!(
+            parser.memory() < 256,
+            "an announcement reserves nothing: {}",
+            parser.memory()
+        );
+        let room = parser.large_mut().unwrap().unfilled().len();
+        assert_eq!(room, LARGE_WINDOW.0);
+        assert!(parser.large_mut().unwrap().bytes.capacity() <= LARGE_RESERVE);
+    }
+
+    #[test]
+    fn a_large_argument_needs_little_more_than_its_size() {
+        let len = 10_000_000;
+        let mut parser = RequestParser::new();
+        let mut spans = Vec::new();
+        let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${len}\r\nx").into_bytes();
+        let keep = head.len() - 1;
+        assert_eq!(
+            parser.parse(&head, &Limits::default(), &mut spans),
+            Ok(Progress::Large { keep })
+        );
+        let large = parser.large_mut().unwrap();
+        while large.missing() > 2 {
+            let missing = large.missing();
+            let room = large.unfilled();
+            let n = room.len().min(missing - 2);
+            room[..n].fill(b'x');
+            large.advance(n);
+        }
+        assert_eq!(
+            parser.parse(&head[..keep], &Limits::default(), &mut spans),
+            Ok(Progress::Large { keep })
+        );
+        let rest = [&head[..keep], b"\r\nPING\r\n"].concat();
+        let Ok(Progress::Command { consumed, owned }) =
+            parser.parse(&rest, &Limits::default(), &mut spans)
+        else {
+            panic!("the argument is complete");
+        };
+        assert_eq!(&rest[consumed..], b"PING\r\n");
+        assert_eq!(
+            spans[..2]
+                .iter()
+                .map(|span| span.of(&rest))
+                .collect::<Vec<_>>(),
+            [&b"SET"[..], b"k"]
+        );
+        assert_eq!(owned[0].0, 2);
+        assert!(owned[0].1.iter().all(|&byte| byte == b'x') && owned[0].1.len() == len);
+        assert!(owned[0].1.capacity() <= len + 2);
+    }
+
+    fn args() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let arg = prop_oneof![
+            20 => prop::collection::vec(any::<u8>(), 0..40),
+            1 => (LARGE - 3..LARGE + 3, any::<u8>()).prop_map(|(len, byte)| vec![byte; len]),
+        ];
+        prop::collection::vec(arg, 1..6)
+    }
+
+    proptest! {
+        #[test]
+        fn commands_cut_anywhere_parse_the_same(
+            commands in prop::collection::vec(args(), 1..5),
+            step in prop_oneof![1usize..40, 1000usize..40_000],
+            direct: bool,
+        ) {
+            let mut data = Vec::new();
+            commands.iter().for_each(|command| encode_command(&mut data, command));
+            prop_assert_eq!(fragmented(&data, step, &Limits::default(), direct), (commands, None));
+        }
+
+        #[test]
+        fn garbage_cut_anywhere_parses_the_same(data in prop::collection::vec(prop::sample::select(&b"*$-\r\n\r\n0123456 \"'\\x\0p"[..]), 0..80)) {
+            fuzz(&data);
+        }
+
+        #[test]
+        fn quoted_arguments_survive(args in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..5)) {
+            let mut line = Vec::new();
+            for arg in &args {
+                line.extend_from_slice(b" \"");
+                arg.iter().for_each(|byte| line.extend(format!("\\x{byte:02x}").bytes()));
+                line.push(b'"');
+            }
+            line.push(b'\n');
+            prop_assert_eq!(parsed(&line), (vec![args], None));
+        }
+    }
+}
