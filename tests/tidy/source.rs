@@ -233,7 +233,7 @@ fn lexer_tells_code_comments_and_literals_apart() {
         ("a // b 'c", "a", "// b 'c"),
         (r#"f("// \" no"); // yes"#, "f(          );", "// yes"),
         (r###"r#""x"# g br"\" h r"###, "g       h r", ""),
-        (r"for'a', ' '\''x::<'a>", "for   ,     x::<'a>", ""),
+        (r"for'a', ' ''\''x::<'a>", "for   ,        x::<'a>", ""),
         (
             "a /* b /* c */ d */ e",
             "a                   e",
