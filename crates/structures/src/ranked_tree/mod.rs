@@ -30,7 +30,7 @@
 //! Elements may be thin handles whose order lies in memory behind them, so the tree never orders them itself: every
 //! operation takes a closure. `locate(e)` tells where `e` stands relative to the sought place (`Less`: before it);
 //! `cmp(a, b)` compares two elements. All closures given to one tree must agree on one order; otherwise results are
-//! unspecified, though memory stays safe. A closure that panics leaves the counts unspecified likewise.
+//! unspecified, and the promise below is void. A closure that panics leaves the counts unspecified likewise.
 //!
 //! **Closures are shown only elements that are in the tree.** `firsts` holds copies of present elements and is
 //! corrected before the operation that removed or replaced one returns. A handle may therefore be freed as soon as
@@ -42,15 +42,21 @@
 //! - `firsts[i]` and `counts[i]` tell the first element and the number of elements below `children[i]`.
 //! - No node but an empty root is empty; an inner root has at least two children.
 //! - A node that is neither the leftmost nor the rightmost of its level is at least a quarter full. Those two may be
-//!   smaller, because a split at the very end of the sequence leaves the full node full: ascending and descending
-//!   fills pack every node. They become inner neighbours only by such a split, that is when full.
+//!   smaller, because a leaf that splits at the very end of the sequence stays full, so that ascending and descending
+//!   fills pack the leaves. A node at the edge gets an outer neighbour only by its own split, which leaves it full
+//!   or half full.
 //!
 //! # Costs
 //!
 //! With n elements, and at most 64 entries per node: insert, remove, find, bounds, get and replace are O(log n).
 //! Removing k neighbours costs O(k + log n). Iteration descends once per leaf, so a step costs O(1) amortized.
-//! Recursion is as deep as the tree is high: four levels hold a million elements, and so does dropping the tree.
+//! Recursion, of a drop too, is as deep as the tree is high: four levels for a million elements.
 //! [`RankedTree::drain_step`] frees a large tree in slices of bounded work.
+//!
+//! Measured with a million elements of 16 bytes in random order, node headers included: 18.5 bytes per element, 21.5
+//! after a third was removed again, 16.8 in ascending order; an insert or a find takes 0.3 to 0.4 µs, nearly all of it
+//! the wait for memory, where a skip list takes five to ten times as long. Leaves of 32 elements are as fast for 21 bytes
+//! per element and twice the time to iterate; leaves of 128 save one more byte but move more in an insert.
 
 #![forbid(unsafe_code)]
 
@@ -63,7 +69,7 @@ use std::cmp::Ordering;
 use std::ops::{Bound, Range, RangeBounds};
 
 pub use iter::Iter;
-use node::{Edges, Entry, Inner, Node, leaf_find, leaf_partition_point, trim};
+use node::{Entry, Inner, Node, leaf_find, leaf_partition_point, trim};
 
 /// Most elements of a leaf.
 const LEAF_MAX: usize = 64;
@@ -178,7 +184,7 @@ impl<T: Copy> RankedTree<T> {
 
     /// Inserts `element`, behind those that `cmp` calls equal to it. `cmp` gets a present element, then `element`.
     pub fn insert(&mut self, element: T, mut cmp: impl FnMut(&T, &T) -> Ordering) {
-        if let Some(right) = self.root.insert(element, &mut cmp, Edges::BOTH) {
+        if let Some(right) = self.root.insert(element, &mut cmp, true) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Vec::new()));
             self.root = Node::Inner(Box::new(Inner::pair(left, right)));
         }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::node::{Edges, Node};
+use super::node::Node;
 use super::*;
 use proptest::prelude::*;
 
@@ -17,11 +17,26 @@ fn at(key: u16) -> impl Fn(&Element) -> Ordering {
     move |e| e.0.cmp(&key)
 }
 
+/// Whether a node is the leftmost and the rightmost of its level.
+#[derive(Clone, Copy)]
+struct Edges {
+    left: bool,
+    right: bool,
+}
+
 impl<T: Copy + PartialEq + std::fmt::Debug> RankedTree<T> {
     /// Asserts every invariant of the module's essay.
     fn check(&self, cmp: impl Fn(&T, &T) -> Ordering) {
         let mut elements = Vec::new();
-        check_node(&self.root, Edges::BOTH, true, &mut elements);
+        check_node(
+            &self.root,
+            Edges {
+                left: true,
+                right: true,
+            },
+            true,
+            &mut elements,
+        );
         assert_eq!(self.len, elements.len());
         assert!(elements.is_sorted_by(|a, b| cmp(a, b) != Ordering::Greater));
     }
@@ -283,6 +298,23 @@ proptest! {
         }
         prop_assert_eq!(pair.tree.memory_usage(), size_of::<RankedTree<Element>>());
     }
+
+    #[test]
+    fn moves_of_any_distance_keep_the_order(
+        moves in prop::collection::vec((0..3000u16, 0..9u32, any::<u16>()), 3000),
+    ) {
+        let mut pair = Pair::default();
+        (0..3000).for_each(|key| pair.insert(key));
+        for (i, (key, digits, to)) in moves.into_iter().enumerate() {
+            // Most moves stay near, some go far.
+            let distance = to % 2u16.pow(digits + 1);
+            pair.update(key, key.saturating_sub(2u16.pow(digits)) + distance);
+            if i % 50 == 0 {
+                pair.check();
+            }
+        }
+        pair.check();
+    }
 }
 
 /// Bytes per element beyond the elements themselves.
@@ -381,6 +413,26 @@ fn drains_in_bounded_steps() {
         }
     }
     assert_eq!((steps, sum), (100, 99_999 * 50_000));
+}
+
+/// Building leaves a last inner node with one small child, which has no sibling to lean on when it shrinks.
+#[test]
+fn both_ends_wear_down() {
+    let n = LEAF_MAX * INNER_MAX + STEP;
+    let mut tree = RankedTree::from_sorted(0..n);
+    for i in (1..n).rev() {
+        assert_eq!(tree.pop_last(), Some(i));
+        if i % 97 == 0 || n - i < LEAF_MAX + 2 {
+            tree.check(Ord::cmp);
+        }
+    }
+    let mut tree = RankedTree::from_sorted(0..n);
+    for i in 0..n {
+        assert_eq!(tree.pop_first(), Some(i));
+        if i % 97 == 0 {
+            tree.check(Ord::cmp);
+        }
+    }
 }
 
 #[test]
