@@ -36,6 +36,7 @@ const HANDLES: usize = META + 1;
 const HANDLE_SIZE: usize = 6;
 const LINK: usize = SLOTS - 1;
 const CHAINED: u8 = 0x80;
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 const _: () = {
     assert!(size_of::<Bucket>() == LINE && align_of::<Bucket>() == LINE);
@@ -54,7 +55,6 @@ pub(super) struct Place {
 
 /// An entry taken out of a chain.
 pub(super) struct Taken {
-    pub(super) tag: u8,
     pub(super) bits: u64,
     /// The chain became one line shorter.
     pub(super) line_freed: bool,
@@ -109,11 +109,34 @@ impl Bucket {
         Slots(!self.matches(0).0 & ALL_SLOTS)
     }
 
-    /// The slots that could take an entry.
+    /// The first slot that could take an entry.
     #[inline]
-    fn vacant(&self) -> Slots {
-        let link = u32::from(self.is_chained()) << LINK;
-        Slots(self.matches(0).0 & !link)
+    fn vacant(&self) -> Option<usize> {
+        // The first zero byte is where the subtraction first borrows. Scalar, see `first_tags`.
+        let tags = self.first_tags();
+        let zeroes = tags.wrapping_sub(ONES) & !tags & (ONES << 7);
+        if zeroes != 0 {
+            return Some(zeroes.trailing_zeros() as usize / 8);
+        }
+        (self.0[LINK] == 0 && !self.is_chained()).then_some(LINK)
+    }
+
+    /// All tags but the last. Changes of tags read and write these as one word: a resize fills a bucket with one entry
+    /// after the other, and a load that is wider than the store before it would wait for that store to reach the cache.
+    #[inline]
+    fn first_tags(&self) -> u64 {
+        u64::from_le_bytes(self.0[..LINK].try_into().expect("8 bytes"))
+    }
+
+    #[inline]
+    fn set_tag(&mut self, slot: usize, tag: u8) {
+        if slot < LINK {
+            let shift = 8 * slot;
+            let tags = self.first_tags() & !(0xff << shift) | u64::from(tag) << shift;
+            self.0[..LINK].copy_from_slice(&tags.to_le_bytes());
+        } else {
+            self.0[slot] = tag;
+        }
     }
 
     /// The 48 bits in a slot: a handle's if the slot is in use.
@@ -136,16 +159,23 @@ impl Bucket {
 
     #[inline]
     fn put(&mut self, slot: usize, tag: u8, bits: u64) {
-        debug_assert!(tag != 0 && self.vacant().any(|vacant| vacant == slot));
-        self.0[slot] = tag;
+        debug_assert!(tag != 0 && self.0[slot] == 0 && !(slot == LINK && self.is_chained()));
+        self.set_tag(slot, tag);
         self.write_slot(slot, bits);
     }
 
     #[inline]
     fn take(&mut self, slot: usize) -> (u8, u64) {
-        let tag = std::mem::take(&mut self.0[slot]);
+        let tag = self.0[slot];
         debug_assert!(tag != 0, "taken from an empty slot");
+        self.set_tag(slot, 0);
         (tag, self.bits(slot))
+    }
+
+    /// The tag in a slot.
+    #[inline]
+    pub(super) fn tag(&self, slot: usize) -> u8 {
+        self.0[..SLOTS][slot]
     }
 
     #[inline]
@@ -242,13 +272,13 @@ impl Bucket {
 
     /// Adds an entry; returns whether that added a line.
     pub(super) fn insert(&mut self, tag: u8, bits: u64) -> bool {
-        if let Some(slot) = self.vacant().next() {
+        if let Some(slot) = self.vacant() {
             self.put(slot, tag, bits);
             return false;
         }
         let second = self.child_mut();
         if let Some(second) = second
-            && let Some(slot) = second.vacant().next()
+            && let Some(slot) = second.vacant()
         {
             second.put(slot, tag, bits);
             return false;
@@ -268,9 +298,8 @@ impl Bucket {
 
     /// Takes out the entry at a place that holds one, and closes the gap.
     pub(super) fn remove(&mut self, place: Place) -> Taken {
-        let (tag, bits) = self.line_mut(place.depth).take(place.slot);
+        let (_, bits) = self.line_mut(place.depth).take(place.slot);
         let mut taken = Taken {
-            tag,
             bits,
             line_freed: false,
         };
@@ -319,6 +348,23 @@ impl Bucket {
         self.used().next().map(|slot| self.bits(slot))
     }
 
+    /// Takes out all entries of the first line and lets the second one take its place. Returns them as a line without a
+    /// chain, and whether the chain became shorter.
+    #[inline]
+    pub(super) fn take_line(&mut self) -> (Bucket, bool) {
+        let child = self.take_child();
+        let line = Bucket(self.0);
+        let Some(child) = child else {
+            self.0[..SLOTS].fill(0);
+            return (line, false);
+        };
+        // The flag and the link of a longer chain move along, so that the third line has one owner as before.
+        let epoch = self.epoch();
+        self.0 = child.0;
+        self.set_epoch(epoch);
+        (line, true)
+    }
+
     /// Takes out some entry.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Taken> {
@@ -347,7 +393,6 @@ use equal_bytes_portable as equal_bytes;
 #[inline(always)]
 fn equal_bytes_portable(line: &[u8; LINE], byte: u8) -> u32 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    const ONES: u64 = 0x0101_0101_0101_0101;
     // The product moves bit 0 of byte i to bit 56 + i, with no two terms meeting.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let word = u64::from_le_bytes(line[..8].try_into().expect("8 bytes"));
@@ -389,7 +434,7 @@ mod tests {
                     let places = places(&home);
                     let (place, entry) = places[index.index(places.len())];
                     let taken = home.remove(place);
-                    prop_assert_eq!((taken.tag, taken.bits), entry);
+                    prop_assert_eq!(taken.bits, entry.1);
                     lines -= usize::from(taken.line_freed);
                     model.swap_remove(model.iter().position(|&known| known == entry).expect("known"));
                 }
@@ -400,19 +445,38 @@ mod tests {
                 prop_assert_eq!(home.epoch(), 77);
                 check_shape(&home, lines);
             }
-            while let Some(peeked) = home.peek() {
-                let taken = home.pop().expect("there is one to take");
-                prop_assert_eq!(taken.bits, peeked);
-                lines -= usize::from(taken.line_freed);
+            if model.len() % 2 == 0 {
+                empty_by_entries(&mut home, model);
+            } else {
+                empty_by_lines(&mut home, model);
             }
-            prop_assert_eq!(lines, 1);
+            prop_assert_eq!((home.epoch(), home.is_chained()), (77, false));
         }
+    }
+
+    fn empty_by_entries(home: &mut Bucket, mut model: Vec<(u8, u64)>) {
+        while let Some(peeked) = home.peek() {
+            assert_eq!(home.pop().map(|taken| taken.bits), Some(peeked));
+            model.retain(|entry| entry.1 != peeked);
+        }
+        assert!(model.is_empty());
+    }
+
+    fn empty_by_lines(home: &mut Bucket, model: Vec<(u8, u64)>) {
+        let mut found = Vec::new();
+        while home.peek().is_some() {
+            let (line, shorter) = home.take_line();
+            assert_eq!(shorter, home.peek().is_some());
+            found.extend(line.used().map(|slot| (line.tag(slot), line.bits(slot))));
+        }
+        found.sort_unstable();
+        assert_eq!(found, model);
     }
 
     fn places(home: &Bucket) -> Vec<(Place, (u8, u64))> {
         let entries = |(depth, line): (usize, &Bucket)| {
             line.used()
-                .map(|slot| (Place { depth, slot }, (line.0[slot], line.bits(slot))))
+                .map(|slot| (Place { depth, slot }, (line.tag(slot), line.bits(slot))))
                 .collect::<Vec<_>>()
         };
         home.lines().enumerate().flat_map(entries).collect()

@@ -13,10 +13,14 @@ use memmap2::{MmapMut, UncheckedAdvice};
 use super::bucket::{Bucket, LINE};
 use super::index;
 
-/// Arrays of this many bytes and more are mapped.
-const MAP_FROM: usize = 1 << 20;
-/// Mapped memory is released in pieces of at least this many bytes, a multiple of every page size in use.
-const RELEASE_STEP: usize = 1 << 20;
+/// Arrays of this many bytes and more are mapped. A keyspace of a million keys in 64 shards has arrays of 150 KiB, and all
+/// of them resize at about the same time, so this is not only for giants.
+const MAP_FROM: usize = 128 << 10;
+/// Mapped memory is released in pieces of a multiple of this many bytes, which is a multiple of every page size in use.
+const RELEASE_STEP: usize = 64 << 10;
+/// Arrays of this many bytes and more ask for huge pages.
+#[cfg(target_os = "linux")]
+const HUGE_FROM: usize = 2 << 20;
 
 /// What an array without buckets points to, so that looking something up in it needs no special case.
 static NO_BUCKET: Bucket = Bucket::EMPTY;
@@ -49,8 +53,10 @@ impl BucketArray {
             return Self::empty();
         }
         let layout = Self::layout(len);
-        if layout.size() >= MAP_FROM {
-            return Self::mapped(len, layout);
+        if layout.size() >= MAP_FROM
+            && let Some(array) = Self::mapped(len, layout.size())
+        {
+            return array;
         }
         // SAFETY: the layout has a size, since `len` is not 0.
         let start = unsafe { alloc_zeroed(layout) };
@@ -64,20 +70,21 @@ impl BucketArray {
         }
     }
 
-    fn mapped(len: usize, layout: Layout) -> Self {
-        let Ok(mut map) = MmapMut::map_anon(layout.size()) else {
-            handle_alloc_error(layout)
-        };
-        // A hint: a kernel without huge pages refuses it, and all works without.
+    /// `None` if the kernel refuses, which it can do for lack of mappings when there is memory.
+    fn mapped(len: usize, bytes: usize) -> Option<Self> {
+        let mut map = MmapMut::map_anon(bytes).ok()?;
         #[cfg(target_os = "linux")]
-        let _ = map.advise(memmap2::Advice::HugePage);
+        if bytes >= HUGE_FROM {
+            // A hint: a kernel without huge pages refuses it, and all works without.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
         // A mapping begins at a page, which is aligned enough for a line.
         let start = NonNull::from(&mut map[..]).cast();
-        BucketArray {
+        Some(BucketArray {
             start,
             len,
             mapping: Some(Mapping { map, released: 0 }),
-        }
+        })
     }
 
     fn layout(len: usize) -> Layout {
@@ -142,10 +149,13 @@ impl BucketArray {
         }
     }
 
-    /// Bytes that were asked for and not yet given back.
-    pub(super) fn memory_usage(&self) -> usize {
-        let released = self.mapping.as_ref().map_or(0, |mapping| mapping.released);
-        self.len * LINE - released
+    /// Bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use until it is given
+    /// back, other memory always.
+    pub(super) fn memory_usage(&self, touched: usize) -> usize {
+        match &self.mapping {
+            Some(mapping) => touched.min(self.len) * LINE - mapping.released,
+            None => self.len * LINE,
+        }
     }
 }
 
@@ -176,7 +186,7 @@ mod tests {
             let mut array = BucketArray::new(len);
             assert_eq!(array.len(), len);
             assert_eq!(array.mapping.is_some(), len * LINE >= MAP_FROM);
-            assert_eq!(array.memory_usage(), len * LINE);
+            assert_eq!(array.memory_usage(len), len * LINE);
             for i in [0, len / 2, len - 1] {
                 assert_eq!(std::ptr::from_ref(array.at(i)).addr() % LINE, 0);
                 assert_eq!(array.at(i).chain_len(), 0);
@@ -195,12 +205,12 @@ mod tests {
             array.at_mut(i).set_epoch(1);
         }
         array.release_before(10);
-        assert_eq!(array.memory_usage(), len * LINE);
+        assert_eq!(array.memory_usage(len), len * LINE);
         array.release_before(len / 2 + 10);
-        assert_eq!(array.memory_usage(), len / 2 * LINE);
+        assert_eq!(array.memory_usage(len), len / 2 * LINE);
         assert_eq!((array.at(0).epoch(), array.at(len / 2).epoch()), (0, 1));
         array.release_before(len);
-        assert_eq!(array.memory_usage(), 0);
+        assert_eq!(array.memory_usage(len), 0);
     }
 
     #[test]

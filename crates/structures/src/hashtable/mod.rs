@@ -98,8 +98,25 @@ fn index(hash: u64, len: usize) -> usize {
 }
 
 /// Where bucket `i` of `len` begins: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
+#[inline]
 fn first_position(i: usize, len: usize) -> u64 {
+    const SMALL: usize = 1 << 15;
+    if i < SMALL && len < SMALL {
+        // The same in 64 bits, whose division is several times faster.
+        return (i as u64 * POSITIONS).div_ceil(len as u64);
+    }
     (i as u128 * u128::from(POSITIONS)).div_ceil(len as u128) as u64
+}
+
+/// How many buckets of `len` begin before `position`.
+#[inline]
+fn buckets_before(position: u64, len: usize) -> usize {
+    // All up to the one that covers the position before.
+    if position == 0 {
+        0
+    } else {
+        index((position - 1) << 16, len) + 1
+    }
 }
 
 pub struct HashTable<T: Handle> {
@@ -326,7 +343,9 @@ impl<T: Handle> HashTable<T> {
 
     /// Bytes on the heap for the table itself, without what its handles point to.
     pub fn memory_usage(&self) -> usize {
-        self.new.memory_usage() + self.old.memory_usage() + self.counts.child_lines * LINE
+        let new = self.new.memory_usage(self.touched());
+        let old = self.old.memory_usage(self.old.len());
+        new + old + self.counts.child_lines * LINE
     }
 
     /// Takes a constant time.
@@ -372,13 +391,16 @@ impl<T: Handle> HashTable<T> {
     /// The number of buckets that can have entries: numbered with the old ones from the frontier on first, then the new
     /// ones up to the frontier's position.
     fn units(&self) -> usize {
-        let unmoved = self.old.len() - self.frontier;
-        if self.frontier_position == 0 {
-            return unmoved;
-        }
-        let last = (self.frontier_position - 1) << 16;
-        let touched = (index(last, self.new.len()) + 1).min(self.new.len());
-        unmoved + touched
+        self.unmoved() + self.touched()
+    }
+
+    /// How many new buckets can have entries.
+    fn touched(&self) -> usize {
+        buckets_before(self.frontier_position, self.new.len()).min(self.new.len())
+    }
+
+    fn unmoved(&self) -> usize {
+        self.old.len() - self.frontier
     }
 
     fn unit(&self, unit: usize) -> &Bucket {

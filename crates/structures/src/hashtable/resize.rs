@@ -2,7 +2,7 @@
 
 use super::bucket::SLOTS;
 use super::memory::BucketArray;
-use super::{HashTable, POSITIONS, first_position, index};
+use super::{HashTable, POSITIONS, buckets_before, first_position, index};
 use crate::handle::{Handle, prefetch};
 
 /// How many buckets an insertion or a removal moves while a resize is under way.
@@ -128,14 +128,26 @@ impl<T: Handle> HashTable<T> {
         }
     }
 
-    /// Moves all entries of the bucket at the frontier. Each is in exactly one of the arrays whenever `hasher` runs, so it
-    /// may panic.
+    /// Moves all entries of the bucket at the frontier, line by line: all hashes of a line first, so that `hasher` may panic
+    /// without an entry being lost.
     fn move_bucket(&mut self, hasher: &impl Fn(&T) -> u64) {
-        while let Some(bits) = self.old.at(self.frontier).peek() {
-            let hash = hasher(&self.borrow(bits));
-            if let Some(taken) = self.old.at_mut(self.frontier).pop() {
-                self.counts.child_lines -= usize::from(taken.line_freed);
-                let added = self.new.home_mut(hash).insert(taken.tag, taken.bits);
+        loop {
+            let line = self.old.at(self.frontier);
+            let used = line.used();
+            if used.count() == 0 {
+                return;
+            }
+            let mut hashes = [0; SLOTS];
+            for slot in used {
+                hashes[slot] = hasher(&self.borrow(line.bits(slot)));
+            }
+            let (line, line_freed) = self.old.at_mut(self.frontier).take_line();
+            self.counts.child_lines -= usize::from(line_freed);
+            for slot in used {
+                let added = self
+                    .new
+                    .home_mut(hashes[slot])
+                    .insert(line.tag(slot), line.bits(slot));
                 self.counts.child_lines += usize::from(added);
             }
         }
@@ -162,15 +174,15 @@ impl<T: Handle> HashTable<T> {
     fn inherit_epoch(&mut self, end: u64) {
         let epoch = self.old.at(self.frontier).epoch();
         let begin = self.frontier_position;
-        let mut i = index(begin << 16, self.new.len());
-        if first_position(i, self.new.len()) < begin {
+        let len = self.new.len();
+        let begun = buckets_before(begin, len);
+        for i in begun..buckets_before(end, len) {
+            self.new.at_mut(i).set_epoch(epoch);
+        }
+        let i = index(begin << 16, len);
+        if i < begun {
             let straddling = self.new.at_mut(i);
             straddling.set_epoch(older(straddling.epoch(), epoch));
-            i += 1;
-        }
-        while i < self.new.len() && first_position(i, self.new.len()) < end {
-            self.new.at_mut(i).set_epoch(epoch);
-            i += 1;
         }
     }
 
