@@ -8,7 +8,7 @@
 //!
 //! A class that does not close ends with the pattern, and a `\` at the very end is itself. In a class `\` takes the next
 //! byte as it is, also in case. Range ends compare as signed bytes. A pattern that is not empty never matches the empty
-//! text. All of this is what existing clients observe of Valkey.
+//! text: commands for which `*` means everything look for it themselves. All of this is what clients observe of Valkey.
 //!
 //! Only the last `*` is ever tried again, because whatever an earlier one could still take, the last can take as well: a
 //! match costs at most the product of the two lengths, however many stars there are.

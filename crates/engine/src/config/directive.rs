@@ -87,6 +87,7 @@ pub enum Directive {
     Dir,
     DisableThp,
     DualChannelReplicationEnabled,
+    EnableDebugAssert,
     EnableDebugCommand,
     EnableModuleCommand,
     EnableProtectedConfigs,

@@ -65,7 +65,7 @@ pub enum Kind {
 
 /// The default, in the form in which each kind reads it best.
 #[derive(Clone, Copy, Debug)]
-pub enum Default {
+pub enum Preset {
     Flag(bool),
     Integer(i64),
     /// Split at blanks for the kinds that take several words.
@@ -80,7 +80,7 @@ pub struct Row {
     /// A second name, from older versions, that means the same.
     pub alias: Option<&'static str>,
     pub kind: Kind,
-    pub default: Default,
+    pub default: Preset,
     /// Only the command line and the configuration file can set it.
     pub immutable: bool,
     /// CONFIG SET needs `enable-protected-configs`.
@@ -180,7 +180,7 @@ impl Row {
     }
 }
 
-const fn row(directive: Directive, name: &'static str, kind: Kind, default: Default) -> Row {
+const fn row(directive: Directive, name: &'static str, kind: Kind, default: Preset) -> Row {
     Row {
         directive,
         name,
@@ -202,7 +202,7 @@ const fn row(directive: Directive, name: &'static str, kind: Kind, default: Defa
 
 /// `yes` or `no`.
 pub const fn flag(directive: Directive, name: &'static str, default: bool) -> Row {
-    row(directive, name, Kind::Flag, Default::Flag(default))
+    row(directive, name, Kind::Flag, Preset::Flag(default))
 }
 
 /// A plain decimal number.
@@ -221,7 +221,7 @@ pub const fn integer(
             max,
             unit: Unit::Plain,
         },
-        Default::Integer(default),
+        Preset::Integer(default),
     )
 }
 
@@ -254,7 +254,7 @@ pub const fn choice(
     names: &'static [&'static str],
     default: &'static str,
 ) -> Row {
-    row(directive, name, Kind::Choice(names), Default::Text(default))
+    row(directive, name, Kind::Choice(names), Preset::Text(default))
 }
 
 /// Any of `names` together; the first stands for none.
@@ -264,17 +264,12 @@ pub const fn choices(
     names: &'static [&'static str],
     default: &'static str,
 ) -> Row {
-    row(
-        directive,
-        name,
-        Kind::Choices(names),
-        Default::Text(default),
-    )
+    row(directive, name, Kind::Choices(names), Preset::Text(default))
 }
 
 /// Any bytes.
 pub const fn text(directive: Directive, name: &'static str, default: &'static str) -> Row {
-    row(directive, name, Kind::Text, Default::Text(default))
+    row(directive, name, Kind::Text, Preset::Text(default))
 }
 
 /// A directive with a syntax of its own.
@@ -284,5 +279,5 @@ pub const fn special(
     kind: Kind,
     default: &'static str,
 ) -> Row {
-    row(directive, name, kind, Default::Text(default))
+    row(directive, name, kind, Preset::Text(default))
 }

@@ -20,7 +20,7 @@ pub struct Config {
     values: Box<[Value]>,
 }
 
-impl std::default::Default for Config {
+impl Default for Config {
     fn default() -> Config {
         Config {
             values: table::rows()

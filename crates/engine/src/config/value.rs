@@ -8,7 +8,7 @@ use std::sync::Arc;
 use resp::number::{parse_f64, parse_i64, parse_i64_c};
 
 use super::keyspace_events;
-use super::row::{Default, Kind, Row, Unit};
+use super::row::{Kind, Preset, Row, Unit};
 
 /// Limits on the bytes that wait for one client of a class. 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +84,10 @@ impl Row {
     /// The value before anybody sets one.
     pub fn default_value(&self) -> Value {
         match (self.default, self.kind) {
-            (Default::Flag(flag), _) => Value::Flag(flag),
-            (Default::Integer(number), _) => Value::Integer(number),
-            (Default::Text(text), Kind::Text | Kind::Dir) => self.text(text.as_bytes()),
-            (Default::Text(text), _) => {
+            (Preset::Flag(flag), _) => Value::Flag(flag),
+            (Preset::Integer(number), _) => Value::Integer(number),
+            (Preset::Text(text), Kind::Text | Kind::Dir) => self.text(text.as_bytes()),
+            (Preset::Text(text), _) => {
                 let words: Vec<&[u8]> = if text.is_empty() && self.takes_words() {
                     Vec::new()
                 } else {

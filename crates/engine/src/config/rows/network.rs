@@ -7,7 +7,7 @@ use crate::config::row::{
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    text(AvailabilityZone, "availability-zone", ""),
+    text(AvailabilityZone, "availability-zone", "").keeps_empty(),
     special(Bind, "bind", Kind::Bind, "* -::*"),
     text(BindSourceAddr, "bind-source-addr", ""),
     integer(BookIdleTimeout, "book-idle-timeout", 5, 0, INT_MAX),

@@ -8,6 +8,7 @@ pub const ROWS: &[Row] = &[
     choice(AclPubsubDefault, "acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels"),
     text(AclFile, "aclfile", "").keeps_empty().immutable(),
     integer(AclLogMaxLen, "acllog-max-len", 128, 0, i64::MAX),
+    flag(EnableDebugAssert, "enable-debug-assert", false).immutable().hidden(),
     choice(EnableDebugCommand, "enable-debug-command", &["no", "yes", "local"], "no").immutable(),
     choice(EnableModuleCommand, "enable-module-command", &["no", "yes", "local"], "no").immutable(),
     choice(EnableProtectedConfigs, "enable-protected-configs", &["no", "yes", "local"], "no").immutable(),
