@@ -210,6 +210,20 @@ fn grisu2(value: f64) -> Digits {
     take_digits(number, lower, upper, -decimal)
 }
 
+/// Powers of ten of 32 bits.
+const TENS: [u32; 10] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
+
 /// Takes digits off the upper bound until the rest lies within the interval.
 fn take_digits(number: Scaled, lower: Scaled, upper: Scaled, exponent: i32) -> Digits {
     let mut out = Digits {
@@ -221,20 +235,20 @@ fn take_digits(number: Scaled, lower: Scaled, upper: Scaled, exponent: i32) -> D
     let mut distance = upper.mantissa - number.mantissa;
     let shift = (-upper.exponent) as u32;
     let one = 1u64 << shift;
-    let mut whole = upper.mantissa >> shift;
+    // Scaling leaves at most 32 bits before the point.
+    let mut whole = (upper.mantissa >> shift) as u32;
     let mut fraction = upper.mantissa & (one - 1);
 
-    for place in (0..10).rev() {
-        let unit = 10u64.pow(place);
+    for (place, unit) in TENS.into_iter().enumerate().rev() {
         let digit = (whole / unit) as u8;
         whole %= unit;
         if digit != 0 || out.len != 0 {
             out.push(digit);
         }
-        let rest = (whole << shift) + fraction;
+        let rest = (u64::from(whole) << shift) + fraction;
         if rest <= delta {
             out.exponent += place as i32;
-            out.approach(delta, rest, unit << shift, distance);
+            out.approach(delta, rest, u64::from(unit) << shift, distance);
             return out;
         }
     }

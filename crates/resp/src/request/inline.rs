@@ -1,0 +1,167 @@
+//! Splits an inline request into arguments, as a shell would, nearly.
+//!
+//! ```text
+//!   SET k "two words\n" 'it\'s'        blanks separate, quotes hold together
+//! ```
+//!
+//! An argument without quotes is a span of the line; one with quotes gets bytes of its own.
+
+use super::{ProtocolError, Span};
+
+/// What C's `isspace` calls a blank.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// Splits a line into arguments at blanks. `"..."` knows the escapes `\n \r \t \b \a \xHH` and a backslash before any
+/// other byte stands for that byte; `'...'` knows only `\'`. Quotes may open within an argument, and end it.
+pub(super) fn split_inline(
+    line: &[u8],
+    spans: &mut Vec<Span>,
+    owned: &mut Vec<(usize, Vec<u8>)>,
+) -> Result<(), ProtocolError> {
+    let first = spans.len();
+    let mut at = 0;
+    loop {
+        at += line[at..]
+            .iter()
+            .take_while(|&&byte| is_space(byte))
+            .count();
+        if at == line.len() {
+            return Ok(());
+        }
+        let start = at;
+        at += line[at..]
+            .iter()
+            .take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'"' | b'\''))
+            .count();
+        if let Some(&quote @ (b'"' | b'\'')) = line.get(at) {
+            let mut argument = line[start..at].to_vec();
+            at = unquote(line, at + 1, quote, &mut argument)?;
+            owned.push((spans.len() - first, argument));
+            spans.push(Span::default());
+        } else {
+            spans.push(Span {
+                start,
+                len: at - start,
+            });
+        }
+    }
+}
+
+/// Appends what lies from `at` to the closing quote to `argument` and returns where the argument ends.
+fn unquote(
+    line: &[u8],
+    mut at: usize,
+    quote: u8,
+    argument: &mut Vec<u8>,
+) -> Result<usize, ProtocolError> {
+    loop {
+        match line[at..] {
+            [] => return Err(ProtocolError::UnbalancedQuotes),
+            [b'\\', b'x', high, low, ..]
+                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                argument.push(hex(high) << 4 | hex(low));
+                at += 4;
+            }
+            [b'\\', escaped, ..] if quote == b'"' => {
+                argument.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => other,
+                });
+                at += 2;
+            }
+            [b'\\', b'\'', ..] if quote == b'\'' => {
+                argument.push(b'\'');
+                at += 2;
+            }
+            [byte, ref rest @ ..] if byte == quote => {
+                return match rest.first() {
+                    Some(&next) if !is_space(next) => Err(ProtocolError::UnbalancedQuotes),
+                    _ => Ok(at + 1),
+                };
+            }
+            [byte, ..] => {
+                argument.push(byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// The value of a hexadecimal digit.
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit - b'A' + 10,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+        // Spans of commands before this one must not matter.
+        let (mut spans, mut owned) = (vec![Span::default()], Vec::new());
+        split_inline(line, &mut spans, &mut owned)?;
+        let mut args: Vec<Vec<u8>> = spans[1..]
+            .iter()
+            .map(|span| span.of(line).to_vec())
+            .collect();
+        owned
+            .into_iter()
+            .for_each(|(index, bytes)| args[index] = bytes);
+        Ok(args)
+    }
+
+    #[test]
+    fn inline_arguments_split_as_in_valkey() {
+        for (line, args) in [
+            ("ping", &["ping"][..]),
+            (" ping \x0b\x0c\r\r", &["ping"]),
+            ("echo\ta", &["echo", "a"]),
+            ("echo a\x0bb", &["echo", "a\x0bb"]),
+            ("echo a\rb", &["echo", "a", "b"]),
+            ("echo \"a b\"", &["echo", "a b"]),
+            (
+                "echo \"a\\x41\\n\\r\\t\\b\\a\\q\\\\\\\"\"",
+                &["echo", "aA\n\r\t\x08\x07q\\\""],
+            ),
+            (
+                "echo \"\\xZZ\" \"\\x4\" \"\\x00z\"",
+                &["echo", "xZZ", "x4", "\0z"],
+            ),
+            ("echo 'a\\'b\\n\"' '\\''", &["echo", "a'b\\n\"", "'"]),
+            (
+                "echo a\"b\" x\"y z\" a\\nb",
+                &["echo", "ab", "xy z", "a\\nb"],
+            ),
+            ("echo \"a\"\x0b", &["echo", "a"]),
+            ("\"\"", &[""]),
+        ] {
+            let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+            assert_eq!(split(line.as_bytes()), Ok(args), "{line:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn quoted_arguments_survive(args in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..5)) {
+            let mut line = Vec::new();
+            for arg in &args {
+                line.extend_from_slice(b" \"");
+                arg.iter().for_each(|byte| line.extend(format!("\\x{byte:02x}").bytes()));
+                line.push(b'"');
+            }
+            prop_assert_eq!(split(&line), Ok(args));
+        }
+    }
+}

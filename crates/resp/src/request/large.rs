@@ -1,0 +1,145 @@
+//! A large argument on its way: bytes of the connection go straight into the vector that the value will keep.
+//!
+//! The announced length is a client's word. What is cleared for reading follows what has arrived; what is reserved beyond
+//! is address space, not memory.
+
+use super::ProtocolError;
+
+/// Most room made ahead for a large argument of which less than this has arrived, in bytes. Only reserved, not touched.
+const RESERVE: usize = 1024 * 1024;
+/// Room is cleared for reading in windows of at least and at most this many bytes.
+const WINDOW_MIN: usize = 16 * 1024;
+const WINDOW_MAX: usize = 256 * 1024;
+
+/// A large argument on its way, its CRLF included.
+///
+/// ```text
+///   bytes   [ received | cleared, to be read into | reserved, not touched ]
+///                      ^ filled                   ^ bytes.len()           ^ bytes.capacity()
+/// ```
+#[derive(Debug)]
+pub struct LargeArg {
+    bytes: Vec<u8>,
+    filled: usize,
+    /// Length of the argument and of its CRLF.
+    total: usize,
+}
+
+impl LargeArg {
+    /// An argument of `len` bytes that begins with `received`, which ends before the argument and its CRLF do.
+    pub(super) fn new(len: usize, received: &[u8]) -> LargeArg {
+        let mut large = LargeArg {
+            bytes: Vec::new(),
+            filled: 0,
+            total: len.saturating_add(2),
+        };
+        large.take(received);
+        large
+    }
+
+    /// Bytes still to come.
+    pub fn missing(&self) -> usize {
+        self.total - self.filled
+    }
+
+    /// Bytes of memory that the argument holds so far.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Room to read into: never empty while bytes are missing, never more than are missing. Tell
+    /// [`advance`](Self::advance) how many bytes came.
+    pub fn unfilled(&mut self) -> &mut [u8] {
+        if self.filled == self.bytes.len() && self.missing() > 0 {
+            let window = self
+                .filled
+                .clamp(WINDOW_MIN, WINDOW_MAX)
+                .min(self.missing());
+            self.reserve(self.filled + window);
+            self.bytes.resize(self.filled + window, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    /// The first `n` bytes of [`unfilled`](Self::unfilled) were written. More than it had room for counts as all of it.
+    pub fn advance(&mut self, n: usize) {
+        self.filled = self.filled.saturating_add(n).min(self.bytes.len());
+    }
+
+    /// Takes what belongs to the argument from the front of `input` and returns how many bytes that was.
+    pub(super) fn take(&mut self, input: &[u8]) -> usize {
+        let taken = input.len().min(self.missing());
+        if taken > 0 {
+            self.bytes.truncate(self.filled);
+            self.reserve(self.filled + taken);
+            self.bytes.extend_from_slice(&input[..taken]);
+            self.filled += taken;
+        }
+        taken
+    }
+
+    /// Makes the capacity at least `needed`, and at once more in proportion to what has arrived, so that a value is moved
+    /// seldom and a mere announcement costs next to nothing.
+    fn reserve(&mut self, needed: usize) {
+        if needed > self.bytes.capacity() {
+            let ahead = needed
+                .max(self.filled.saturating_mul(2))
+                .max(RESERVE)
+                .min(self.total);
+            self.bytes.reserve_exact(ahead - self.bytes.len());
+        }
+    }
+
+    /// The argument without its CRLF, which is checked.
+    pub(super) fn finish(mut self) -> Result<Vec<u8>, ProtocolError> {
+        if !self.bytes.ends_with(b"\r\n") {
+            return Err(ProtocolError::InvalidCrlf);
+        }
+        self.bytes.truncate(self.total - 2);
+        Ok(self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announcement_costs_a_window_at_most() {
+        let mut large = LargeArg::new(512 * 1024 * 1024, b"");
+        assert_eq!(large.memory(), 0);
+        assert_eq!(large.unfilled().len(), WINDOW_MIN);
+        assert_eq!(
+            large.unfilled().len(),
+            WINDOW_MIN,
+            "asking twice gives the same room"
+        );
+        assert!(large.bytes.capacity() <= RESERVE);
+        large.advance(usize::MAX);
+        assert_eq!(large.filled, WINDOW_MIN);
+    }
+
+    #[test]
+    fn the_vector_ends_up_no_larger_than_the_argument() {
+        let mut large = LargeArg::new(10_000_000, b"x");
+        while large.missing() > 2 {
+            let missing = large.missing();
+            let room = large.unfilled();
+            assert!(!room.is_empty() && room.len() <= missing);
+            let n = room.len().min(missing - 2);
+            room[..n].fill(b'x');
+            large.advance(n);
+        }
+        assert_eq!(large.take(b"\r\nPING"), 2);
+        let bytes = large.finish().unwrap();
+        assert!(bytes.iter().all(|&byte| byte == b'x') && bytes.len() == 10_000_000);
+        assert!(bytes.capacity() <= bytes.len() + 2);
+    }
+
+    #[test]
+    fn the_line_end_is_checked() {
+        let mut large = LargeArg::new(3, b"abc");
+        large.take(b"\rx");
+        assert_eq!(large.finish(), Err(ProtocolError::InvalidCrlf));
+    }
+}
