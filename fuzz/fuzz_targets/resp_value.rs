@@ -1,0 +1,6 @@
+//! A server's bytes into values: must not panic, and must not depend on fragmentation.
+//! The first byte chooses how the rest is cut into reads.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| resp::value::fuzz(data));
