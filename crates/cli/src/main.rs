@@ -1,1 +1,153 @@
-fn main() {}
+//! cinnabar-cli: commands for a Cinnabar, Valkey or Redis server from a terminal or a script.
+//!
+//! | module | its one idea |
+//! | --- | --- |
+//! | [`options`] | the command line |
+//! | [`words`] | text into arguments, with quotes and escapes, and back |
+//! | [`format`] | replies into text: formatted, raw, CSV, JSON |
+//! | [`link`] | the byte stream, and waiting for it and for Ctrl-C |
+//! | [`client`] | what both protocols offer to the program |
+//! | [`session`] | RESP, with login, database, transaction and subscriptions |
+//! | [`book`] | the small length-prefixed protocol |
+//! | [`interactive`] | commands typed or piped in, one a line |
+//! | [`history`] | what was typed before |
+//!
+//! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
+//! with `-e` after an error reply.
+
+#![forbid(unsafe_code)]
+
+mod book;
+mod client;
+mod format;
+mod history;
+mod interactive;
+mod link;
+mod options;
+mod session;
+mod words;
+
+use std::io::{IsTerminal, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+use crate::client::Client;
+use crate::format::Output;
+use crate::link::{Interrupts, print};
+use crate::options::{Options, Request, StdinArgument, Surroundings, UsageError};
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os()
+        .skip(1)
+        .map(OsStringExt::into_vec)
+        .collect();
+    let request = options::parse(&arguments, surroundings());
+    match request {
+        Ok(Request::Help) => {
+            print(options::help().as_bytes());
+            ExitCode::SUCCESS
+        }
+        Ok(Request::Version) => {
+            print(concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+            ExitCode::SUCCESS
+        }
+        Ok(Request::Run(options)) => run(*options),
+        Err(UsageError(text)) => fail(&text),
+    }
+}
+
+fn surroundings() -> Surroundings {
+    let password = std::env::var_os("VALKEYCLI_AUTH").or_else(|| std::env::var_os("REDISCLI_AUTH"));
+    Surroundings {
+        // FAKETTY is how test suites ask for a terminal's output without one.
+        stdout_is_terminal: std::io::stdout().is_terminal()
+            || std::env::var_os("FAKETTY").is_some(),
+        environment_password: password.map(OsStringExt::into_vec),
+    }
+}
+
+fn run(options: Options) -> ExitCode {
+    if options.warn_of_password {
+        eprintln!(
+            "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
+        );
+    }
+    if !options.command.is_empty() {
+        return run_one(options);
+    }
+    let show_times = options.output == Output::Formatted;
+    let interrupts = match Interrupts::catch() {
+        Ok(interrupts) => Some(interrupts),
+        Err(error) => return fail(&format!("Error: {}", link::reason(&error))),
+    };
+    interactive::run(&mut *client(options, interrupts), show_times)
+        .unwrap_or_else(|error| fail(&format!("Error: {}", link::reason(&error))))
+}
+
+/// Sends the command of the command line.
+fn run_one(options: Options) -> ExitCode {
+    let arguments = match command(&options) {
+        Ok(arguments) => arguments,
+        Err(UsageError(text)) => return fail(&text),
+    };
+    if arguments
+        .first()
+        .is_some_and(|name| name.eq_ignore_ascii_case(b"help") || name == b"?")
+    {
+        print(interactive::HELP.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let repeat = options.repeat;
+    let mut client = client(options, None);
+    match client
+        .run(&arguments, repeat)
+        .and_then(|()| client.print_messages(None))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => fail(&failure.to_string()),
+    }
+}
+
+fn client(options: Options, interrupts: Option<Interrupts>) -> Box<dyn Client> {
+    if options.book {
+        Box::new(book::BookSession::new(options, interrupts))
+    } else {
+        Box::new(session::Session::new(options, interrupts))
+    }
+}
+
+/// The command with its quotes read and the argument from standard input in its place.
+fn command(options: &Options) -> Result<Vec<Vec<u8>>, UsageError> {
+    let mut arguments = options.command.clone();
+    if options.quoted_input {
+        let unquoted: Option<Vec<_>> = arguments.iter().map(|text| words::unquote(text)).collect();
+        arguments = unquoted.ok_or_else(|| UsageError("Invalid quoted string".to_owned()))?;
+    }
+    match &options.stdin_argument {
+        None => {}
+        Some(StdinArgument::Last) => arguments.push(standard_input()?),
+        Some(StdinArgument::Tagged(tag)) => {
+            let place = arguments.iter_mut().find(|argument| *argument == tag);
+            let place = place
+                .ok_or_else(|| UsageError("Using -X option but stdin tag not match.".to_owned()))?;
+            *place = standard_input()?;
+        }
+    }
+    Ok(arguments)
+}
+
+fn standard_input() -> Result<Vec<u8>, UsageError> {
+    let mut bytes = Vec::new();
+    match std::io::stdin().read_to_end(&mut bytes) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(UsageError(format!(
+            "Reading from standard input: {}",
+            link::reason(&error)
+        ))),
+    }
+}
+
+fn fail(text: &str) -> ExitCode {
+    eprintln!("{text}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,270 @@
+//! Commands typed one after another, or read from a pipe one a line.
+//!
+//! On a terminal there is a prompt with line editing and history. Some words are for this program and not for the
+//! server: `quit`, `exit`, `clear`, `connect host port`, `help`, and a number before a command, which repeats it.
+//! While the connection is subscribed to channels, messages are printed until a key is pressed.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::history::MemHistory;
+use rustyline::{Config, Editor};
+
+use crate::client::{Client, Failure};
+use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
+use crate::link::print;
+use crate::options::Target;
+use crate::words;
+
+/// A command that took this long or longer is followed by its time.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// What `help` prints.
+pub const HELP: &str = "\
+A line is a command for the server. Words may stand in quotes: \"\\x00 \\n\" or 'as it is'.
+      N command          send the command N times
+      connect HOST PORT  go to another server
+      clear              clear the screen
+      quit, exit         leave (also Ctrl-D, Ctrl-C)
+";
+
+/// Reads and runs commands until the input ends. `show_times`: replies are for people.
+pub fn run(client: &mut dyn Client, show_times: bool) -> io::Result<ExitCode> {
+    if let Err(failure) = client.connect(None) {
+        eprintln!("{failure}");
+    }
+    let mut lines = Lines::open()?;
+    loop {
+        let Some(line) = lines.next(&client.prompt())? else {
+            // The end of the input leaves a subscription first.
+            if client.is_subscribed() && client.connect(None).is_ok() {
+                continue;
+            }
+            return Ok(ExitCode::SUCCESS);
+        };
+        let step = run_line(client, &mut lines, &line, show_times);
+        let step = step.and_then(|step| {
+            if client.is_subscribed() {
+                lines.wait_beside(|input| client.print_messages(input))?;
+            }
+            Ok(step)
+        });
+        match step {
+            Ok(Step::Next) => {}
+            Ok(Step::Quit) => return Ok(ExitCode::SUCCESS),
+            Err(Failure::Interrupted) => return Ok(ExitCode::FAILURE),
+            Err(failure) => eprintln!("{failure}"),
+        }
+    }
+}
+
+enum Step {
+    Next,
+    Quit,
+}
+
+fn run_line(
+    client: &mut dyn Client,
+    lines: &mut Lines,
+    line: &[u8],
+    show_times: bool,
+) -> Result<Step, Failure> {
+    let Some(arguments) = words::split(line) else {
+        lines.remember(line, &[]);
+        print(b"Invalid argument(s)\n");
+        return Ok(Step::Next);
+    };
+    let Some(first) = arguments.first() else {
+        return Ok(Step::Next);
+    };
+    let (repeat, command) = match repeat_prefix(&arguments) {
+        Ok(split) => split,
+        Err(InvalidRepeat) => {
+            print(b"Invalid cinnabar-cli repeat command option value.\n");
+            return Ok(Step::Next);
+        }
+    };
+    lines.remember(line, command);
+    match (first.to_ascii_lowercase().as_slice(), arguments.as_slice()) {
+        (b"quit" | b"exit", _) => return Ok(Step::Quit),
+        (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
+        (b"help" | b"?", _) => print(HELP.as_bytes()),
+        (b"connect", [_, host, port]) => client.connect(Some(target(host, port)?))?,
+        ([b':', ..], _) => {
+            let name = String::from_utf8_lossy(first);
+            print(format!("unknown cinnabar-cli internal command '{name}'\n").as_bytes());
+        }
+        _ => {
+            let start = Instant::now();
+            client.run(command, repeat)?;
+            let elapsed = start.elapsed();
+            if show_times && elapsed >= SLOW {
+                print(format!("({:.2}s)\n", elapsed.as_secs_f64()).as_bytes());
+            }
+        }
+    }
+    Ok(Step::Next)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct InvalidRepeat;
+
+/// The count before a command, if its first word is a number, and the command.
+fn repeat_prefix(arguments: &[Vec<u8>]) -> Result<(i64, &[Vec<u8>]), InvalidRepeat> {
+    let [first, command @ ..] = arguments else {
+        return Ok((1, arguments));
+    };
+    let digits = first
+        .strip_prefix(b"-")
+        .or_else(|| first.strip_prefix(b"+"))
+        .unwrap_or(first);
+    if command.is_empty() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Ok((1, arguments));
+    }
+    let count = std::str::from_utf8(first)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok());
+    match count {
+        Some(count) if count > 0 => Ok((count, command)),
+        _ => Err(InvalidRepeat),
+    }
+}
+
+fn target(host: &[u8], port: &[u8]) -> Result<Target, Failure> {
+    let number = std::str::from_utf8(port)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let port = number.ok_or_else(|| Failure::Unsendable("Invalid server port.".to_owned()))?;
+    Ok(Target::Tcp {
+        host: String::from_utf8_lossy(host).into_owned(),
+        port,
+    })
+}
+
+/// Where lines come from.
+enum Lines {
+    Terminal {
+        editor: Box<Editor<(), MemHistory>>,
+        file: HistoryFile,
+    },
+    Pipe(BufReader<File>),
+}
+
+impl Lines {
+    fn open() -> io::Result<Lines> {
+        if !io::stdin().is_terminal() {
+            let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+            return Ok(Lines::Pipe(BufReader::new(File::from(stdin))));
+        }
+        let config = Config::builder()
+            .max_history_size(LINES_MAX)
+            .map_err(io::Error::other)?
+            .build();
+        let history = MemHistory::with_config(&config);
+        let mut editor = Editor::with_history(config, history).map_err(io::Error::other)?;
+        let file = HistoryFile::in_home();
+        for line in file.load() {
+            editor.add_history_entry(line).map_err(io::Error::other)?;
+        }
+        Ok(Lines::Terminal {
+            editor: Box::new(editor),
+            file,
+        })
+    }
+
+    /// The next line without its end; None when there are no more, or the user gave up (Ctrl-C).
+    fn next(&mut self, prompt: &str) -> io::Result<Option<Vec<u8>>> {
+        match self {
+            Lines::Terminal { editor, .. } => {
+                Ok(editor.readline(prompt).ok().map(String::into_bytes))
+            }
+            Lines::Pipe(reader) => {
+                let mut line = Vec::new();
+                if reader.read_until(b'\n', &mut line)? == 0 {
+                    return Ok(None);
+                }
+                if line.ends_with(b"\n") {
+                    line.pop();
+                }
+                Ok(Some(line))
+            }
+        }
+    }
+
+    /// Keeps a line that was typed; passwords only for as long as the program runs.
+    fn remember(&mut self, line: &[u8], command: &[Vec<u8>]) {
+        if let Lines::Terminal { editor, file } = self {
+            let line = String::from_utf8_lossy(line);
+            let is_new = editor.add_history_entry(line.as_ref()).unwrap_or(false);
+            if is_new && !is_sensitive(command) {
+                file.append(&line);
+            }
+        }
+    }
+
+    /// Runs `wait`, which ends when a line begins on the descriptor that it is given.
+    fn wait_beside(
+        &self,
+        wait: impl FnOnce(Option<BorrowedFd<'_>>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let stdin = io::stdin();
+        match self {
+            // What was read ahead does not show on the descriptor.
+            Lines::Pipe(reader) if !reader.buffer().is_empty() => Ok(()),
+            Lines::Pipe(_) => wait(Some(stdin.as_fd())),
+            Lines::Terminal { .. } => {
+                let _keys = KeyByKey::enter(stdin.as_fd());
+                wait(Some(stdin.as_fd()))
+            }
+        }
+    }
+}
+
+/// While it lives, the terminal hands over each key at once and does not show it.
+struct KeyByKey<'a> {
+    terminal: BorrowedFd<'a>,
+    before: Termios,
+}
+
+impl KeyByKey<'_> {
+    fn enter(terminal: BorrowedFd<'_>) -> Option<KeyByKey<'_>> {
+        let before = tcgetattr(terminal).ok()?;
+        let mut modes = before.clone();
+        modes
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ICANON);
+        tcsetattr(terminal, OptionalActions::Now, &modes).ok()?;
+        Some(KeyByKey { terminal, before })
+    }
+}
+
+impl Drop for KeyByKey<'_> {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no restoring.
+        let _ = tcsetattr(self.terminal, OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_before_a_command_repeats_it() {
+        let repeat = |line: &str| {
+            let arguments = words::split(line.as_bytes()).unwrap();
+            repeat_prefix(&arguments).map(|(count, command)| (count, command.len()))
+        };
+        assert_eq!(repeat("5 incr x"), Ok((5, 2)));
+        assert_eq!(repeat("incr x"), Ok((1, 2)));
+        assert_eq!(repeat("5"), Ok((1, 1)));
+        assert_eq!(repeat("5x y"), Ok((1, 2)));
+        assert_eq!(repeat("-1 get x"), Err(InvalidRepeat));
+        assert_eq!(repeat("0 get x"), Err(InvalidRepeat));
+        assert_eq!(repeat("99999999999999999999 get x"), Err(InvalidRepeat));
+    }
+}

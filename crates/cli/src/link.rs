@@ -1,0 +1,260 @@
+//! The byte stream to the server, TCP or Unix socket, and what can end the wait for its next bytes.
+//!
+//! Reads block. While a person sits in front, Ctrl-C must end the wait without ending the program, so every wait
+//! polls two descriptors: the socket, and a pipe that a SIGINT handler writes to ([`Interrupts`]). Without such a pipe
+//! (one command, or commands from a file) SIGINT keeps its default effect.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::options::Target;
+
+/// Bytes asked for in one read.
+const READ_SIZE: usize = 16 * 1024;
+
+/// SIGINT as a readable descriptor.
+#[derive(Debug)]
+pub struct Interrupts {
+    pipe: UnixStream,
+}
+
+impl Interrupts {
+    /// From now on SIGINT no longer ends the program.
+    pub fn catch() -> io::Result<Interrupts> {
+        let (pipe, write_end) = UnixStream::pair()?;
+        pipe.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, write_end)?;
+        Ok(Interrupts { pipe })
+    }
+
+    /// Forgets the interrupts so far; tells whether there were any.
+    fn take(&mut self) -> bool {
+        let mut bytes = [0; 64];
+        let mut any = false;
+        while matches!(self.pipe.read(&mut bytes), Ok(count) if count > 0) {
+            any = true;
+        }
+        any
+    }
+}
+
+/// What a wait ended with.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server sent bytes or closed the connection.
+    Server,
+    Interrupt,
+    /// Something can be read from standard input.
+    Input,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connected stream.
+#[derive(Debug)]
+pub struct Link {
+    socket: Socket,
+}
+
+impl Link {
+    pub fn connect(target: &Target) -> io::Result<Link> {
+        let socket = match target {
+            Target::Tcp { host, port } => {
+                let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+                let stream = TcpStream::connect(&addresses[..])?;
+                stream.set_nodelay(true)?;
+                rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+                Socket::Tcp(stream)
+            }
+            Target::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+        };
+        Ok(Link { socket })
+    }
+
+    /// Sends all of `bytes`. A closed peer is an error, not a SIGPIPE.
+    pub fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::net::send(self.descriptor(), bytes, SendFlags::NOSIGNAL) {
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends what the server sent to `buffer`; 0 at the end of the stream. Blocks until there is something.
+    pub fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let mut chunk = [0; READ_SIZE];
+        let count = loop {
+            let result = match &mut self.socket {
+                Socket::Tcp(stream) => stream.read(&mut chunk),
+                Socket::Unix(stream) => stream.read(&mut chunk),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
+        buffer.extend(&chunk[..count]);
+        Ok(count)
+    }
+
+    /// Waits for the server, for an interrupt and, when `input` is given, for that descriptor.
+    pub fn wait(
+        &self,
+        interrupts: Option<&mut Interrupts>,
+        input: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Event> {
+        let Some(interrupts) = interrupts else {
+            return Ok(Event::Server);
+        };
+        loop {
+            let (from_server, from_input) = {
+                let mut descriptors = vec![
+                    PollFd::from_borrowed_fd(self.descriptor(), PollFlags::IN),
+                    PollFd::from_borrowed_fd(interrupts.pipe.as_fd(), PollFlags::IN),
+                ];
+                descriptors
+                    .extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
+                match poll(&mut descriptors, None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                (is_ready(descriptors.first()), is_ready(descriptors.get(2)))
+            };
+            if interrupts.take() {
+                return Ok(Event::Interrupt);
+            }
+            if from_server {
+                return Ok(Event::Server);
+            }
+            if from_input {
+                return Ok(Event::Input);
+            }
+        }
+    }
+
+    /// Whether the server has closed the connection, as far as is known without waiting.
+    pub fn is_closed(&self) -> bool {
+        let mut byte = [0; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(self.descriptor(), &mut byte[..], flags) {
+            Ok((count, _)) => count == 0,
+            Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
+        }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Readable, closed or broken: in each case a read will not block.
+fn is_ready(descriptor: Option<&PollFd<'_>>) -> bool {
+    descriptor.is_some_and(|descriptor| !descriptor.revents().is_empty())
+}
+
+/// What the operating system says of `error`, without Rust's additions.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text
+        .strip_prefix("failed to lookup address information: ")
+        .unwrap_or(&text);
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Writes to standard output at once. A reader that went away ends the program, as it ends any filter.
+pub fn print(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    if stdout
+        .write_all(bytes)
+        .and_then(|()| stdout.flush())
+        .is_err()
+    {
+        std::process::exit(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn pair() -> (Link, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let link = Link::connect(&Target::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port,
+        })
+        .unwrap();
+        (link, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn carries_bytes_and_sees_the_end() {
+        let (mut link, mut server) = pair();
+        assert!(!link.is_closed());
+        link.send(b"hello").unwrap();
+        let mut bytes = [0; 5];
+        server.read_exact(&mut bytes).unwrap();
+        server.write_all(&bytes).unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(link.receive(&mut buffer).unwrap(), 5);
+        assert_eq!(buffer, b"hello");
+        drop(server);
+        assert_eq!(link.receive(&mut buffer).unwrap(), 0);
+        assert!(link.is_closed());
+    }
+
+    #[test]
+    fn a_wait_ends_with_what_is_ready() {
+        let (link, mut server) = pair();
+        let mut interrupts = Interrupts::catch().unwrap();
+        let (input, mut typed) = UnixStream::pair().unwrap();
+        typed.write_all(b"x").unwrap();
+        assert_eq!(
+            link.wait(Some(&mut interrupts), Some(input.as_fd()))
+                .unwrap(),
+            Event::Input
+        );
+        server.write_all(b"y").unwrap();
+        assert_eq!(
+            link.wait(Some(&mut interrupts), None).unwrap(),
+            Event::Server
+        );
+        signal_hook::low_level::raise(signal_hook::consts::SIGINT).unwrap();
+        assert_eq!(
+            link.wait(Some(&mut interrupts), None).unwrap(),
+            Event::Interrupt
+        );
+        assert_eq!(
+            link.wait(Some(&mut interrupts), None).unwrap(),
+            Event::Server
+        );
+    }
+
+    #[test]
+    fn reasons_are_those_of_the_operating_system() {
+        assert_eq!(
+            reason(&io::Error::from_raw_os_error(111)),
+            "Connection refused"
+        );
+    }
+}

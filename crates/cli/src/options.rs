@@ -1,0 +1,721 @@
+//! The command line: options first, then the command to send.
+//!
+//! Options end at the first word that does not start with `-`; everything from there on is the command, whatever it
+//! looks like (`cinnabar-cli set k -1`). An option is a row of [`FLAGS`]; the parser and `--help` both read the table.
+//! Environment and terminal come in as [`Surroundings`], so that parsing is a pure function.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::format::Output;
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Tcp { host: String, port: u16 },
+    Unix(String),
+}
+
+/// `host:port` with brackets around an IPv6 host, or the socket's path.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Target::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Target::Unix(path) => f.write_str(path),
+        }
+    }
+}
+
+/// Which protocol to greet the server with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resp {
+    /// No greeting: a connection starts in RESP2.
+    AsConnected,
+    /// `-2`: stay in RESP2 even where the output format would ask for RESP3.
+    Two,
+    /// `-3`: RESP3, and a server that refuses it is an error.
+    Three,
+    /// RESP3 wanted by the output format, not by the user: a refusal is reported, not fatal.
+    ThreeIfOffered,
+}
+
+/// Which argument of the command is read from standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StdinArgument {
+    /// `-x`: one more argument at the end.
+    Last,
+    /// `-X tag`: the first argument that equals the tag.
+    Tagged(Vec<u8>),
+}
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub target: Target,
+    pub user: Option<Vec<u8>>,
+    pub password: Option<Vec<u8>>,
+    /// The password stands in the process list, and nobody said that this is fine.
+    pub warn_of_password: bool,
+    pub database: i64,
+    pub resp: Resp,
+    /// How often to send the command; negative is for ever.
+    pub repeat: i64,
+    /// Pause after each repetition.
+    pub interval: Duration,
+    pub stdin_argument: Option<StdinArgument>,
+    pub quoted_input: bool,
+    pub output: Output,
+    /// `-d`, between the elements of a raw aggregate.
+    pub element_delimiter: Vec<u8>,
+    /// `-D`, after each raw reply.
+    pub reply_delimiter: Vec<u8>,
+    /// `-e`: an error reply ends the program with status 1.
+    pub errors_are_fatal: bool,
+    pub show_pushes: bool,
+    pub book: bool,
+    /// The command to send; empty: read commands from standard input.
+    pub command: Vec<Vec<u8>>,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    Run(Box<Options>),
+    Help,
+    Version,
+}
+
+/// What parsing needs to know of the world around the program.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    pub stdout_is_terminal: bool,
+    /// The password of `VALKEYCLI_AUTH` or, without that, of `REDISCLI_AUTH`.
+    pub environment_password: Option<Vec<u8>>,
+}
+
+/// A message for the user; the program ends with status 1.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UsageError(pub String);
+
+/// Options as gathered, before defaults that depend on one another are settled.
+#[derive(Debug, Default)]
+struct Draft {
+    host: Option<String>,
+    port: Option<u16>,
+    unix_path: Option<String>,
+    user: Option<Vec<u8>>,
+    password: Option<Vec<u8>>,
+    password_in_arguments: bool,
+    hide_password_warning: bool,
+    database: i64,
+    resp2: bool,
+    resp3: bool,
+    repeat: Option<i64>,
+    interval: Duration,
+    last_from_stdin: bool,
+    tag_from_stdin: Option<Vec<u8>>,
+    quoted_input: bool,
+    output: Option<Output>,
+    element_delimiter: Option<Vec<u8>>,
+    reply_delimiter: Option<Vec<u8>>,
+    errors_are_fatal: bool,
+    show_pushes: Option<bool>,
+    book: bool,
+}
+
+enum Apply {
+    Switch(fn(&mut Draft)),
+    /// Takes the next argument, shown in the help by this name.
+    Value(
+        &'static str,
+        fn(&mut Draft, &[u8]) -> Result<(), UsageError>,
+    ),
+    Help,
+    Version,
+}
+
+struct Flag {
+    names: &'static [&'static str],
+    apply: Apply,
+    help: &'static str,
+}
+
+const fn switch(names: &'static [&'static str], help: &'static str, set: fn(&mut Draft)) -> Flag {
+    Flag {
+        names,
+        apply: Apply::Switch(set),
+        help,
+    }
+}
+
+const fn value(
+    names: &'static [&'static str],
+    operand: &'static str,
+    help: &'static str,
+    set: fn(&mut Draft, &[u8]) -> Result<(), UsageError>,
+) -> Flag {
+    Flag {
+        names,
+        apply: Apply::Value(operand, set),
+        help,
+    }
+}
+
+const FLAGS: &[Flag] = &[
+    value(
+        &["-h"],
+        "<host>",
+        "Server host (default 127.0.0.1). Alone: this help.",
+        |draft, text| {
+            draft.host = Some(utf8(text, "host")?);
+            Ok(())
+        },
+    ),
+    value(
+        &["-p"],
+        "<port>",
+        "Server port (default 6379; with --book 1234).",
+        |draft, text| {
+            draft.port = Some(port(text)?);
+            Ok(())
+        },
+    ),
+    value(
+        &["-s"],
+        "<socket>",
+        "Unix socket of the server, instead of host and port.",
+        |draft, text| {
+            draft.unix_path = Some(utf8(text, "socket path")?);
+            Ok(())
+        },
+    ),
+    value(
+        &["-a", "--pass"],
+        "<password>",
+        "Password. Safer: in the environment, as VALKEYCLI_AUTH or REDISCLI_AUTH.",
+        |draft, text| {
+            draft.password = Some(text.to_vec());
+            draft.password_in_arguments = true;
+            Ok(())
+        },
+    ),
+    value(
+        &["--user"],
+        "<name>",
+        "User name that goes with the password.",
+        |draft, text| {
+            draft.user = Some(text.to_vec());
+            Ok(())
+        },
+    ),
+    switch(
+        &["--no-auth-warning"],
+        "No warning about a password on the command line.",
+        |draft| {
+            draft.hide_password_warning = true;
+        },
+    ),
+    value(
+        &["-u"],
+        "<uri>",
+        "Server as valkey://user:password@host:port/database (or redis://); all parts optional.",
+        apply_uri,
+    ),
+    value(&["-n"], "<db>", "Database number.", |draft, text| {
+        draft.database = integer(text, "database number")?;
+        Ok(())
+    }),
+    switch(&["-2"], "Speak RESP2.", |draft| draft.resp2 = true),
+    switch(&["-3"], "Speak RESP3.", |draft| draft.resp3 = true),
+    value(
+        &["-r"],
+        "<n>",
+        "Send the command n times; a negative n is for ever.",
+        |draft, text| {
+            draft.repeat = Some(integer(text, "repeat count")?);
+            Ok(())
+        },
+    ),
+    value(
+        &["-i"],
+        "<seconds>",
+        "Pause after each repetition; fractions allowed.",
+        |draft, text| {
+            draft.interval = seconds(text)?;
+            Ok(())
+        },
+    ),
+    switch(
+        &["-x"],
+        "Read the command's last argument from standard input.",
+        |draft| draft.last_from_stdin = true,
+    ),
+    value(
+        &["-X"],
+        "<tag>",
+        "Read the argument that equals tag from standard input.",
+        |draft, text| {
+            draft.tag_from_stdin = Some(text.to_vec());
+            Ok(())
+        },
+    ),
+    value(
+        &["-d"],
+        "<text>",
+        "Delimiter between elements of a raw reply (default: new line).",
+        |draft, text| {
+            draft.element_delimiter = Some(text.to_vec());
+            Ok(())
+        },
+    ),
+    value(
+        &["-D"],
+        "<text>",
+        "Delimiter after each raw reply (default: new line).",
+        |draft, text| {
+            draft.reply_delimiter = Some(text.to_vec());
+            Ok(())
+        },
+    ),
+    switch(
+        &["-e"],
+        "End with status 1 when the server replies with an error.",
+        |draft| draft.errors_are_fatal = true,
+    ),
+    switch(
+        &["--raw"],
+        "Raw replies (default when standard output is no terminal).",
+        |draft| {
+            draft.output = Some(Output::Raw);
+        },
+    ),
+    switch(
+        &["--no-raw"],
+        "Formatted replies (default on a terminal).",
+        |draft| {
+            draft.output = Some(Output::Formatted);
+        },
+    ),
+    switch(&["--csv"], "Replies as CSV.", |draft| {
+        draft.output = Some(Output::Csv)
+    }),
+    switch(
+        &["--json"],
+        "Replies as JSON, over RESP3 unless -2 is given.",
+        |draft| draft.output = Some(Output::Json),
+    ),
+    switch(
+        &["--quoted-json"],
+        "Like --json with every string in printable ASCII.",
+        |draft| {
+            draft.output = Some(Output::QuotedJson);
+        },
+    ),
+    switch(
+        &["--quoted-input"],
+        "The command's arguments are quoted strings.",
+        |draft| draft.quoted_input = true,
+    ),
+    value(
+        &["--show-pushes"],
+        "<yes|no>",
+        "Print RESP3 push messages (default on a terminal).",
+        |draft, text| {
+            draft.show_pushes = Some(yes_or_no(text)?);
+            Ok(())
+        },
+    ),
+    switch(
+        &["--book"],
+        "Speak the small length-prefixed binary protocol.",
+        |draft| draft.book = true,
+    ),
+    Flag {
+        names: &["--help"],
+        apply: Apply::Help,
+        help: "Print this help.",
+    },
+    Flag {
+        names: &["-v", "--version"],
+        apply: Apply::Version,
+        help: "Print the version.",
+    },
+];
+
+/// Reads the arguments that follow the program's name.
+pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Request, UsageError> {
+    let mut draft = Draft::default();
+    let mut rest = arguments;
+    while let [name, tail @ ..] = rest
+        && name.starts_with(b"-")
+    {
+        rest = tail;
+        let flag = FLAGS
+            .iter()
+            .find(|flag| flag.names.iter().any(|known| known.as_bytes() == &name[..]));
+        match (flag.map(|flag| &flag.apply), rest) {
+            (Some(Apply::Switch(set)), _) => set(&mut draft),
+            (Some(Apply::Value(_, set)), [text, tail @ ..]) => {
+                set(&mut draft, text)?;
+                rest = tail;
+            }
+            (Some(Apply::Help), _) => return Ok(Request::Help),
+            (Some(Apply::Version), _) => return Ok(Request::Version),
+            (Some(Apply::Value(..)), []) if name == b"-h" => return Ok(Request::Help),
+            (Some(Apply::Value(..)), []) | (None, _) => return Err(unrecognized(name)),
+        }
+    }
+    settle(draft, rest.to_vec(), surroundings).map(|options| Request::Run(Box::new(options)))
+}
+
+fn settle(
+    draft: Draft,
+    command: Vec<Vec<u8>>,
+    surroundings: Surroundings,
+) -> Result<Options, UsageError> {
+    if draft.resp2 && draft.resp3 {
+        return Err(error("Options -2 and -3 are mutually exclusive."));
+    }
+    let stdin_argument = match (draft.last_from_stdin, draft.tag_from_stdin) {
+        (true, Some(_)) => return Err(error("Options -x and -X are mutually exclusive.")),
+        (true, None) => Some(StdinArgument::Last),
+        (false, tag) => tag.map(StdinArgument::Tagged),
+    };
+    let default_output = if surroundings.stdout_is_terminal {
+        Output::Formatted
+    } else {
+        Output::Raw
+    };
+    let output = draft.output.unwrap_or(default_output);
+    let resp = match (draft.resp2, draft.resp3, output) {
+        (true, ..) => Resp::Two,
+        (_, true, _) => Resp::Three,
+        (_, _, Output::Json | Output::QuotedJson) => Resp::ThreeIfOffered,
+        _ => Resp::AsConnected,
+    };
+    let target = match draft.unix_path {
+        Some(path) => Target::Unix(path),
+        None => Target::Tcp {
+            host: draft.host.unwrap_or_else(|| "127.0.0.1".to_owned()),
+            port: draft.port.unwrap_or(if draft.book { 1234 } else { 6379 }),
+        },
+    };
+    Ok(Options {
+        target,
+        user: draft.user,
+        password: draft.password.or(surroundings.environment_password),
+        warn_of_password: draft.password_in_arguments && !draft.hide_password_warning,
+        database: draft.database,
+        resp,
+        repeat: draft.repeat.unwrap_or(1),
+        interval: draft.interval,
+        stdin_argument,
+        quoted_input: draft.quoted_input,
+        output,
+        element_delimiter: draft.element_delimiter.unwrap_or_else(|| b"\n".to_vec()),
+        reply_delimiter: draft.reply_delimiter.unwrap_or_else(|| b"\n".to_vec()),
+        errors_are_fatal: draft.errors_are_fatal,
+        show_pushes: draft.show_pushes.unwrap_or(surroundings.stdout_is_terminal),
+        book: draft.book,
+        command,
+    })
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut text = String::from("Usage: cinnabar-cli [OPTIONS] [command [argument ...]]\n\n");
+    for flag in FLAGS {
+        let mut left = flag.names.join(", ");
+        if let Apply::Value(operand, _) = flag.apply {
+            left = format!("{left} {operand}");
+        }
+        text.push_str(&format!("  {left:<24} {}\n", flag.help));
+    }
+    text.push_str(
+        "\nWithout a command, reads commands from standard input: interactively on a terminal, else one a line.\n\
+         Examples:\n  \
+         cinnabar-cli -u valkey://default:secret@localhost:6379/0 ping\n  \
+         cinnabar-cli -x set document < document.txt\n  \
+         cinnabar-cli -r 10 -i 0.5 incr counter\n  \
+         cinnabar-cli --quoted-input set '\"zero\\x00byte\"' value\n  \
+         cinnabar-cli --book -p 1234 zquery board 0 \"\" 0 10\n",
+    );
+    text
+}
+
+/// `scheme://[[user:]password@][host[:port]][/database]`, parts percent-encoded.
+fn apply_uri(draft: &mut Draft, uri: &[u8]) -> Result<(), UsageError> {
+    let uri = utf8(uri, "URI")?;
+    let Some((scheme, rest)) = uri.split_once("://") else {
+        return Err(error("Invalid URI scheme"));
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "valkey" | "redis" => {}
+        "valkeys" | "rediss" => return Err(error("TLS is not supported yet")),
+        _ => return Err(error("Invalid URI scheme")),
+    }
+    let rest = match rest.split_once('@') {
+        Some((login, rest)) => {
+            let password = match login.split_once(':') {
+                Some((user, password)) => {
+                    draft.user = Some(percent_decode(user)?);
+                    password
+                }
+                None => login,
+            };
+            draft.password = Some(percent_decode(password)?);
+            draft.password_in_arguments = true;
+            rest
+        }
+        None => rest,
+    };
+    let (address, database) = rest.split_once('/').unwrap_or((rest, ""));
+    apply_uri_address(draft, address)?;
+    if !database.is_empty() {
+        draft.database = integer(database.as_bytes(), "database number")?;
+    }
+    Ok(())
+}
+
+fn apply_uri_address(draft: &mut Draft, address: &str) -> Result<(), UsageError> {
+    let (host, port_text) = match address
+        .strip_prefix('[')
+        .and_then(|inside| inside.split_once(']'))
+    {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => match address.split_once(':') {
+            Some((host, port_text)) => (host, Some(port_text)),
+            None => (address, None),
+        },
+    };
+    if !host.is_empty() {
+        draft.host = Some(host.to_owned());
+    }
+    if let Some(port_text) = port_text {
+        draft.port = Some(port(port_text.as_bytes())?);
+    }
+    Ok(())
+}
+
+fn percent_decode(text: &str) -> Result<Vec<u8>, UsageError> {
+    let mut decoded = Vec::new();
+    let mut rest = text.as_bytes();
+    loop {
+        match rest {
+            [] => return Ok(decoded),
+            [b'%', high, low, tail @ ..] => {
+                let digits = [*high, *low];
+                let digits = std::str::from_utf8(&digits)
+                    .ok()
+                    .filter(|_| high.is_ascii_hexdigit());
+                let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                decoded.push(byte.ok_or_else(|| error("Illegal character in URI encoding"))?);
+                rest = tail;
+            }
+            [b'%', ..] => return Err(error("Incomplete URI encoding")),
+            [byte, tail @ ..] => {
+                decoded.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn utf8(text: &[u8], what: &str) -> Result<String, UsageError> {
+    String::from_utf8(text.to_vec()).map_err(|_| error(&format!("Invalid {what}.")))
+}
+
+fn integer(text: &[u8], what: &str) -> Result<i64, UsageError> {
+    let number = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    number.ok_or_else(|| error(&format!("Invalid {what}.")))
+}
+
+fn port(text: &[u8]) -> Result<u16, UsageError> {
+    let number = integer(text, "server port")?;
+    u16::try_from(number).map_err(|_| error("Invalid server port."))
+}
+
+fn seconds(text: &[u8]) -> Result<Duration, UsageError> {
+    let number = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<f64>().ok());
+    let duration = number.and_then(|number| Duration::try_from_secs_f64(number).ok());
+    duration.ok_or_else(|| error("Invalid interval for -i."))
+}
+
+fn yes_or_no(text: &[u8]) -> Result<bool, UsageError> {
+    match text.first() {
+        Some(b'y' | b'Y') => Ok(true),
+        Some(b'n' | b'N') => Ok(false),
+        _ => Err(error(
+            "Unknown --show-pushes value (valid: '[y]es', '[n]o')",
+        )),
+    }
+}
+
+fn unrecognized(name: &[u8]) -> UsageError {
+    error(&format!(
+        "Unrecognized option or bad number of args for: '{}'",
+        String::from_utf8_lossy(name)
+    ))
+}
+
+fn error(text: &str) -> UsageError {
+    UsageError(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn parsed(line: &[&str]) -> Result<Options, String> {
+        let arguments: Vec<_> = line.iter().map(|word| word.as_bytes().to_vec()).collect();
+        match parse(&arguments, Surroundings::default()) {
+            Ok(Request::Run(options)) => Ok(*options),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(UsageError(text)) => Err(text),
+        }
+    }
+
+    fn tcp(host: &str, port: u16) -> Target {
+        Target::Tcp {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    #[test]
+    fn flag_names_are_unique_and_look_like_flags() {
+        let mut seen = HashSet::new();
+        for name in FLAGS.iter().flat_map(|flag| flag.names) {
+            assert!(name.starts_with('-') && seen.insert(name), "{name}");
+            assert!(help().contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn options_stop_at_the_command() {
+        let options = parsed(&["-p", "1", "set", "k", "-1", "--csv"]).unwrap();
+        assert_eq!(options.target, tcp("127.0.0.1", 1));
+        assert_eq!(options.command, [&b"set"[..], b"k", b"-1", b"--csv"]);
+        assert_eq!(options.output, Output::Raw);
+    }
+
+    #[test]
+    fn output_follows_the_terminal_unless_told() {
+        let on_terminal = || Surroundings {
+            stdout_is_terminal: true,
+            ..Surroundings::default()
+        };
+        let Ok(Request::Run(options)) = parse(&[], on_terminal()) else {
+            panic!()
+        };
+        assert_eq!(
+            (options.output, options.show_pushes),
+            (Output::Formatted, true)
+        );
+        let Ok(Request::Run(options)) = parse(&[b"--raw".to_vec()], on_terminal()) else {
+            panic!()
+        };
+        assert_eq!((options.output, options.show_pushes), (Output::Raw, true));
+        assert_eq!(parsed(&["--no-raw"]).unwrap().output, Output::Formatted);
+    }
+
+    #[test]
+    fn json_prefers_resp3() {
+        assert_eq!(parsed(&[]).unwrap().resp, Resp::AsConnected);
+        assert_eq!(parsed(&["--json"]).unwrap().resp, Resp::ThreeIfOffered);
+        assert_eq!(parsed(&["--json", "-2"]).unwrap().resp, Resp::Two);
+        assert_eq!(parsed(&["-3", "--json"]).unwrap().resp, Resp::Three);
+    }
+
+    #[test]
+    fn uris_carry_login_address_and_database() {
+        let options = parsed(&[
+            "--no-auth-warning",
+            "-u",
+            "redis://al:p%40ss@db.example:7000/3",
+        ])
+        .unwrap();
+        assert_eq!(options.target, tcp("db.example", 7000));
+        assert_eq!(options.user.as_deref(), Some(&b"al"[..]));
+        assert_eq!(options.password.as_deref(), Some(&b"p@ss"[..]));
+        assert_eq!(options.database, 3);
+        assert_eq!(
+            parsed(&["-u", "valkey://[::1]:7"]).unwrap().target,
+            tcp("::1", 7)
+        );
+        assert_eq!(
+            parsed(&["-u", "valkey:///2"]).unwrap().target,
+            tcp("127.0.0.1", 6379)
+        );
+        assert_eq!(tcp("::1", 7).to_string(), "[::1]:7");
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let cases: &[(&[&str], &str)] = &[
+            (
+                &["--zzz"],
+                "Unrecognized option or bad number of args for: '--zzz'",
+            ),
+            (
+                &["-p"],
+                "Unrecognized option or bad number of args for: '-p'",
+            ),
+            (&["-p", "99999"], "Invalid server port."),
+            (&["-p", "x"], "Invalid server port."),
+            (&["-2", "-3"], "Options -2 and -3 are mutually exclusive."),
+            (
+                &["-x", "-X", "tag"],
+                "Options -x and -X are mutually exclusive.",
+            ),
+            (&["-u", "http://a"], "Invalid URI scheme"),
+            (&["-u", "redis://%4@a"], "Incomplete URI encoding"),
+            (
+                &["-u", "redis://%+4@a"],
+                "Illegal character in URI encoding",
+            ),
+            (&["-i", "-1"], "Invalid interval for -i."),
+            (&["-r", "many"], "Invalid repeat count."),
+            (&["-h"], "Help"),
+            (&["-v"], "Version"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(parsed(line).unwrap_err(), *expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_password_wins_over_the_environment() {
+        let surroundings = || Surroundings {
+            environment_password: Some(b"env".to_vec()),
+            ..Surroundings::default()
+        };
+        let Ok(Request::Run(options)) = parse(&[], surroundings()) else {
+            panic!()
+        };
+        assert_eq!(options.password.as_deref(), Some(&b"env"[..]));
+        let line = [
+            b"-a".to_vec(),
+            b"arg".to_vec(),
+            b"--no-auth-warning".to_vec(),
+        ];
+        let Ok(Request::Run(options)) = parse(&line, surroundings()) else {
+            panic!()
+        };
+        assert_eq!(options.password.as_deref(), Some(&b"arg"[..]));
+    }
+
+    #[test]
+    fn the_book_protocol_has_its_own_default_port() {
+        assert_eq!(parsed(&["--book"]).unwrap().target, tcp("127.0.0.1", 1234));
+        assert_eq!(
+            parsed(&["-p", "5", "--book"]).unwrap().target,
+            tcp("127.0.0.1", 5)
+        );
+    }
+}
