@@ -57,6 +57,14 @@ impl<'a> Args<'a> {
         Args { list: self.list.into_iter().map(|arg| Cow::Owned(arg.into_owned())).collect() }
     }
 
+    /// The same arguments where shorter-lived ones are wanted.
+    pub fn shortened<'b>(self) -> Args<'b>
+    where
+        'a: 'b,
+    {
+        Args { list: self.list.into_iter().map(|arg| -> Arg<'b> { arg }).collect() }
+    }
+
     /// True when the argument is this word, in whatever case.
     pub fn is(&self, index: usize, word: &str) -> bool {
         self[index].eq_ignore_ascii_case(word.as_bytes())

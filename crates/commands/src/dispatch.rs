@@ -82,12 +82,12 @@ pub fn run<'e>(
     let entry = match prepared.found {
         Ok(entry) => entry,
         Err(error) => {
-            reply.error(error.as_str());
+            reply.error(&error);
             return Flow::Next;
         }
     };
     if !session.authenticated && !entry.command.flags.has(NO_AUTH) {
-        reply.error(Error::NO_AUTH.as_str());
+        reply.error(Error::NO_AUTH);
         return Flow::Next;
     }
     let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
@@ -107,7 +107,7 @@ pub fn run<'e>(
         key_args: prepared.keys,
     };
     if let Err(error) = (entry.command.run)(&mut cx, args) {
-        cx.reply.error(error.as_str());
+        cx.reply.error(&error);
     }
     let Cx { keys, flow, .. } = cx;
     if let Some(logged) = logged {
@@ -151,19 +151,31 @@ pub fn execute<'e>(
 const UNKNOWN_SHOWN: usize = 128;
 
 fn unknown_command(args: &Args<'_>) -> Error {
-    let mut shown = String::new();
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(shown(&args[0]));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let mut left = UNKNOWN_SHOWN;
     for arg in args.from(1) {
-        if shown.len() >= UNKNOWN_SHOWN {
+        if left == 0 {
             break;
         }
-        let room = UNKNOWN_SHOWN - shown.len();
-        shown.push_str(&format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(room)])));
+        let arg = &arg[..arg.len().min(left)];
+        text.push(b'\'');
+        text.extend_from_slice(arg);
+        text.extend_from_slice(b"' ");
+        left = left.saturating_sub(arg.len() + 3);
     }
-    let name = String::from_utf8_lossy(&args[0][..args[0].len().min(UNKNOWN_SHOWN)]).into_owned();
-    Error::new(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
+    Error::new(text)
 }
 
 fn unknown_subcommand(entry: &Entry, args: &Args<'_>) -> Error {
-    let name = String::from_utf8_lossy(&args[1][..args[1].len().min(UNKNOWN_SHOWN)]).into_owned();
-    Error::new(format!("ERR unknown subcommand '{name}'. Try {} HELP.", entry.command.name.to_uppercase()))
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(shown(&args[1]));
+    text.extend_from_slice(format!("'. Try {} HELP.", entry.command.name.to_uppercase()).as_bytes());
+    Error::new(text)
+}
+
+/// As much of a name as an error repeats.
+fn shown(name: &[u8]) -> &[u8] {
+    &name[..name.len().min(UNKNOWN_SHOWN)]
 }

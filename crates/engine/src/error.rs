@@ -7,25 +7,32 @@ use std::fmt;
 
 /// A command error, ready for the wire (without the leading `-`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(Cow<'static, str>);
+pub struct Error(Cow<'static, [u8]>);
 
 impl Error {
     pub const fn text(text: &'static str) -> Self {
-        Error(Cow::Borrowed(text))
+        Error(Cow::Borrowed(text.as_bytes()))
     }
 
-    pub fn new(text: String) -> Self {
-        Error(Cow::Owned(text))
+    /// Bytes, because errors repeat what the client sent.
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        Error(Cow::Owned(text.into()))
     }
 
-    pub fn as_str(&self) -> &str {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Error {
+    fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&String::from_utf8_lossy(&self.0))
     }
 }
 

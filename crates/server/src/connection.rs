@@ -3,9 +3,9 @@
 use crate::outbox::Outbox;
 use crate::stream::Stream;
 use commands::{Args, Piecewise, Session};
-use resp::book::BookParser;
 use resp::{Protocol, RequestParser};
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What the bytes on a connection are.
@@ -14,12 +14,43 @@ pub enum Wire {
     /// RESP and inline commands.
     Resp(RequestParser),
     /// The book protocol.
-    Book(BookParser),
+    Book,
+}
+
+/// A connection's socket and what is known of it.
+pub struct Socket {
+    pub stream: Stream,
+    /// It may have more than was read.
+    pub readable: bool,
+    /// The peer will send no more; what it sent before may still have to be read.
+    pub hung_up: bool,
+    /// All was read that the peer has sent.
+    pub ended: bool,
+}
+
+impl Socket {
+    /// Reads once. Zero bytes: nothing is there now, or (then `ended`) ever.
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self.stream.read(to)? {
+            None => self.readable = false,
+            Some(0) => {
+                self.readable = false;
+                self.ended = true;
+            }
+            Some(n) => {
+                // Less than there was room for means that the socket is empty: the next bytes are a new event. The
+                // end of the stream may have been announced already.
+                self.readable = n == to.len() || self.hung_up;
+                return Ok(n);
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// A connection that a worker owns.
 pub struct Connection {
-    pub stream: Stream,
+    pub socket: Socket,
     pub wire: Wire,
     pub session: Session,
     pub protocol: Protocol,
@@ -30,10 +61,6 @@ pub struct Connection {
     pub outbox: Outbox,
     /// A command that goes on in pieces; nothing else of this connection runs before it has ended.
     pub job: Option<Job>,
-    /// The socket may have more than was read.
-    pub readable: bool,
-    /// The peer has closed its side, or a protocol error was met: nothing more is read.
-    pub input_ended: bool,
     /// `pending` was put back before it was parsed to its end.
     pub unparsed: bool,
     /// Closed as soon as the outbox is empty.
@@ -72,7 +99,7 @@ impl Connection {
     pub fn note_memory(&self) {
         let parser = match &self.wire {
             Wire::Resp(parser) => parser.memory(),
-            Wire::Book(_) => 0,
+            Wire::Book => 0,
         };
         self.session.info.query_bytes.store(self.pending.capacity() + parser, Relaxed);
         self.session.info.reply_bytes.store(self.outbox.len(), Relaxed);

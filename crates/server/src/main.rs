@@ -1,1 +1,76 @@
-fn main() {}
+//! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod connection;
+mod front;
+mod host;
+mod listener;
+mod log;
+mod mailbox;
+mod outbox;
+mod reaper;
+mod settings;
+mod shared;
+mod start;
+mod stream;
+mod turn;
+mod worker;
+
+use engine::config::{Directive, Invocation, LoadError, load, parse_command_line};
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
+    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+    let command_line = match parse_command_line(&arguments) {
+        Invocation::Serve(command_line) => command_line,
+        Invocation::Version => {
+            println!("Cinnabar server v={} bits=64", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        Invocation::Help => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Invocation::TestMemory(_) | Invocation::CheckSystem => {
+            eprintln!("Cinnabar has no memory test and no system check of its own; use memtest86 or your distribution's tools.");
+            return ExitCode::FAILURE;
+        }
+    };
+    let loaded = match load(&command_line, &host::ConfigHost) {
+        Ok(loaded) => loaded,
+        Err(error @ LoadError::Text { .. }) => {
+            eprint!("{}", error.report(env!("CARGO_PKG_VERSION")));
+            return ExitCode::FAILURE;
+        }
+        Err(LoadError::File { message }) => {
+            log::warning(message);
+            return ExitCode::FAILURE;
+        }
+    };
+    let config = loaded.config;
+    let file = String::from_utf8_lossy(config.text(Directive::LogFile)).into_owned();
+    log::configure(&file, log::Level::named(config.choice(Directive::LogLevel)));
+    match start::serve(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            log::warning(message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const USAGE: &str = "\
+Usage: cinnabar-server [/path/to/cinnabar.conf] [options] [-]
+       cinnabar-server - (read the configuration from standard input)
+       cinnabar-server -v or --version
+       cinnabar-server -h or --help
+
+Every directive of the configuration file is an option too:
+       cinnabar-server --port 7777 --threads 4
+       cinnabar-server /etc/redis.conf --loglevel verbose";

@@ -35,7 +35,7 @@ impl Settings {
             max_bulk_len: config.int(Directive::ProtoMaxBulkLen),
             timeout: config.int(Directive::Timeout).saturating_mul(1000),
             book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
-            password_set: !config.text(Directive::Requirepass).is_empty(),
+            password_set: !config.text(Directive::RequirePass).is_empty(),
         }
     }
 

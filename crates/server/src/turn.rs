@@ -2,12 +2,12 @@
 
 use crate::connection::{Connection, Job, Wire};
 use crate::worker::Worker;
-use commands::cx::{Cx, Flow};
+use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
 use commands::{Args, Now};
 use engine::Engine;
-use resp::book::BookParser;
 use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -59,99 +59,31 @@ impl Worker {
         if connection.is_held() || connection.is_stuffed(now.unix_ms()) {
             return;
         }
-        let metrics = &self.shared.engine.metrics()[self.index];
-        let mut failed = false;
-        let mut parse = connection.unparsed || !connection.queued.is_empty();
-        let mut take = |connection: &mut Connection, to: &mut [u8]| -> usize {
-            let room = to.len();
-            let n = match connection.stream.read(to) {
-                Ok(Some(n)) => n,
-                Ok(None) => {
-                    connection.readable = false;
-                    return 0;
-                }
-                Err(_) => {
-                    failed = true;
-                    return 0;
-                }
-            };
+        let waiting = connection.unparsed || !connection.queued.is_empty();
+        let start = *fill;
+        let gathered = gather_input(connection, arena, start);
+        let Ok(gathered) = gathered else { return self.close(token) };
+        if gathered.read > 0 {
+            let metrics = &self.shared.engine.metrics()[self.index];
             metrics.reads.add(1);
-            metrics.input_bytes.add(n as u64);
-            if n == 0 {
-                connection.input_ended = true;
-                connection.readable = false;
-            } else {
-                // Less than there was room for means that the socket is empty; the next bytes are an event.
-                connection.readable = n == room || connection.input_ended;
-                connection.active_at = now.unix_ms();
-                connection.session.info.active_at.store(now.unix_ms(), Relaxed);
-                connection.session.info.input_bytes.fetch_add(n as u64, Relaxed);
-            }
-            n
-        };
-        // A large argument is read to where it stays.
-        let mut budget = READ_MAX * 16;
-        while connection.readable && !connection.input_ended && budget > 0 {
-            let mut wire = std::mem::replace(&mut connection.wire, Wire::Book(Default::default()));
-            let mut large_done = false;
-            if let Wire::Resp(parser) = &mut wire
-                && let Some(large) = parser.large_mut()
-                && large.missing() > 0
-            {
-                let n = take(connection, large.unfilled());
-                large.advance(n);
-                budget = budget.saturating_sub(n.max(1));
-                large_done = large.missing() == 0;
-                parse |= large_done;
-            } else {
-                connection.wire = wire;
-                break;
-            }
-            connection.wire = wire;
-            if large_done {
-                break;
-            }
+            metrics.input_bytes.add(gathered.read as u64);
+            connection.active_at = now.unix_ms();
+            connection.session.info.active_at.store(now.unix_ms(), Relaxed);
+            connection.session.info.input_bytes.fetch_add(gathered.read as u64, Relaxed);
         }
-        let waits_for_large = match &mut connection.wire {
-            Wire::Resp(parser) => parser.large_mut().is_some_and(|large| large.missing() > 0),
-            Wire::Book(_) => false,
-        };
-        if connection.pending.len() > PENDING_COPY_MAX {
-            let mut own = std::mem::take(&mut connection.pending);
-            if connection.readable && !waits_for_large {
-                let len = own.len();
-                own.resize(len + READ_MAX, 0);
-                let n = take(connection, &mut own[len..]);
-                own.truncate(len + n);
-                parse |= n > 0;
-            }
-            if failed {
-                return self.close(token);
-            }
-            if parse {
-                inputs.push(Input { token, bytes: Bytes::Own(own) });
-            } else {
+        if !waiting && !gathered.more {
+            if let Bytes::Own(own) = gathered.bytes {
                 connection.pending = own;
             }
             return;
         }
-        let start = *fill;
-        let kept = connection.pending.len();
-        let mut end = start + kept;
-        if connection.readable && !waits_for_large {
-            let n = take(connection, &mut arena[end..end + READ_MAX]);
-            end += n;
-            parse |= n > 0;
-        }
-        if failed {
-            return self.close(token);
-        }
-        if parse {
+        if let Bytes::Arena(range) = &gathered.bytes {
+            let kept = connection.pending.len();
             arena[start..start + kept].copy_from_slice(&connection.pending);
             connection.pending = Vec::new();
-            *fill = end;
-            inputs.push(Input { token, bytes: Bytes::Arena(start..end) });
+            *fill = range.end;
         }
+        inputs.push(Input { token, bytes: gathered.bytes });
     }
 
     /// Runs everything that was read, window by window.
@@ -206,6 +138,7 @@ impl Worker {
                 continue;
             }
             if let Some(args) = connection.queued.pop_front() {
+                let args = args.shortened();
                 let prepared = dispatch::prepare(&self.shared.engine, &args);
                 prepared.prefetch_bucket(&self.shared.engine, connection.session.db);
                 window.push(Item::Command { token, args, prepared });
@@ -218,7 +151,7 @@ impl Worker {
                     let limits = self.settings.limits(authenticated);
                     parse_resp(parser, rest, &limits, &mut self.spans, token, &self.shared.engine, connection.session.db)
                 }
-                Wire::Book(parser) => parse_book(parser, rest, token),
+                Wire::Book => parse_book(rest, &mut self.spans, token),
             };
             let is_command = item.is_some();
             window.extend(item);
@@ -265,9 +198,7 @@ impl Worker {
                 }
             }
             Item::Violation { error, .. } => {
-                let mut text = Vec::new();
-                error.write_to(&mut text);
-                self.reply.raw(&text);
+                self.reply.protocol_error(&error);
                 Flow::Close
             }
             Item::Book { mut args, .. } => {
@@ -312,11 +243,14 @@ impl Worker {
             if connection.outbox.is_empty() {
                 connection.progress_at = now.unix_ms();
             }
-            if connection.outbox.send(&mut connection.stream, bytes).is_err() {
+            if connection.outbox.send(&mut connection.socket.stream, bytes).is_err() {
                 failed.push(token);
             }
         }
-        self.reply.clear(REPLY_HIGH);
+        if self.reply.len() > REPLY_HIGH {
+            drop(self.reply.take());
+        }
+        self.reply.truncate(0);
         for token in failed {
             self.close(token);
         }
@@ -345,18 +279,66 @@ impl Worker {
     fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let nothing_left = !connection.unparsed && connection.queued.is_empty() && connection.job.is_none();
-        if connection.input_ended && nothing_left {
+        if connection.socket.ended && nothing_left {
             connection.closing = true;
         }
         if connection.closing && connection.outbox.is_empty() {
             return self.close(token);
         }
         connection.note_memory();
-        let has_work = connection.readable || !nothing_left;
+        let has_work = connection.socket.readable || !nothing_left;
         if has_work && !connection.is_held() && !connection.is_stuffed(now.unix_ms()) {
             self.list(token);
         }
     }
+}
+
+/// What was gathered for one connection.
+struct Gathered {
+    bytes: Bytes,
+    /// Bytes that came from the socket.
+    read: usize,
+    /// There is more to parse than before.
+    more: bool,
+}
+
+/// Reads once: a large argument to where it stays, anything else behind the pending input, which is in the arena from
+/// `start` on (for which room is left) or, when it is long, in a buffer of its own.
+fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> io::Result<Gathered> {
+    let mut read = 0;
+    let mut more = false;
+    if let Wire::Resp(parser) = &mut connection.wire
+        && let Some(large) = parser.large_mut()
+    {
+        while large.missing() > 0 && connection.socket.readable && read < LARGE_READ_MAX {
+            let n = connection.socket.read(large.unfilled())?;
+            large.advance(n);
+            read += n;
+        }
+        if large.missing() > 0 {
+            let own = std::mem::take(&mut connection.pending);
+            return Ok(Gathered { bytes: Bytes::Own(own), read, more });
+        }
+        more = true;
+    }
+    let kept = connection.pending.len();
+    if kept > PENDING_COPY_MAX {
+        let mut own = std::mem::take(&mut connection.pending);
+        if connection.socket.readable {
+            own.resize(kept + READ_MAX, 0);
+            let n = connection.socket.read(&mut own[kept..])?;
+            own.truncate(kept + n);
+            read += n;
+        }
+        return Ok(Gathered { bytes: Bytes::Own(own), read, more: more || read > 0 });
+    }
+    let mut end = start + kept;
+    if connection.socket.readable {
+        let n = connection.socket.read(&mut arena[end..end + READ_MAX])?;
+        end += n;
+        read += n;
+    }
+    Ok(Gathered { bytes: Bytes::Arena(start..end), read, more: more || read > 0 })
 }
 
 /// Input of one connection in a turn.
@@ -428,5 +410,17 @@ fn parse_resp<'b>(
         Ok(Progress::Incomplete) => (Consumed::Wait { keep: rest.len() }, None),
         Ok(Progress::Large { keep }) => (Consumed::Wait { keep }, None),
         Err(error) => (Consumed::Wait { keep: 0 }, Some(Item::Violation { token, error })),
+    }
+}
+
+fn parse_book<'b>(rest: &'b [u8], spans: &mut Vec<Span>, token: usize) -> (Consumed, Option<Item<'b>>) {
+    spans.clear();
+    match resp::book::parse_request(rest, spans) {
+        Ok(Some(consumed)) => {
+            let args = spans.iter().map(|span| span.of(rest)).collect();
+            (Consumed::Go(consumed), Some(Item::Book { token, args }))
+        }
+        Ok(None) => (Consumed::Wait { keep: rest.len() }, None),
+        Err(_) => (Consumed::Wait { keep: 0 }, Some(Item::BookViolation { token })),
     }
 }

@@ -12,7 +12,7 @@
 //! moves to its own buffer, so an idle connection holds no memory for input or output.
 
 use crate::clock;
-use crate::connection::{Connection, Wire};
+use crate::connection::{Connection, Socket, Wire};
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::Outbox;
 use crate::settings::Settings;
@@ -28,7 +28,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
@@ -125,10 +124,11 @@ impl Worker {
         let token = event.token().0;
         let Some(connection) = self.connections.get_mut(token) else { return };
         if event.is_readable() || event.is_read_closed() || event.is_error() {
-            connection.readable = true;
+            connection.socket.readable = true;
+            connection.socket.hung_up |= event.is_read_closed() || event.is_error();
         }
         if event.is_writable() && !connection.outbox.is_empty() {
-            match connection.outbox.flush(&mut connection.stream) {
+            match connection.outbox.flush(&mut connection.socket.stream) {
                 Ok(went) if went > 0 => connection.progress_at = now.unix_ms(),
                 Ok(_) => {}
                 Err(_) => return self.close(token),
@@ -152,12 +152,12 @@ impl Worker {
                 let mut session = Session::new(info);
                 session.authenticated = !self.settings.password_set;
                 let (wire, protocol) = if book {
-                    (Wire::Book(Default::default()), Protocol::Book)
+                    (Wire::Book, Protocol::Book)
                 } else {
                     (Wire::Resp(RequestParser::new()), Protocol::Resp2)
                 };
                 entry.insert(Connection {
-                    stream,
+                    socket: Socket { stream, readable: true, hung_up: false, ended: false },
                     wire,
                     session,
                     protocol,
@@ -165,8 +165,6 @@ impl Worker {
                     queued: VecDeque::new(),
                     outbox: Outbox::default(),
                     job: None,
-                    readable: true,
-                    input_ended: false,
                     unparsed: false,
                     closing: false,
                     listed: false,
@@ -179,7 +177,7 @@ impl Worker {
     }
 
     /// Puts the connection on the list for the next turn, once.
-    fn list(&mut self, token: usize) {
+    pub fn list(&mut self, token: usize) {
         let connection = &mut self.connections[token];
         if !connection.listed {
             connection.listed = true;
@@ -222,7 +220,7 @@ impl Worker {
             .filter(|(_, connection)| {
                 let limit = match connection.wire {
                     Wire::Resp(_) => timeout,
-                    Wire::Book(_) => book_timeout,
+                    Wire::Book => book_timeout,
                 };
                 limit > 0 && connection.job.is_none() && now - connection.active_at > limit
             })
@@ -238,7 +236,7 @@ impl Worker {
     pub fn close(&mut self, token: usize) {
         if let Some(mut connection) = self.connections.try_remove(token) {
             // The socket is closed in any case, which removes it from the poll too.
-            let _ = connection.stream.deregister(self.poll.registry());
+            let _ = connection.socket.stream.deregister(self.poll.registry());
             self.shared.forget(self.index, connection.session.info.id);
         }
     }
@@ -246,7 +244,7 @@ impl Worker {
     /// The last thing a connection gets is what its socket still takes.
     fn say_goodbye(&mut self) {
         for (_, connection) in &mut self.connections {
-            let _ = connection.outbox.flush(&mut connection.stream);
+            let _ = connection.outbox.flush(&mut connection.socket.stream);
         }
     }
 }

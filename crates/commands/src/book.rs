@@ -1,0 +1,248 @@
+//! The book protocol's commands: a translation onto the commands that RESP clients have.
+//!
+//! A request is a name and a fixed number of arguments. What means the same there as here runs the same
+//! handler, and the reply sink speaks the book protocol; left to this file are the texts of errors, the
+//! looser notation of numbers (C's `strtod` and `strtoll`), and the few commands that mean something else:
+//!
+//! | request | there |
+//! | --- | --- |
+//! | `get`, `del`, `pttl`, `zrem`, `zscore` | the command of that name |
+//! | `zadd`, `pexpire` | the same, the number rewritten; a negative TTL is PERSIST, but replies as PEXPIRE |
+//! | `set` | SET KEEPTTL that refuses other types |
+//! | `keys` | as much of KEYS as fits a reply |
+//! | `zquery` | no such command |
+//!
+//! The change log gets RESP commands, whoever asked.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow, KeyArgs, Now};
+use crate::row::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
+use crate::session::Session;
+use crate::table::Table;
+use engine::access::is_due;
+use engine::edit::Ttl;
+use engine::effects::{EventClass, Logged};
+use engine::keys::{Held, Keys};
+use engine::value::{NewString, Type};
+use engine::{Engine, Error};
+use resp::number::{parse_f64_c, parse_i64_c};
+use resp::reply::{BOOK_REPLY_MAX, BookCode};
+use resp::{Reply, format_double};
+use structures::sorted_set::SortedSet;
+
+const KEY: &[KeySpec] = &[key(1)];
+
+/// Name, number of arguments with the name, and what to run.
+const fn row(name: &'static str, arity: i32, write: bool, run: Handler) -> Command {
+    let flags = if write { WRITE } else { READONLY };
+    Command { name, arity, flags, keys: KEY, run, ..ROW }
+}
+
+static COMMANDS: [Command; 10] = [
+    row("get", 2, false, |cx, args| translated(cx, args, "not a string value")),
+    Command { flags: WRITE.and(DENY_OOM), ..row("set", 3, true, set) },
+    row("del", 2, true, |cx, args| same(cx, args)),
+    Command { keys: &[], ..row("keys", 1, false, keys) },
+    row("pexpire", 3, true, pexpire),
+    row("pttl", 2, false, |cx, args| same(cx, args)),
+    Command { flags: WRITE.and(DENY_OOM), ..row("zadd", 4, true, zadd) },
+    row("zrem", 3, true, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
+    row("zscore", 3, false, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
+    row("zquery", 6, false, zquery),
+];
+
+const UNKNOWN: &str = "Unknown cmd";
+const NOT_A_SORTED_SET: &str = "expect zset";
+
+/// Runs one request and replies in a frame.
+pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) {
+    reply.begin_frame();
+    if !session.authenticated {
+        reply.book_error(BookCode::Unknown, "authentication required");
+    } else if let Some(command) = find(args) {
+        execute(engine, session, command, args, now, reply);
+    } else {
+        reply.book_error(BookCode::Unknown, UNKNOWN);
+    }
+    reply.end_frame();
+}
+
+fn find(args: &Args<'_>) -> Option<&'static Command> {
+    let name = args.get(0)?;
+    COMMANDS.iter().find(|command| command.name.as_bytes() == name && command.accepts_arity(args.len()))
+}
+
+fn execute<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    row: &'static Command,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) {
+    let mut key_args = KeyArgs::new();
+    if !row.keys.is_empty() {
+        key_args.push((1, engine.hasher().hash(&args[1])));
+    }
+    let held = Held::keys(engine, key_args.iter().map(|(_, hash)| *hash));
+    let db = session.db;
+    let keys = Keys::new(engine, held, db, now.unix_ms());
+    // Handlers may move arguments into values.
+    let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
+    if let Err(error) = (row.run)(&mut cx, args) {
+        cx.reply.error(&error);
+    }
+    let keys = cx.keys;
+    if let Some(logged) = logged {
+        let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
+        engine.record(&keys.effects, db, &command);
+    }
+    engine.carry_out(keys.finish());
+}
+
+/// Runs the RESP command of the same name.
+fn same(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match Table::get().find(cx.row.name.as_bytes()) {
+        Some(entry) => (entry.command.run)(cx, args),
+        None => fail(cx, BookCode::Unknown, UNKNOWN),
+    }
+}
+
+/// The same, with another text for a key of the wrong type.
+fn translated(cx: &mut Cx<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
+    match same(cx, args) {
+        Err(error) if error == Error::WRONG_TYPE => fail(cx, BookCode::Type, wrong_type),
+        result => result,
+    }
+}
+
+fn fail(cx: &mut Cx<'_>, code: BookCode, text: &str) -> Result<(), Error> {
+    cx.reply.book_error(code, text);
+    Ok(())
+}
+
+/// The change log gets this instead of the request.
+fn log(cx: &mut Cx<'_>, command: &[&[u8]]) {
+    if cx.engine.has_log() {
+        let record = command.iter().map(|word| word.to_vec()).collect();
+        cx.keys.effects.logged = Logged::As(vec![record]);
+    }
+}
+
+fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    log(cx, &[b"SET", &args[1], &args[2], b"KEEPTTL"]);
+    let value = args.take(2);
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    if edit.kind().is_some_and(|kind| kind != Type::String) {
+        drop(edit);
+        return fail(cx, BookCode::Type, "a non-string value exists");
+    }
+    edit.set_string(NewString::encode(value), Ttl::Keep);
+    edit.commit(EventClass::STRING, "set");
+    cx.reply.ok();
+    Ok(())
+}
+
+/// All keys, or as many as it takes to know that they do not fit into a reply.
+fn keys(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let (now, db) = (cx.keys.now(), cx.keys.db_index() as usize);
+    let reply = &mut *cx.reply;
+    let most = reply.len() + BOOK_REPLY_MAX;
+    let mark = reply.begin_array();
+    let mut count = 0;
+    for index in 0..cx.engine.locks().len() {
+        if reply.len() > most {
+            break;
+        }
+        cx.keys.with_shard(index, |shard, _| {
+            for entry in shard.dbs[db].table.iter() {
+                if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
+                    continue;
+                }
+                reply.bulk(entry.key());
+                count += 1;
+                if reply.len() > most {
+                    break;
+                }
+            }
+        });
+    }
+    reply.end_array(mark, count);
+    Ok(())
+}
+
+fn pexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let Some(milliseconds) = parse_i64_c(&args[2]) else {
+        return fail(cx, BookCode::Argument, "expect int64");
+    };
+    if milliseconds < 0 {
+        return persist(cx, args);
+    }
+    // A time beyond the end of time is that end.
+    let milliseconds = milliseconds.min(i64::MAX - cx.now_ms());
+    args.own(2, milliseconds.to_string().into_bytes());
+    same(cx, args)
+}
+
+/// Takes a TTL away; replies whether the key is there, not whether it had one.
+fn persist(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    log(cx, &[b"PERSIST", &args[1]]);
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let exists = edit.exists();
+    if edit.deadline().is_some() {
+        edit.set_deadline(None);
+        edit.commit(EventClass::GENERIC, "persist");
+    }
+    cx.reply.int(i64::from(exists));
+    Ok(())
+}
+
+fn zadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let Some(score) = parse_f64_c(&args[2]).filter(|score| !score.is_nan()) else {
+        return fail(cx, BookCode::Argument, "expect float");
+    };
+    args.own(2, format_double(score).to_vec());
+    log(cx, &[b"ZADD", &args[1], &args[2], &args[3]]);
+    translated(cx, args, NOT_A_SORTED_SET)
+}
+
+/// `zquery key score name offset limit`: pairs from the first one on that is not less than (score, name),
+/// moved by `offset`. `limit` counts names and scores.
+fn zquery(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let Some(score) = parse_f64_c(&args[2]).filter(|score| !score.is_nan()) else {
+        return fail(cx, BookCode::Argument, "expect fp number");
+    };
+    let (Some(offset), Some(limit)) = (parse_i64_c(&args[4]), parse_i64_c(&args[5])) else {
+        return fail(cx, BookCode::Argument, "expect int");
+    };
+    let set = match cx.keys.sorted_set(cx.key(args, 1)) {
+        Ok(set) => set,
+        Err(_) => {
+            cx.reply.book_error(BookCode::Type, NOT_A_SORTED_SET);
+            return Ok(());
+        }
+    };
+    let Some((set, rank)) = set.and_then(|set| Some((set, offset_rank(set, score, &args[3], offset)?))) else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    // Two items to a member, rounded up; more members than bytes in a reply need not be listed.
+    let members = usize::try_from(limit).unwrap_or(0).div_ceil(2).min(set.len() - rank).min(BOOK_REPLY_MAX);
+    cx.reply.array(members * 2);
+    for (member, score) in set.range(rank..rank + members) {
+        cx.reply.bulk(member);
+        cx.reply.double(score);
+    }
+    Ok(())
+}
+
+/// The rank of the first pair not less than (score, name), moved by `offset`; None off either end.
+fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<usize> {
+    let from = set.rank_of_bound(score, name);
+    if from >= set.len() {
+        return None;
+    }
+    let rank = usize::try_from((from as i64).checked_add(offset)?).ok()?;
+    (rank < set.len()).then_some(rank)
+}

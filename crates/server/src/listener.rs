@@ -1,0 +1,176 @@
+//! Listening sockets: TCP on every bound address, a Unix socket, the book port.
+
+use crate::log;
+use crate::stream::Stream;
+use engine::config::{Config, Directive};
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::fs::Permissions;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+/// A socket that accepts connections.
+pub enum Listener {
+    Tcp { socket: TcpListener, book: bool },
+    Unix { socket: UnixListener, path: String },
+}
+
+/// A connection that was just accepted, with the addresses of both ends as CLIENT LIST prints them.
+pub struct Accepted {
+    pub stream: Stream,
+    pub addr: String,
+    pub laddr: String,
+    /// From this machine: over loopback or a Unix socket.
+    pub local: bool,
+    pub book: bool,
+}
+
+impl Listener {
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp { socket, .. } => registry.register(socket, token, Interest::READABLE),
+            Listener::Unix { socket, .. } => registry.register(socket, token, Interest::READABLE),
+        }
+    }
+
+    pub fn reregister(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp { socket, .. } => registry.reregister(socket, token, Interest::READABLE),
+            Listener::Unix { socket, .. } => registry.reregister(socket, token, Interest::READABLE),
+        }
+    }
+
+    /// The next connection; None when nobody waits.
+    pub fn accept(&self, keepalive: u64) -> io::Result<Option<Accepted>> {
+        let accepted = match self {
+            Listener::Tcp { socket, book } => socket.accept().and_then(|(stream, peer)| {
+                let laddr = stream.local_addr()?.to_string();
+                prepare(&stream, keepalive);
+                let local = peer.ip().to_canonical().is_loopback();
+                let addr = canonical(peer).to_string();
+                Ok(Accepted { stream: Stream::Tcp(stream), addr, laddr, local, book: *book })
+            }),
+            Listener::Unix { socket, path } => socket.accept().map(|(stream, _)| {
+                let addr = format!("{path}:0");
+                Accepted { stream: Stream::Unix(stream), laddr: addr.clone(), addr, local: true, book: false }
+            }),
+        };
+        match accepted {
+            Ok(accepted) => Ok(Some(accepted)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, .. } = self {
+            // The path may be gone already; then there is nothing to clean up.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// An IPv4 peer of an IPv6 socket counts as IPv4.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
+
+/// Socket options are wishes: a connection without them still works.
+fn prepare(stream: &mio::net::TcpStream, keepalive: u64) {
+    let socket = socket2::SockRef::from(stream);
+    let _ = socket.set_tcp_nodelay(true);
+    if keepalive > 0 {
+        let third = Duration::from_secs((keepalive / 3).max(1));
+        let times = socket2::TcpKeepalive::new().with_time(Duration::from_secs(keepalive)).with_interval(third).with_retries(3);
+        let _ = socket.set_tcp_keepalive(&times);
+    }
+}
+
+/// Opens everything that the configuration asks for. An address with a leading `-` may be missing.
+pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    let backlog = i32::try_from(config.int(Directive::TcpBacklog)).unwrap_or(i32::MAX);
+    for (directive, book) in [(Directive::Port, false), (Directive::BookPort, true)] {
+        let port = config.int(directive) as u16;
+        if port != 0 {
+            open_port(config, port, book, backlog, &mut listeners)?;
+        }
+    }
+    let path = String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned();
+    if !path.is_empty() {
+        let socket = open_unix(&path, config.int(Directive::UnixSocketPerm) as u32, backlog)
+            .map_err(|error| format!("Failed opening Unix socket: bind: {error}"))?;
+        listeners.push(Listener::Unix { socket, path });
+    }
+    if listeners.is_empty() {
+        return Err("Configured to not listen anywhere, exiting.".to_owned());
+    }
+    Ok(listeners)
+}
+
+fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<Listener>) -> Result<(), String> {
+    let before = to.len();
+    for address in config.bind_addresses() {
+        let text = String::from_utf8_lossy(address).into_owned();
+        let (optional, name) = match text.strip_prefix('-') {
+            Some(name) => (true, name),
+            None => (false, &text[..]),
+        };
+        match resolve(name, port).and_then(|address| open_tcp(address, backlog)) {
+            Ok(socket) => to.push(Listener::Tcp { socket, book }),
+            Err(error) if optional && is_missing(&error) => {}
+            Err(error) => {
+                log::warning(format_args!("Warning: Could not create server TCP listening socket {name}:{port}: {error}"));
+                return Err(format!("Failed listening on port {port} (tcp), aborting."));
+            }
+        }
+    }
+    if to.len() == before && !config.bind_addresses().is_empty() {
+        return Err(format!("Failed listening on port {port} (tcp), aborting."));
+    }
+    Ok(())
+}
+
+/// The protocol or the address does not exist on this machine.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || matches!(error.raw_os_error(), Some(97 | 93 | 94 | 22))
+}
+
+fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
+    match name {
+        "*" => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
+        "::*" => Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)),
+        _ => (name, port).to_socket_addrs()?.next().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+fn open_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+fn open_unix(path: &str, mode: u32, backlog: i32) -> io::Result<UnixListener> {
+    // What an earlier server left behind would be in the way.
+    let _ = std::fs::remove_file(path);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    if mode != 0 {
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    socket.listen(backlog)?;
+    Ok(UnixListener::from_std(socket.into()))
+}

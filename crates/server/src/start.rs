@@ -1,0 +1,106 @@
+//! From a configuration to running threads, and back.
+
+use crate::front::Front;
+use crate::host::EngineHost;
+use crate::listener;
+use crate::log;
+use crate::mailbox::Mailbox;
+use crate::reaper::Reaper;
+use crate::shared::Shared;
+use crate::worker::Worker;
+use engine::config::{Config, Directive};
+use engine::{Engine, Options};
+use mio::Poll;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::thread;
+
+/// Threads that free memory in the background.
+const REAPERS: usize = 1;
+/// Shards for each worker: enough that two workers seldom want the same one.
+const SHARDS_PER_WORKER: usize = 32;
+/// File descriptors that are needed besides those of clients.
+const RESERVED_FILES: u64 = 32;
+
+/// Serves until it is asked to stop; an error is a line for the log.
+pub fn serve(config: Config) -> Result<(), String> {
+    let workers = worker_count(&config);
+    raise_file_limit(&config);
+    let reaper = Reaper::start(REAPERS).map_err(|error| format!("Can't start a background thread: {error}"))?;
+    let options = Options {
+        shards: workers * SHARDS_PER_WORKER,
+        databases: config.int(Directive::Databases).max(1) as usize,
+        hash_seed: hash_seed(&config),
+        workers,
+    };
+    let listeners = listener::open(&config)?;
+    let engine = Arc::new(Engine::with_config(&options, config, Arc::new(EngineHost { reaper })));
+    let shared = Arc::new(Shared::new(engine, workers));
+    let front = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
+    let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
+    log::notice("Server initialized");
+    log::notice("Ready to accept connections tcp");
+    let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
+    for thread in threads {
+        if thread.join().is_err() {
+            log::warning("A worker ended by a panic");
+        }
+    }
+    log::warning("Cinnabar is now ready to exit, bye bye...");
+    result
+}
+
+fn start_workers(shared: &Arc<Shared>, workers: usize) -> std::io::Result<Vec<thread::JoinHandle<()>>> {
+    let mut boxes = Vec::with_capacity(workers);
+    let mut made = Vec::with_capacity(workers);
+    for index in 0..workers {
+        let poll = Poll::new()?;
+        let (mailbox, inbox) = Mailbox::new(&poll)?;
+        boxes.push(mailbox);
+        made.push(Worker::new(index, Arc::clone(shared), poll, inbox));
+    }
+    shared.set_mailboxes(boxes);
+    let start = |(index, worker): (usize, Worker)| {
+        let shared = Arc::clone(shared);
+        thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+            if let Err(error) = worker.run() {
+                log::warning(format_args!("Worker {index} cannot go on: {error}"));
+                shared.request_stop();
+            }
+        })
+    };
+    made.into_iter().enumerate().map(start).collect()
+}
+
+/// `threads`, or one worker a core.
+fn worker_count(config: &Config) -> usize {
+    match config.int(Directive::Threads) {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        threads => threads.max(1) as usize,
+    }
+}
+
+/// The secret of the key hash: from the configuration, or from the system's randomness.
+fn hash_seed(config: &Config) -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    let given = config.text(Directive::HashSeed);
+    if given.is_empty() {
+        return hasher.finish();
+    }
+    hasher = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
+    hasher.write(given);
+    hasher.finish()
+}
+
+/// Clients need file descriptors; with fewer than `maxclients` of them the server still runs.
+fn raise_file_limit(config: &Config) {
+    let wanted = config.int(Directive::MaxClients).max(0) as u64 + RESERVED_FILES;
+    match rlimit::increase_nofile_limit(wanted) {
+        Ok(limit) if limit < wanted => log::warning(format_args!(
+            "You requested maxclients of {} requiring at least {wanted} max file descriptors; the limit is {limit}.",
+            wanted - RESERVED_FILES
+        )),
+        Ok(_) => {}
+        Err(error) => log::warning(format_args!("Can't raise the limit of open files: {error}")),
+    }
+}
