@@ -1,0 +1,589 @@
+//! Sorted sets: members with scores, in order of (score, member).
+//!
+//! Reading is by member (ZSCORE, ZRANK) or by range. A range is given by rank, score or member; all
+//! three become ranks first, in O(log n), and the pairs at these ranks are what is replied.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use engine::Error;
+use engine::edit::Edit;
+use engine::effects::EventClass;
+use engine::value::ValueExt;
+use resp::{Protocol, Reply};
+use smallvec::SmallVec;
+use std::ops::Range;
+use structures::sorted_set::{Inserted, SortedSet};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "zadd",
+        group: Group::SortedSet,
+        since: "1.2.0",
+        arity: -4,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+        summary: "Gives members of a sorted set their scores, adding those that are missing.",
+        complexity: "O(log(N)) for each member, N being the size of the sorted set.",
+        run: zadd,
+        ..ROW
+    },
+    Command {
+        name: "zincrby",
+        group: Group::SortedSet,
+        since: "1.2.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().access().update()],
+        syntax: "key increment member",
+        summary: "Adds to the score of a member, which is 0 when it is missing.",
+        complexity: "O(log(N)), N being the size of the sorted set.",
+        run: zincrby,
+        ..ROW
+    },
+    Command {
+        name: "zrem",
+        group: Group::SortedSet,
+        since: "1.2.0",
+        arity: -3,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().delete()],
+        syntax: "key member [member ...]",
+        summary: "Removes members from a sorted set, and the key with the last of them.",
+        complexity: "O(log(N)) for each member, N being the size of the sorted set.",
+        run: zrem,
+        ..ROW
+    },
+    Command {
+        name: "zscore",
+        group: Group::SortedSet,
+        since: "1.2.0",
+        arity: 3,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key member",
+        summary: "Returns the score of a member.",
+        complexity: "O(1)",
+        run: zscore,
+        ..ROW
+    },
+    Command {
+        name: "zmscore",
+        group: Group::SortedSet,
+        since: "6.2.0",
+        arity: -3,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key member [member ...]",
+        summary: "Returns the scores of several members.",
+        complexity: "O(1) for each member.",
+        run: zmscore,
+        ..ROW
+    },
+    Command {
+        name: "zcard",
+        group: Group::SortedSet,
+        since: "1.2.0",
+        arity: 2,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro()],
+        syntax: "key",
+        summary: "Returns the number of members of a sorted set.",
+        complexity: "O(1)",
+        run: zcard,
+        ..ROW
+    },
+    Command {
+        name: "zrank",
+        group: Group::SortedSet,
+        since: "2.0.0",
+        arity: -3,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key member [WITHSCORE]",
+        summary: "Returns the rank of a member, counted from the lowest score.",
+        complexity: "O(log(N)), N being the size of the sorted set.",
+        run: zrank,
+        ..ROW
+    },
+    Command {
+        name: "zrevrank",
+        group: Group::SortedSet,
+        since: "2.0.0",
+        arity: -3,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key member [WITHSCORE]",
+        summary: "Returns the rank of a member, counted from the highest score.",
+        complexity: "O(log(N)), N being the size of the sorted set.",
+        run: zrevrank,
+        ..ROW
+    },
+    Command {
+        name: "zrange",
+        group: Group::SortedSet,
+        since: "1.2.0",
+        arity: -4,
+        flags: READONLY,
+        keys: &[key(1).ro().access()],
+        syntax: "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+        summary: "Returns the members within a range of ranks, scores or names.",
+        complexity: "O(log(N)+M), N being the size of the sorted set and M the number of members returned.",
+        run: zrange,
+        ..ROW
+    },
+];
+
+const NX_AND_XX: Error = Error::text("ERR XX and NX options at the same time are not compatible");
+const GT_LT_AND_NX: Error = Error::text("ERR GT, LT, and/or NX options at the same time are not compatible");
+const INCR_ONE_PAIR: Error = Error::text("ERR INCR option supports a single increment-element pair");
+const SUM_IS_NAN: Error = Error::text("ERR resulting score is not a number (NaN)");
+const LIMIT_BY_RANK: Error =
+    Error::text("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+const SCORES_BY_LEX: Error = Error::text("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+const NOT_A_LEX_BOUND: Error = Error::text("ERR min or max not valid string range item");
+
+/// The options of ZADD.
+#[derive(Clone, Copy, Default)]
+struct AddOptions {
+    /// Only members that are missing.
+    nx: bool,
+    /// Only members that are there.
+    xx: bool,
+    /// Only to a greater score; members that are missing are added all the same.
+    gt: bool,
+    /// Only to a lower score, likewise.
+    lt: bool,
+    /// The reply counts changed scores too.
+    ch: bool,
+    /// The score is added to the present one, and the reply is the sum.
+    incr: bool,
+}
+
+impl AddOptions {
+    /// The options, and the index of the first argument after them.
+    fn parse(args: &Args<'_>, incr: bool) -> (AddOptions, usize) {
+        let mut options = AddOptions { incr, ..AddOptions::default() };
+        let mut index = 2;
+        while index < args.len() {
+            let option = match args[index].to_ascii_lowercase().as_slice() {
+                b"nx" => &mut options.nx,
+                b"xx" => &mut options.xx,
+                b"gt" => &mut options.gt,
+                b"lt" => &mut options.lt,
+                b"ch" => &mut options.ch,
+                b"incr" => &mut options.incr,
+                _ => break,
+            };
+            *option = true;
+            index += 1;
+        }
+        (options, index)
+    }
+
+    fn check(self, pairs: usize) -> Result<(), Error> {
+        if self.nx && self.xx {
+            return Err(NX_AND_XX);
+        }
+        if (self.gt && self.nx) || (self.lt && self.nx) || (self.gt && self.lt) {
+            return Err(GT_LT_AND_NX);
+        }
+        if self.incr && pairs > 1 {
+            return Err(INCR_ONE_PAIR);
+        }
+        Ok(())
+    }
+
+    /// The score that a member gets which has the score `old` or is missing; None if the options forbid it.
+    fn new_score(self, old: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
+        let Some(old) = old else {
+            return Ok((!self.xx).then_some(given));
+        };
+        if self.nx {
+            return Ok(None);
+        }
+        let new = if self.incr { old + given } else { given };
+        if new.is_nan() {
+            return Err(SUM_IS_NAN);
+        }
+        let forbidden = (self.gt && new <= old) || (self.lt && new >= old);
+        Ok((!forbidden).then_some(new))
+    }
+}
+
+fn zadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    add(cx, args, false)
+}
+
+fn zincrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    add(cx, args, true)
+}
+
+fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
+    let (options, first) = AddOptions::parse(args, incr);
+    let rest = args.len() - first;
+    if rest == 0 || rest % 2 == 1 {
+        return Err(Error::SYNTAX);
+    }
+    options.check(rest / 2)?;
+    let score_at = |index| resp::number::parse_f64(&args[index]).ok_or(Error::NOT_A_FLOAT);
+    let scores = (first..args.len()).step_by(2).map(score_at).collect::<Result<SmallVec<[f64; 8]>, Error>>()?;
+    let pairs = || scores.iter().zip((first + 1..args.len()).step_by(2).map(|index| &args[index]));
+
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let (mut changes, mut sum) = (false, None);
+    {
+        let set = sorted_set(&edit)?;
+        for (given, member) in pairs() {
+            let old = set.and_then(|set| set.score(member));
+            sum = options.new_score(old, *given)?;
+            // The first pair that changes something ends this: it decides that the key is written.
+            changes = sum.is_some() && sum != old;
+            if changes {
+                break;
+            }
+        }
+    }
+    let (mut added, mut moved) = (0, 0);
+    if changes {
+        (added, moved) = edit.with_sorted_set(|set| insert_all(set, options, pairs()))?;
+        edit.commit_many((added + moved) as u64, EventClass::SORTED_SET, if options.incr { "zincr" } else { "zadd" });
+    }
+    match (options.incr, sum) {
+        (true, Some(sum)) => cx.reply.double(sum),
+        (true, None) => cx.reply.null(),
+        (false, _) => cx.reply.int(if options.ch { added + moved } else { added }),
+    }
+    Ok(())
+}
+
+/// How many members were added and how many got another score.
+fn insert_all<'a>(
+    set: &mut SortedSet,
+    options: AddOptions,
+    pairs: impl Iterator<Item = (&'a f64, &'a [u8])>,
+) -> (i64, i64) {
+    let (mut added, mut moved) = (0, 0);
+    let conditional = options.nx || options.xx || options.gt || options.lt || options.incr;
+    for (given, member) in pairs {
+        let score = if conditional {
+            // A sum that is no number was refused before: it comes with one pair only.
+            options.new_score(set.score(member), *given).unwrap_or(None)
+        } else {
+            Some(*given)
+        };
+        match score.map(|score| set.insert(member, score)) {
+            Some(Inserted::Added) => added += 1,
+            Some(Inserted::Moved) => moved += 1,
+            Some(Inserted::Same) | None => {}
+        }
+    }
+    (added, moved)
+}
+
+fn zrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let present = match sorted_set(&edit)? {
+        Some(set) => args.from(2).any(|member| set.score(member).is_some()),
+        None => false,
+    };
+    let mut removed = 0;
+    if present {
+        removed = edit.with_sorted_set(|set| args.from(2).filter(|member| set.remove(member).is_some()).count())?;
+        if edit.exists() {
+            edit.commit_many(removed as u64, EventClass::SORTED_SET, "zrem");
+        } else {
+            edit.event(EventClass::SORTED_SET, "zrem");
+            edit.commit_many(removed as u64, EventClass::GENERIC, "del");
+        }
+    }
+    cx.reply.int(removed as i64);
+    Ok(())
+}
+
+/// The sorted set that is to be changed.
+fn sorted_set<'e>(edit: &'e Edit<'_>) -> Result<Option<&'e SortedSet>, Error> {
+    edit.value().map(|value| value.as_sorted_set()).transpose()
+}
+
+fn zscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    reply_score(cx.reply, set.and_then(|set| set.score(&args[2])));
+    Ok(())
+}
+
+fn zmscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    cx.reply.array(args.len() - 2);
+    for member in args.from(2) {
+        reply_score(cx.reply, set.and_then(|set| set.score(member)));
+    }
+    Ok(())
+}
+
+fn reply_score(reply: &mut Reply, score: Option<f64>) {
+    match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    }
+}
+
+fn zcard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    cx.reply.int(set.map_or(0, SortedSet::len) as i64);
+    Ok(())
+}
+
+fn zrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    rank(cx, args, false)
+}
+
+fn zrevrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    rank(cx, args, true)
+}
+
+fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
+    if args.len() > 4 {
+        return Err(Error::wrong_arity(cx.row.name));
+    }
+    let with_score = args.len() == 4;
+    if with_score && !args.is(3, "withscore") {
+        return Err(Error::SYNTAX);
+    }
+    let member = &args[2];
+    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    let found = set.and_then(|set| Some((set, set.rank(member)?, set.score(member)?)));
+    match found {
+        Some((set, rank, score)) => {
+            let rank = if reverse { set.len() - 1 - rank } else { rank };
+            if with_score {
+                cx.reply.array(2);
+            }
+            cx.reply.int(rank as i64);
+            if with_score {
+                cx.reply.double(score);
+            }
+        }
+        None if with_score => cx.reply.null_array(),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+fn zrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = RangeOptions::parse(args)?;
+    let query = Query::parse(args, &options)?;
+    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    match set {
+        Some(set) => reply_pairs(cx.reply, set, query.ranks(set, &options), options.reverse, options.with_scores),
+        None => cx.reply.array(0),
+    }
+    Ok(())
+}
+
+/// What the bounds of a range are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+struct RangeOptions {
+    by: By,
+    reverse: bool,
+    with_scores: bool,
+    offset: i64,
+    /// Negative: all.
+    count: i64,
+}
+
+impl RangeOptions {
+    fn parse(args: &Args<'_>) -> Result<RangeOptions, Error> {
+        let mut options = RangeOptions { by: By::Rank, reverse: false, with_scores: false, offset: 0, count: -1 };
+        let mut index = 4;
+        while index < args.len() {
+            if args.is(index, "withscores") {
+                options.with_scores = true;
+            } else if args.is(index, "limit") && index + 2 < args.len() {
+                options.offset = args.int(index + 1)?;
+                options.count = args.int(index + 2)?;
+                index += 2;
+            } else if args.is(index, "rev") && !options.reverse {
+                options.reverse = true;
+            } else if args.is(index, "bylex") && options.by == By::Rank {
+                options.by = By::Lex;
+            } else if args.is(index, "byscore") && options.by == By::Rank {
+                options.by = By::Score;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+            index += 1;
+        }
+        // LIMIT with a count of -1 says nothing, and passes.
+        if options.count != -1 && options.by == By::Rank {
+            return Err(LIMIT_BY_RANK);
+        }
+        if options.with_scores && options.by == By::Lex {
+            return Err(SCORES_BY_LEX);
+        }
+        Ok(options)
+    }
+}
+
+/// The bounds of a range, the lower one first.
+enum Query<'a> {
+    /// From the end that the range is listed from; negative ones from the other end.
+    Ranks(i64, i64),
+    Scores(ScoreBound, ScoreBound),
+    Members(LexBound<'a>, LexBound<'a>),
+}
+
+#[derive(Clone, Copy)]
+struct ScoreBound {
+    score: f64,
+    exclusive: bool,
+}
+
+#[derive(Clone, Copy)]
+enum LexBound<'a> {
+    Lowest,
+    Highest,
+    Inclusive(&'a [u8]),
+    Exclusive(&'a [u8]),
+}
+
+impl<'a> Query<'a> {
+    fn parse(args: &'a Args<'_>, options: &RangeOptions) -> Result<Query<'a>, Error> {
+        let swapped = options.reverse && options.by != By::Rank;
+        let (min, max) = if swapped { (3, 2) } else { (2, 3) };
+        Ok(match options.by {
+            By::Rank => Query::Ranks(args.int(2)?, args.int(3)?),
+            By::Score => Query::Scores(ScoreBound::parse(&args[min])?, ScoreBound::parse(&args[max])?),
+            By::Lex => Query::Members(LexBound::parse(&args[min])?, LexBound::parse(&args[max])?),
+        })
+    }
+
+    /// The ranks, in ascending order, of the members that are asked for.
+    fn ranks(&self, set: &SortedSet, options: &RangeOptions) -> Range<usize> {
+        match self {
+            Query::Ranks(start, stop) => {
+                let ranks = clamp_ranks(*start, *stop, set.len());
+                if options.reverse { set.len() - ranks.end..set.len() - ranks.start } else { ranks }
+            }
+            Query::Scores(min, max) => {
+                let (start, end) = (min.ranks(set), max.ranks(set));
+                let start = if min.exclusive { start.end } else { start.start };
+                let end = if max.exclusive { end.start } else { end.end };
+                limit(start..end.max(start), set, options)
+            }
+            Query::Members(min, max) => {
+                let start = min.lower(set);
+                limit(start..max.upper(set).max(start), set, options)
+            }
+        }
+    }
+}
+
+impl ScoreBound {
+    fn parse(text: &[u8]) -> Result<ScoreBound, Error> {
+        let (exclusive, text) = match text {
+            [b'(', score @ ..] => (true, score),
+            score => (false, score),
+        };
+        // A C string ends at a zero byte, and an empty one is 0.
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let score = if text.is_empty() { Some(0.0) } else { resp::number::parse_f64_c(text) };
+        match score {
+            Some(score) if !score.is_nan() => Ok(ScoreBound { score, exclusive }),
+            _ => Err(Error::MIN_OR_MAX_NOT_A_FLOAT),
+        }
+    }
+
+    fn ranks(self, set: &SortedSet) -> Range<usize> {
+        set.ranks_of_score(self.score)
+    }
+}
+
+impl<'a> LexBound<'a> {
+    fn parse(text: &'a [u8]) -> Result<LexBound<'a>, Error> {
+        match text {
+            b"-" => Ok(LexBound::Lowest),
+            b"+" => Ok(LexBound::Highest),
+            [b'[', member @ ..] => Ok(LexBound::Inclusive(member)),
+            [b'(', member @ ..] => Ok(LexBound::Exclusive(member)),
+            _ => Err(NOT_A_LEX_BOUND),
+        }
+    }
+
+    /// How many members come before a range that begins here.
+    fn lower(self, set: &SortedSet) -> usize {
+        match self {
+            LexBound::Lowest => 0,
+            LexBound::Highest => set.len(),
+            LexBound::Inclusive(member) => ranks_of_member(set, member).start,
+            LexBound::Exclusive(member) => ranks_of_member(set, member).end,
+        }
+    }
+
+    /// How many members come before the end of a range that ends here.
+    fn upper(self, set: &SortedSet) -> usize {
+        match self {
+            LexBound::Lowest => 0,
+            LexBound::Highest => set.len(),
+            LexBound::Inclusive(member) => ranks_of_member(set, member).end,
+            LexBound::Exclusive(member) => ranks_of_member(set, member).start,
+        }
+    }
+}
+
+/// Where a member is or would be in a set that is in order of members, because all scores are the same.
+fn ranks_of_member(set: &SortedSet, member: &[u8]) -> Range<usize> {
+    let Some((_, score)) = set.range(0..1).next() else { return 0..0 };
+    let start = set.rank_of_bound(score, member);
+    let present = set.range(start..start + 1).next().is_some_and(|(found, _)| found == member);
+    start..start + usize::from(present)
+}
+
+/// Ranks from `start` to `stop`, both included and negative from the end, as a range within `len`.
+fn clamp_ranks(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(len as i64 - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+/// LIMIT: skips from the end that is listed first, then keeps some.
+fn limit(ranks: Range<usize>, set: &SortedSet, options: &RangeOptions) -> Range<usize> {
+    let offset = match options.offset {
+        offset if offset >= 0 => offset as u64,
+        // Valkey counts a negative offset from the other end in one encoding, and finds nothing in the other.
+        offset if set.encoding() == "skiplist" => match (ranks.len() as u64).checked_sub(offset.unsigned_abs()) {
+            Some(offset) => offset,
+            None => return 0..0,
+        },
+        _ => return 0..0,
+    };
+    let skipped = offset.min(ranks.len() as u64) as usize;
+    let left = ranks.len() - skipped;
+    let kept = if options.count < 0 { left } else { (options.count as u64).min(left as u64) as usize };
+    let start = if options.reverse { ranks.end - skipped - kept } else { ranks.start + skipped };
+    start..start + kept
+}
+
+/// Replies the members at these ranks, with their scores if asked: pairs in RESP3, in turn otherwise.
+fn reply_pairs(reply: &mut Reply, set: &SortedSet, ranks: Range<usize>, reverse: bool, with_scores: bool) {
+    let paired = with_scores && reply.protocol() == Protocol::Resp3;
+    let items = if with_scores && !paired { ranks.len() * 2 } else { ranks.len() };
+    reply.array(items);
+    let write = |(member, score): (&[u8], f64)| {
+        if paired {
+            reply.array(2);
+        }
+        reply.bulk(member);
+        if with_scores {
+            reply.double(score);
+        }
+    };
+    if reverse { set.range(ranks).rev().for_each(write) } else { set.range(ranks).for_each(write) }
+}
