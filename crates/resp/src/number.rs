@@ -9,7 +9,7 @@
 //!
 //! All of them want the whole text to be the number. What C accepts was checked against glibc and against Valkey 8.1 and 9.
 //!
-//! Hexadecimal floats are rounded here, by [`Unrounded`]; the same rounding serves the extended floats of
+//! Hexadecimal floats are rounded here, by `Unrounded`; the same rounding serves the extended floats of
 //! [`long_double`](crate::long_double). Decimal ones are left to the standard library, which rounds correctly.
 
 /// Parses an integer in the one form that printing it would give: no blanks, no `+`, no leading zeros, no `-0`.

@@ -32,7 +32,7 @@
 //!               pending.truncate(keep);                     // the rest was taken
 //!               let large = parser.large_mut().unwrap();
 //!               while large.missing() > 0 {                 // or stop at WouldBlock and come back here
-//!                   let n = stream.read(large.unfilled())?;
+//!                   let n = stream.read(large.unfilled())?;     // 0: the client is gone
 //!                   large.advance(n);
 //!               }
 //!           }                                               // then parse again, on the same pending
