@@ -150,10 +150,7 @@ impl Bucket {
     /// Replaces the handle in a slot that is in use.
     #[inline]
     pub(super) fn set_bits(&mut self, slot: usize, bits: u64) {
-        assert!(
-            self.0[..SLOTS][slot] != 0,
-            "the slot is in use, hence not the link"
-        );
+        assert!(self.0[..SLOTS][slot] != 0, "the slot is in use, hence not the link");
         self.write_slot(slot, bits);
     }
 
@@ -222,10 +219,7 @@ impl Bucket {
     }
 
     fn set_child(&mut self, child: Box<Bucket>) {
-        assert!(
-            !self.is_chained() && self.0[LINK] == 0,
-            "the link slot is free"
-        );
+        assert!(!self.is_chained() && self.0[LINK] == 0, "the link slot is free");
         let bits = address_to_bits(Box::into_raw(child));
         self.write_slot(LINK, bits);
         self.0[META] |= CHAINED;
@@ -257,8 +251,7 @@ impl Bucket {
     /// The handles of all entries.
     #[inline]
     pub(super) fn chain_bits(&self) -> impl Iterator<Item = u64> {
-        self.lines()
-            .flat_map(|line| line.used().map(|slot| line.bits(slot)))
+        self.lines().flat_map(|line| line.used().map(|slot| line.bits(slot)))
     }
 
     #[inline]
@@ -299,18 +292,14 @@ impl Bucket {
     /// Takes out the entry at a place that holds one, and closes the gap.
     pub(super) fn remove(&mut self, place: Place) -> Taken {
         let (_, bits) = self.line_mut(place.depth).take(place.slot);
-        let mut taken = Taken {
-            bits,
-            line_freed: false,
-        };
+        let mut taken = Taken { bits, line_freed: false };
         let Some(second) = self.child_mut() else {
             return taken;
         };
         if place.depth != 1 {
             let spare = second.used().next().expect("a second line is never empty");
             let (spare_tag, spare_bits) = second.take(spare);
-            self.line_mut(place.depth)
-                .put(place.slot, spare_tag, spare_bits);
+            self.line_mut(place.depth).put(place.slot, spare_tag, spare_bits);
         }
         taken.line_freed = self.fold();
         taken
@@ -475,9 +464,7 @@ mod tests {
 
     fn places(home: &Bucket) -> Vec<(Place, (u8, u64))> {
         let entries = |(depth, line): (usize, &Bucket)| {
-            line.used()
-                .map(|slot| (Place { depth, slot }, (line.tag(slot), line.bits(slot))))
-                .collect::<Vec<_>>()
+            line.used().map(|slot| (Place { depth, slot }, (line.tag(slot), line.bits(slot)))).collect::<Vec<_>>()
         };
         home.lines().enumerate().flat_map(entries).collect()
     }

@@ -25,22 +25,11 @@ pub struct OccupiedEntry<'a, T: Handle> {
 impl<'a, T: Handle> OccupiedEntry<'a, T> {
     /// `bits` are those at `place` in the chain of `home`, which belongs to a table of `T`.
     #[inline]
-    pub(super) fn new(
-        home: &'a mut Bucket,
-        counts: &'a mut Counts,
-        place: Place,
-        bits: u64,
-    ) -> Self {
+    pub(super) fn new(home: &'a mut Bucket, counts: &'a mut Counts, place: Place, bits: u64) -> Self {
         // SAFETY: the slot's bits are those of a `T` that the table owns, and the table is borrowed exclusively for as
         // long as this copy lives; it is not dropped.
         let value = ManuallyDrop::new(unsafe { T::from_bits(bits) });
-        OccupiedEntry {
-            home,
-            counts,
-            place,
-            bits,
-            value,
-        }
+        OccupiedEntry { home, counts, place, bits, value }
     }
 
     #[inline]
@@ -89,10 +78,7 @@ impl<T: Handle> Drop for WriteBack<'_, '_, T> {
         // Usually the handle is the same, and its cache line need not become dirty.
         if bits != entry.bits {
             entry.bits = bits;
-            entry
-                .home
-                .line_mut(entry.place.depth)
-                .set_bits(entry.place.slot, bits);
+            entry.home.line_mut(entry.place.depth).set_bits(entry.place.slot, bits);
         }
     }
 }
@@ -106,11 +92,7 @@ pub struct VacantEntry<'a, T: Handle, H> {
 impl<'a, T: Handle, H: Fn(&T) -> u64> VacantEntry<'a, T, H> {
     #[inline]
     pub(super) fn new(table: &'a mut HashTable<T>, hash: u64, hasher: H) -> Self {
-        VacantEntry {
-            table,
-            hash,
-            hasher,
-        }
+        VacantEntry { table, hash, hasher }
     }
 
     /// Adds an entry with the hash that was looked up, and does a share of resizing.

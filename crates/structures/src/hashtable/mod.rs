@@ -25,9 +25,9 @@
 //! frontier, so a lookup looks into one array only:
 //!
 //! ```text
-//!   old   |  moved, empty (memory returned)  | frontier >  not yet moved        |
-//!   new   |  entries of the moved buckets       |  untouched (not even allocated)       |
-//!         position 0                                                          2^48
+//!   old   |  moved: empty, memory returned  |>  not yet moved                 |
+//!   new   |  the entries of the moved ones  |>  untouched, so without memory  |
+//!         position 0                        frontier                       2^48
 //! ```
 //! As both arrays are in the same order, moving reads one and writes the other sequentially. While a resize is under way
 //! every insertion and removal moves [`MOVES_PER_OPERATION`] buckets and prefetches the entries of the next ones, whose
@@ -112,11 +112,7 @@ fn first_position(i: usize, len: usize) -> u64 {
 #[inline]
 fn buckets_before(position: u64, len: usize) -> usize {
     // All up to the one that covers the position before.
-    if position == 0 {
-        0
-    } else {
-        index((position - 1) << 16, len) + 1
-    }
+    if position == 0 { 0 } else { index((position - 1) << 16, len) + 1 }
 }
 
 pub struct HashTable<T: Handle> {
@@ -190,10 +186,7 @@ impl<T: Handle> HashTable<T> {
             old: BucketArray::empty(),
             frontier: 0,
             frontier_position: POSITIONS,
-            counts: Counts {
-                entries: 0,
-                child_lines: 0,
-            },
+            counts: Counts { entries: 0, child_lines: 0 },
             epoch: 0,
             may_resize: true,
             owned: PhantomData,
@@ -228,16 +221,10 @@ impl<T: Handle> HashTable<T> {
 
     /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash. `pred`
     /// is asked about every entry of a bucket, also those at other positions.
-    pub fn find_at_position(
-        &self,
-        position: u64,
-        mut pred: impl FnMut(&T) -> bool,
-    ) -> Option<Ref<'_, T>> {
+    pub fn find_at_position(&self, position: u64, mut pred: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let home = self.home(position << 16);
         self.prefetch_entries(home);
-        home.chain_bits()
-            .map(|bits| self.borrow(bits))
-            .find(|entry| pred(entry))
+        home.chain_bits().map(|bits| self.borrow(bits)).find(|entry| pred(entry))
     }
 
     /// First step of a batch of lookups: asks for the bucket to be loaded.
@@ -282,9 +269,7 @@ impl<T: Handle> HashTable<T> {
                 return Some(self.borrow(bits));
             }
         }
-        let after = (unit..self.units())
-            .chain(0..unit)
-            .map(|unit| self.unit(unit));
+        let after = (unit..self.units()).chain(0..unit).map(|unit| self.unit(unit));
         let home = after.into_iter().find(|home| home.peek().is_some())?;
         let pick = scale(state << 32, home.chain_len());
         home.chain_bits().nth(pick).map(|bits| self.borrow(bits))
@@ -299,8 +284,7 @@ impl<T: Handle> HashTable<T> {
         let hash = position << 16;
         self.for_each_in_bucket(hash, &mut visit);
         let next = if position < self.frontier_position {
-            first_position(index(hash, self.new.len()) + 1, self.new.len())
-                .min(self.frontier_position)
+            first_position(index(hash, self.new.len()) + 1, self.new.len()).min(self.frontier_position)
         } else {
             first_position(index(hash, self.old.len()) + 1, self.old.len())
         };
@@ -318,22 +302,13 @@ impl<T: Handle> HashTable<T> {
 
     /// All entries in no particular order.
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter {
-            table: self,
-            unit: 0,
-            line: None,
-            slots: Slots::NONE,
-        }
+        Iter { table: self, unit: 0, line: None, slots: Slots::NONE }
     }
 
     /// The epoch of the bucket that this hash belongs to.
     #[inline]
     pub fn bucket_epoch(&self, hash: u64) -> u8 {
-        if self.new.len() == 0 {
-            self.epoch
-        } else {
-            self.home(hash).epoch()
-        }
+        if self.new.len() == 0 { self.epoch } else { self.home(hash).epoch() }
     }
 
     /// The number of buckets, of both arrays while resizing.
@@ -354,20 +329,14 @@ impl<T: Handle> HashTable<T> {
             entries: self.len(),
             buckets: self.new.len(),
             child_lines: self.counts.child_lines,
-            resize: self
-                .is_resizing()
-                .then_some((self.old.len(), self.frontier)),
+            resize: self.is_resizing().then_some((self.old.len(), self.frontier)),
             memory: self.memory_usage(),
         }
     }
 
     #[inline]
     fn home(&self, hash: u64) -> &Bucket {
-        if position(hash) < self.frontier_position {
-            self.new.home(hash)
-        } else {
-            self.old.home(hash)
-        }
+        if position(hash) < self.frontier_position { self.new.home(hash) } else { self.old.home(hash) }
     }
 
     #[inline]
@@ -375,10 +344,7 @@ impl<T: Handle> HashTable<T> {
         // SAFETY: callers pass the bits of a slot in use, which the table owns; it stays borrowed as long as the copy
         // lives, so its owner outlives it, and `Ref` gives out shared references only and does not drop it.
         let handle = ManuallyDrop::new(unsafe { T::from_bits(bits) });
-        Ref {
-            handle,
-            table: PhantomData,
-        }
+        Ref { handle, table: PhantomData }
     }
 
     #[inline]
@@ -405,11 +371,7 @@ impl<T: Handle> HashTable<T> {
 
     fn unit(&self, unit: usize) -> &Bucket {
         let unmoved = self.old.len() - self.frontier;
-        if unit < unmoved {
-            self.old.at(self.frontier + unit)
-        } else {
-            self.new.at(unit - unmoved)
-        }
+        if unit < unmoved { self.old.at(self.frontier + unit) } else { self.new.at(unit - unmoved) }
     }
 }
 
@@ -417,11 +379,7 @@ impl<T: Handle> HashTable<T> {
 impl<T: Handle> HashTable<T> {
     /// The entry with this hash for which `eq` holds, to be changed. Does no resizing.
     #[inline]
-    pub fn find_mut(
-        &mut self,
-        hash: u64,
-        eq: impl FnMut(&T) -> bool,
-    ) -> Option<OccupiedEntry<'_, T>> {
+    pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<OccupiedEntry<'_, T>> {
         let (place, bits) = self.locate(hash, eq)?;
         let (home, counts) = self.home_mut(hash);
         Some(OccupiedEntry::new(home, counts, place, bits))
@@ -432,12 +390,7 @@ impl<T: Handle> HashTable<T> {
     ///
     /// Should `hasher` panic, entries of one bucket may be hidden until the resize has moved it.
     #[inline]
-    pub fn entry<H: Fn(&T) -> u64>(
-        &mut self,
-        hash: u64,
-        eq: impl FnMut(&T) -> bool,
-        hasher: H,
-    ) -> Entry<'_, T, H> {
+    pub fn entry<H: Fn(&T) -> u64>(&mut self, hash: u64, eq: impl FnMut(&T) -> bool, hasher: H) -> Entry<'_, T, H> {
         match self.locate(hash, eq) {
             Some((place, bits)) => {
                 let (home, counts) = self.home_mut(hash);
@@ -458,12 +411,7 @@ impl<T: Handle> HashTable<T> {
     }
 
     /// Takes out the entry with this hash for which `eq` holds, and does a share of resizing.
-    pub fn remove(
-        &mut self,
-        hash: u64,
-        eq: impl FnMut(&T) -> bool,
-        hasher: impl Fn(&T) -> u64,
-    ) -> Option<T> {
+    pub fn remove(&mut self, hash: u64, eq: impl FnMut(&T) -> bool, hasher: impl Fn(&T) -> u64) -> Option<T> {
         let removed = self.find_mut(hash, eq)?.remove();
         self.after_remove(&hasher);
         Some(removed)
@@ -524,11 +472,7 @@ impl<T: Handle> HashTable<T> {
     /// The home of a hash, in a table that has buckets, and the counts to keep.
     #[inline]
     fn home_mut(&mut self, hash: u64) -> (&mut Bucket, &mut Counts) {
-        let array = if position(hash) < self.frontier_position {
-            &mut self.new
-        } else {
-            &mut self.old
-        };
+        let array = if position(hash) < self.frontier_position { &mut self.new } else { &mut self.old };
         (array.home_mut(hash), &mut self.counts)
     }
 

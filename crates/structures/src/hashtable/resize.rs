@@ -76,11 +76,7 @@ impl<T: Handle> HashTable<T> {
         } else if !self.is_resizing() {
             let buckets = self.new.len();
             // A single bucket is full only when all its slots are.
-            let grow_above = if buckets == 1 {
-                SLOTS * 100
-            } else {
-                buckets.saturating_mul(GROW_ABOVE)
-            };
+            let grow_above = if buckets == 1 { SLOTS * 100 } else { buckets.saturating_mul(GROW_ABOVE) };
             let hundredths = len.saturating_mul(100);
             if hundredths > grow_above {
                 self.start_resize(hundredths.div_ceil(AIM).max(buckets + 1));
@@ -144,10 +140,7 @@ impl<T: Handle> HashTable<T> {
             let (line, line_freed) = self.old.at_mut(self.frontier).take_line();
             self.counts.child_lines -= usize::from(line_freed);
             for slot in used {
-                let added = self
-                    .new
-                    .home_mut(hashes[slot])
-                    .insert(line.tag(slot), line.bits(slot));
+                let added = self.new.home_mut(hashes[slot]).insert(line.tag(slot), line.bits(slot));
                 self.counts.child_lines += usize::from(added);
             }
         }
@@ -164,6 +157,7 @@ impl<T: Handle> HashTable<T> {
             self.old = BucketArray::empty();
             self.frontier = 0;
             self.frontier_position = POSITIONS;
+            self.new.settle();
         } else {
             self.old.release_before(self.frontier);
         }
@@ -195,9 +189,7 @@ impl<T: Handle> HashTable<T> {
     /// Frees the arrays of a table without entries.
     pub(super) fn free_arrays(&mut self) {
         debug_assert!(self.is_empty() && self.counts.child_lines == 0);
-        let oldest = (0..self.units())
-            .map(|unit| self.unit(unit).epoch())
-            .reduce(older);
+        let oldest = (0..self.units()).map(|unit| self.unit(unit).epoch()).reduce(older);
         self.epoch = oldest.unwrap_or(self.epoch);
         self.new = BucketArray::empty();
         self.old = BucketArray::empty();
@@ -208,11 +200,7 @@ impl<T: Handle> HashTable<T> {
 
 /// The older of two epochs on the circle of 128.
 fn older(a: u8, b: u8) -> u8 {
-    if (1..64).contains(&(b.wrapping_sub(a) & 0x7f)) {
-        a
-    } else {
-        b
-    }
+    if (1..64).contains(&(b.wrapping_sub(a) & 0x7f)) { a } else { b }
 }
 
 #[cfg(test)]

@@ -53,13 +53,7 @@ struct Subject {
 impl Subject {
     fn new(hashing: Hashing) -> Self {
         let (table, model, token) = Default::default();
-        Subject {
-            table,
-            model,
-            hashing,
-            token,
-            hashes: Cell::new(0),
-        }
+        Subject { table, model, hashing, token, hashes: Cell::new(0) }
     }
 
     fn filled(keys: std::ops::Range<u64>) -> Self {
@@ -69,21 +63,12 @@ impl Subject {
     }
 
     fn make(&self, key: u64, value: u64) -> Element {
-        Element::new(Item {
-            key,
-            value: Cell::new(value),
-            _token: Arc::clone(&self.token),
-        })
+        Element::new(Item { key, value: Cell::new(value), _token: Arc::clone(&self.token) })
     }
 
     fn insert(&mut self, key: u64, value: u64) {
         let element = self.make(key, value);
-        let Subject {
-            table,
-            hashing,
-            hashes,
-            ..
-        } = self;
+        let Subject { table, hashing, hashes, .. } = self;
         let hasher = |item: &Element| {
             hashes.set(hashes.get() + 1);
             hashing.hash(item.key)
@@ -103,21 +88,13 @@ impl Subject {
     }
 
     fn remove(&mut self, key: u64) {
-        let Subject {
-            table,
-            hashing,
-            hashes,
-            ..
-        } = self;
+        let Subject { table, hashing, hashes, .. } = self;
         let hasher = |item: &Element| {
             hashes.set(hashes.get() + 1);
             hashing.hash(item.key)
         };
         let removed = table.remove(hashing.hash(key), |item| item.key == key, hasher);
-        assert_eq!(
-            removed.map(|item| item.value.get()),
-            self.model.remove(&key)
-        );
+        assert_eq!(removed.map(|item| item.value.get()), self.model.remove(&key));
     }
 
     fn step(&mut self, buckets: usize) -> bool {
@@ -126,9 +103,7 @@ impl Subject {
     }
 
     fn get(&self, key: u64) -> Option<u64> {
-        self.table
-            .find(self.hashing.hash(key), |item| item.key == key)
-            .map(|item| item.value.get())
+        self.table.find(self.hashing.hash(key), |item| item.key == key).map(|item| item.value.get())
     }
 
     fn scan_all(&self) -> Vec<u64> {
@@ -144,26 +119,16 @@ impl Subject {
     fn check(&self) {
         assert_eq!(self.table.len(), self.model.len());
         assert_eq!(Arc::strong_count(&self.token), self.model.len() + 1);
-        let all: HashMap<u64, u64> = self
-            .table
-            .iter()
-            .map(|item| (item.key, item.value.get()))
-            .collect();
+        let all: HashMap<u64, u64> = self.table.iter().map(|item| (item.key, item.value.get())).collect();
         assert_eq!(all, self.model);
         assert_eq!(self.table.iter().count(), self.model.len());
         let scanned: HashSet<u64> = self.scan_all().into_iter().collect();
-        assert!(
-            scanned
-                .iter()
-                .eq(scanned.iter().filter(|key| self.model.contains_key(key)))
-        );
+        assert!(scanned.iter().eq(scanned.iter().filter(|key| self.model.contains_key(key))));
         assert_eq!(scanned.len(), self.model.len());
         for &key in self.model.keys() {
             assert_eq!(self.get(key), Some(self.model[&key]));
         }
-        let lines: usize = (0..self.table.units())
-            .map(|unit| self.table.unit(unit).lines().count() - 1)
-            .sum();
+        let lines: usize = (0..self.table.units()).map(|unit| self.table.unit(unit).lines().count() - 1).sum();
         assert_eq!(self.table.stats().child_lines, lines);
     }
 }
@@ -215,45 +180,24 @@ fn apply(subject: &mut Subject, operation: Operation) {
     let hashing = subject.hashing;
     match operation {
         Operation::Insert(key) => subject.insert(key, key + 1),
-        Operation::InsertMany(first, count) => {
-            (first..first + count).for_each(|key| subject.insert(key, key))
-        }
+        Operation::InsertMany(first, count) => (first..first + count).for_each(|key| subject.insert(key, key)),
         Operation::Remove(key) => subject.remove(key),
-        Operation::RemoveMany(first, count) => {
-            (first..first + count).for_each(|key| subject.remove(key))
-        }
+        Operation::RemoveMany(first, count) => (first..first + count).for_each(|key| subject.remove(key)),
         Operation::RemoveThroughEntry(key) => {
-            let entry = subject
-                .table
-                .find_mut(hashing.hash(key), |item| item.key == key);
-            assert_eq!(
-                entry.map(|entry| entry.remove().value.get()),
-                subject.model.remove(&key)
-            );
+            let entry = subject.table.find_mut(hashing.hash(key), |item| item.key == key);
+            assert_eq!(entry.map(|entry| entry.remove().value.get()), subject.model.remove(&key));
         }
         Operation::RemoveAtPosition(key) => {
             let position = position(hashing.hash(key));
-            let found = subject
-                .table
-                .find_at_position(position, |item| item.key == key)
-                .map(|item| item.value.get());
+            let found = subject.table.find_at_position(position, |item| item.key == key).map(|item| item.value.get());
             let hasher = |item: &Element| hashing.hash(item.key);
-            let removed =
-                subject
-                    .table
-                    .remove_at_position(position, |item| item.key == key, hasher);
+            let removed = subject.table.remove_at_position(position, |item| item.key == key, hasher);
             let known = subject.model.remove(&key);
-            assert_eq!(
-                (found, removed.map(|item| item.value.get())),
-                (known, known)
-            );
+            assert_eq!((found, removed.map(|item| item.value.get())), (known, known));
         }
         Operation::Update(key) => {
             let fresh = subject.make(key, key + 7);
-            if let Some(mut entry) = subject
-                .table
-                .find_mut(hashing.hash(key), |item| item.key == key)
-            {
+            if let Some(mut entry) = subject.table.find_mut(hashing.hash(key), |item| item.key == key) {
                 entry.update(|item| *item = fresh);
                 subject.model.insert(key, key + 7);
             }
@@ -320,15 +264,8 @@ proptest! {
 #[test]
 fn a_new_table_holds_no_memory() {
     let table = HashTable::<Element>::new();
-    assert_eq!(
-        (table.len(), table.memory_usage(), table.bucket_count()),
-        (0, 0, 0)
-    );
-    assert!(
-        table.find(1, |_| true).is_none()
-            && table.random(1).is_none()
-            && table.iter().next().is_none()
-    );
+    assert_eq!((table.len(), table.memory_usage(), table.bucket_count()), (0, 0, 0));
+    assert!(table.find(1, |_| true).is_none() && table.random(1).is_none() && table.iter().next().is_none());
     assert_eq!(table.scan(0, |_| unreachable!()), None);
     table.prefetch(1);
     table.prefetch_entry(1);
@@ -338,10 +275,7 @@ fn a_new_table_holds_no_memory() {
 #[test]
 fn buckets_cover_the_positions_without_gaps() {
     for len in [1, 2, 3, 5, 7, 64, 1000, 12_345, (1 << 32) - 1] {
-        assert_eq!(
-            (first_position(0, len), first_position(len, len)),
-            (0, POSITIONS)
-        );
+        assert_eq!((first_position(0, len), first_position(len, len)), (0, POSITIONS));
         for i in [0, 1, 2, len / 3, len / 2, len - 1] {
             let first = first_position(i.min(len - 1), len);
             assert_eq!(index(first << 16, len), i.min(len - 1));
@@ -363,10 +297,7 @@ fn no_operation_moves_more_than_a_few_buckets() {
         assert!(subject.hashes.get() <= bound);
         total += subject.hashes.get();
     }
-    assert!(
-        total > 30_000,
-        "it did grow, and {total} hashes were counted"
-    );
+    assert!(total > 30_000, "it did grow, and {total} hashes were counted");
     for key in 0..30_000 {
         subject.hashes.set(0);
         subject.remove(key);
@@ -396,19 +327,12 @@ fn shrinks_with_its_contents_and_frees_everything() {
         subject.remove(key);
     }
     while subject.step(100) {}
-    assert!(
-        subject.table.memory_usage() < full / 10,
-        "{} of {full}",
-        subject.table.memory_usage()
-    );
+    assert!(subject.table.memory_usage() < full / 10, "{} of {full}", subject.table.memory_usage());
     subject.check();
     for key in 19_000..20_000 {
         subject.remove(key);
     }
-    assert_eq!(
-        (subject.table.memory_usage(), subject.table.bucket_count()),
-        (0, 0)
-    );
+    assert_eq!((subject.table.memory_usage(), subject.table.bucket_count()), (0, 0));
 }
 
 #[test]
@@ -438,11 +362,7 @@ fn stays_within_its_bytes_per_entry() {
         }
         if key >= 3000 {
             let bytes = subject.table.memory_usage() as f64 / subject.table.len() as f64;
-            assert!(
-                (9.5..12.2).contains(&bytes),
-                "{bytes} bytes per entry at {}",
-                key + 1
-            );
+            assert!((9.5..12.2).contains(&bytes), "{bytes} bytes per entry at {}", key + 1);
         }
     }
 }
@@ -455,17 +375,12 @@ fn large_arrays_together_hold_little_more_than_one() {
     let mut resized = 0;
     for key in 0..60_000 {
         let element = subject.make(key, key);
-        subject
-            .table
-            .insert_unique(scramble(key), element, |item| scramble(item.key));
+        subject.table.insert_unique(scramble(key), element, |item| scramble(item.key));
         let table = &subject.table;
         if table.is_resizing() && table.old.len() > 4000 {
             resized += 1;
             let arrays = table.memory_usage() - table.counts.child_lines * LINE;
-            assert!(
-                arrays < table.new.len() * LINE + (80 << 10),
-                "{arrays} bytes"
-            );
+            assert!(arrays < table.new.len() * LINE + (80 << 10), "{arrays} bytes");
         }
     }
     assert!(resized > 1000);
@@ -487,10 +402,7 @@ fn a_stopped_resize_stays_where_it_is_and_goes_on_later() {
         assert!(!subject.step(10));
     }
     let later = subject.table.stats();
-    assert_eq!(
-        (later.buckets, later.resize),
-        (stopped.buckets, stopped.resize)
-    );
+    assert_eq!((later.buckets, later.resize), (stopped.buckets, stopped.resize));
     subject.check();
     subject.table.set_resizing(true);
     while subject.step(10) {}
@@ -506,11 +418,7 @@ fn draining_takes_bounded_steps_and_the_table_stays_usable() {
         steps += 1;
         assert_eq!(Arc::strong_count(&subject.token), subject.table.len() + 1);
         if steps == 50 {
-            subject.model = subject
-                .table
-                .iter()
-                .map(|item| (item.key, item.value.get()))
-                .collect();
+            subject.model = subject.table.iter().map(|item| (item.key, item.value.get())).collect();
             subject.insert(20_000, 1);
             subject.check();
         }
@@ -546,10 +454,7 @@ fn epochs_tell_the_buckets_already_saved() {
         key += 1;
     }
     saved.sort_unstable();
-    assert!(
-        saved.into_iter().eq(0..2000),
-        "exactly what was there at the cut, each once"
-    );
+    assert!(saved.into_iter().eq(0..2000), "exactly what was there at the cut, each once");
     subject.table.set_resizing(true);
     while subject.step(100) {}
     assert!((0..100).all(|key| subject.table.bucket_epoch(scramble(key)) == CUT));
@@ -563,9 +468,7 @@ fn a_resized_bucket_has_the_oldest_epoch_of_its_range() {
     let buckets = subject.table.bucket_count();
     let epoch_of = |i: usize| if i.is_multiple_of(10) { 126 } else { 2 };
     for i in 0..buckets {
-        subject
-            .table
-            .set_bucket_epoch(first_position(i, buckets) << 16, epoch_of(i));
+        subject.table.set_bucket_epoch(first_position(i, buckets) << 16, epoch_of(i));
     }
     let mut key = 4000;
     while subject.table.bucket_count() <= buckets || subject.table.is_resizing() {
@@ -578,16 +481,8 @@ fn a_resized_bucket_has_the_oldest_epoch_of_its_range() {
         let begin = first_position(i, now);
         let end = first_position(i + 1, now) - 1;
         let sources = index(begin << 16, buckets)..=index(end << 16, buckets);
-        let expected = if sources.into_iter().any(|source| source % 10 == 0) {
-            126
-        } else {
-            2
-        };
-        assert_eq!(
-            subject.table.bucket_epoch(begin << 16),
-            expected,
-            "bucket {i} of {now}"
-        );
+        let expected = if sources.into_iter().any(|source| source % 10 == 0) { 126 } else { 2 };
+        assert_eq!(subject.table.bucket_epoch(begin << 16), expected, "bucket {i} of {now}");
     }
 }
 
@@ -600,10 +495,7 @@ fn an_empty_table_is_one_bucket_with_an_epoch() {
     assert_eq!(subject.table.bucket_epoch(3), 9);
     subject.table.set_bucket_epoch(3, 10);
     subject.remove(1);
-    assert_eq!(
-        (subject.table.bucket_count(), subject.table.bucket_epoch(4)),
-        (0, 10)
-    );
+    assert_eq!((subject.table.bucket_count(), subject.table.bucket_epoch(4)), (0, 10));
 }
 
 /// 400 entries, chosen often: no count may be far from the mean (8 standard deviations), also in the midst of a resize.
@@ -611,31 +503,19 @@ fn an_empty_table_is_one_bucket_with_an_epoch() {
 fn random_choices_are_fair() {
     let mut subject = Subject::new(Hashing::Good);
     let mut key = 0;
-    while subject.table.len() < 300
-        || subject
-            .table
-            .stats()
-            .resize
-            .is_none_or(|(old, moved)| moved < old / 2)
-    {
+    while subject.table.len() < 300 || subject.table.stats().resize.is_none_or(|(old, moved)| moved < old / 2) {
         subject.insert(key, key);
         key += 1;
     }
     const MEAN: usize = 400;
     let mut counts = HashMap::new();
     for i in 0..subject.table.len() * MEAN {
-        let key = subject
-            .table
-            .random(scramble(i as u64))
-            .map(|item| item.key);
+        let key = subject.table.random(scramble(i as u64)).map(|item| item.key);
         *counts.entry(key).or_insert(0usize) += 1;
     }
     assert_eq!(counts.len(), subject.table.len());
     for (key, count) in counts {
-        assert!(
-            (MEAN - 160..MEAN + 160).contains(&count),
-            "{key:?}: {count}"
-        );
+        assert!((MEAN - 160..MEAN + 160).contains(&count), "{key:?}: {count}");
     }
 }
 
@@ -665,9 +545,7 @@ fn a_panicking_update_keeps_what_it_put_there() {
     let fresh = subject.make(5, 77);
     let table = &mut subject.table;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut entry = table
-            .find_mut(scramble(5), |item| item.key == 5)
-            .expect("present");
+        let mut entry = table.find_mut(scramble(5), |item| item.key == 5).expect("present");
         entry.update(|item| {
             *item = fresh;
             panic!("on purpose");
@@ -683,11 +561,7 @@ fn comparisons_that_panic_leave_the_table_alone() {
     let mut subject = Subject::filled(0..100);
     let table = &mut subject.table;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        table.remove(
-            scramble(5),
-            |_| panic!("on purpose"),
-            |item| scramble(item.key),
-        );
+        table.remove(scramble(5), |_| panic!("on purpose"), |item| scramble(item.key));
     }));
     assert!(outcome.is_err());
     subject.check();
