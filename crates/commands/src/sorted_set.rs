@@ -247,7 +247,11 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     }
     let (mut added, mut moved) = (0, 0);
     if changes {
-        (added, moved) = edit.with_sorted_set(|set| insert_all(set, options, pairs()))?;
+        let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
+        (added, moved) = edit.with_sorted_set(|set| {
+            set.expect_insertions(scores.len(), longest);
+            insert_all(set, options, pairs())
+        })?;
         edit.commit_many((added + moved) as u64, EventClass::SORTED_SET, if options.incr { "zincr" } else { "zadd" });
     }
     match (options.incr, sum) {

@@ -1,7 +1,8 @@
 //! A sorted set: members (byte strings), each with a score, in order of score.
 //!
 //! Pairs are ordered by score, then by the member's bytes, a prefix first. -0.0 and 0.0 are the same score to
-//! the order, but the sign is kept as it was given. Scores are never NaN.
+//! the order. Scores are never NaN. While clients know the set as a listpack, -0.0 becomes 0.0, because a listpack
+//! holds whole numbers as integers; afterwards the sign is kept.
 //!
 //! # How the bytes lie
 //!
@@ -106,8 +107,7 @@ impl SortedSet {
     /// Number of pairs before (`score`, `member`), whether that is present or not.
     pub fn rank_of_bound(&self, score: f64, member: &[u8]) -> usize {
         let key = order_key(score);
-        self.tree
-            .lower_bound(|element| element.cmp_pair(key, member))
+        self.tree.lower_bound(|element| element.cmp_pair(key, member))
     }
 
     /// The ranks of the members with this score.
@@ -118,10 +118,7 @@ impl SortedSet {
     }
 
     /// The pairs whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
-    pub fn range(
-        &self,
-        ranks: Range<usize>,
-    ) -> impl DoubleEndedIterator<Item = (&[u8], f64)> + ExactSizeIterator {
+    pub fn range(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (&[u8], f64)> + ExactSizeIterator {
         self.tree.range(ranks).map(|element| {
             let member = element.member();
             // SAFETY: the tree holds the member, and blocks are freed through `&mut self` only, while the result
@@ -130,21 +127,42 @@ impl SortedSet {
         })
     }
 
+    /// Makes it what clients know as a skiplist if a listpack would not take so many members, the longest of them
+    /// having `longest` bytes: whoever inserts several at once says so before the first.
+    pub fn expect_insertions(&mut self, members: usize, longest: usize) {
+        self.outgrown |= members > LISTPACK_MAX_MEMBERS || longest > LISTPACK_MAX_BYTES;
+    }
+
     /// Gives `member` this score, which is not NaN.
     pub fn insert(&mut self, member: &[u8], score: f64) -> Inserted {
         debug_assert!(!score.is_nan(), "a score is a number");
-        if let Some(found) = self.find(member) {
-            let old = found.score();
-            if old == score {
-                return Inserted::Same;
+        match self.find(member) {
+            Some(found) if found.score() == score => Inserted::Same,
+            Some(found) => {
+                self.give_score(found, self.kept_score(score));
+                Inserted::Moved
             }
-            self.take_from_tree(old, member);
-            // SAFETY: no reference into the block is alive: `member` is borrowed from outside of `self`, which is
-            // borrowed exclusively.
-            unsafe { found.set_score(score) };
-            self.put_into_tree(found, score);
-            return Inserted::Moved;
+            None => {
+                self.outgrown |= self.len() >= LISTPACK_MAX_MEMBERS || member.len() > LISTPACK_MAX_BYTES;
+                self.add(member, self.kept_score(score));
+                Inserted::Added
+            }
         }
+    }
+
+    fn kept_score(&self, score: f64) -> f64 {
+        if self.outgrown { score } else { score + 0.0 }
+    }
+
+    fn give_score(&mut self, member: Member, score: f64) {
+        self.take_from_tree(member.score(), member.bytes());
+        // SAFETY: the member is in the set, whose blocks are reached through `self` only; that is borrowed exclusively,
+        // and no reference into the block is left.
+        unsafe { member.set_score(score) };
+        self.put_into_tree(member, score);
+    }
+
+    fn add(&mut self, member: &[u8], score: f64) {
         let new = Member::new(member, score);
         let indexed = self.complete_index().is_some();
         self.block_bytes += new.allocated();
@@ -154,8 +172,6 @@ impl SortedSet {
         } else if let Some(index) = self.index.as_mut().filter(|_| indexed) {
             index.insert_unique(hash(member), new, hash_of);
         }
-        self.outgrown |= self.len() > LISTPACK_MAX_MEMBERS || member.len() > LISTPACK_MAX_BYTES;
-        Inserted::Added
     }
 
     /// Removes `member` and returns the score that it had.
@@ -181,23 +197,13 @@ impl SortedSet {
 
     /// The name of the encoding, as clients know it.
     pub fn encoding(&self) -> &'static str {
-        if self.outgrown {
-            "skiplist"
-        } else {
-            "listpack"
-        }
+        if self.outgrown { "skiplist" } else { "listpack" }
     }
 
     /// Bytes of the set, its own struct included, without what the allocator adds.
     pub fn memory_usage(&self) -> usize {
-        let index = self
-            .index
-            .as_ref()
-            .map_or(0, |index| size_of::<Index>() + index.memory_usage());
-        size_of::<Self>() - size_of::<RankedTree<Element>>()
-            + self.tree.memory_usage()
-            + index
-            + self.block_bytes
+        let index = self.index.as_ref().map_or(0, |index| size_of::<Index>() + index.memory_usage());
+        size_of::<Self>() - size_of::<RankedTree<Element>>() + self.tree.memory_usage() + index + self.block_bytes
     }
 
     /// Frees a part of the set, `max` pieces of it (at least one); returns whether it is empty now.
@@ -225,23 +231,15 @@ impl SortedSet {
     #[inline]
     fn find(&self, member: &[u8]) -> Option<Member> {
         match self.complete_index() {
-            Some(index) => index
-                .find(hash(member), |entry| entry.bytes() == member)
-                .map(|found| *found),
-            None => self
-                .tree
-                .iter()
-                .map(|element| element.member())
-                .find(|entry| entry.bytes() == member),
+            Some(index) => index.find(hash(member), |entry| entry.bytes() == member).map(|found| *found),
+            None => self.tree.iter().map(|element| element.member()).find(|entry| entry.bytes() == member),
         }
     }
 
     /// The index, if it has every member.
     #[inline]
     fn complete_index(&self) -> Option<&Index> {
-        self.index
-            .as_deref()
-            .filter(|index| index.len() == self.tree.len())
+        self.index.as_deref().filter(|index| index.len() == self.tree.len())
     }
 
     fn build_index(&mut self) {
@@ -256,9 +254,7 @@ impl SortedSet {
     fn put_into_tree(&mut self, member: Member, score: f64) {
         let key = order_key(score);
         let bytes = member.bytes();
-        self.tree.insert(Element::new(key, member), |present, _| {
-            present.cmp_pair(key, bytes)
-        });
+        self.tree.insert(Element::new(key, member), |present, _| present.cmp_pair(key, bytes));
     }
 
     fn take_from_tree(&mut self, score: f64, member: &[u8]) {
@@ -284,12 +280,7 @@ impl Clone for SortedSet {
             Element::new(order_key(score), member)
         });
         let tree = RankedTree::from_sorted(copies);
-        let mut clone = SortedSet {
-            tree,
-            index: None,
-            block_bytes,
-            outgrown: self.outgrown,
-        };
+        let mut clone = SortedSet { tree, index: None, block_bytes, outgrown: self.outgrown };
         if clone.len() > UNINDEXED_MAX {
             clone.build_index();
         }
@@ -329,10 +320,7 @@ const DROPPED_BITS: u32 = 16;
 impl Element {
     fn new(key: u64, member: Member) -> Self {
         let bits = member.bits();
-        Element {
-            high: key >> DROPPED_BITS << DROPPED_BITS | bits >> 32,
-            low: bits as u32,
-        }
+        Element { high: key >> DROPPED_BITS << DROPPED_BITS | bits >> 32, low: bits as u32 }
     }
 
     #[inline]
@@ -346,16 +334,13 @@ impl Element {
     #[inline]
     fn cmp_score(self, key: u64) -> Ordering {
         let high = self.high;
-        (high >> DROPPED_BITS)
-            .cmp(&(key >> DROPPED_BITS))
-            .then_with(|| order_key(self.member().score()).cmp(&key))
+        (high >> DROPPED_BITS).cmp(&(key >> DROPPED_BITS)).then_with(|| order_key(self.member().score()).cmp(&key))
     }
 
     /// Where this pair stands relative to another.
     #[inline]
     fn cmp_pair(self, key: u64, member: &[u8]) -> Ordering {
-        self.cmp_score(key)
-            .then_with(|| self.member().bytes().cmp(member))
+        self.cmp_score(key).then_with(|| self.member().bytes().cmp(member))
     }
 }
 
@@ -365,11 +350,7 @@ fn order_key(score: f64) -> u64 {
     // The sum turns -0.0 into 0.0.
     let bits = (score + 0.0).to_bits();
     // Negative numbers come first, and descend by magnitude.
-    if bits >> 63 == 0 {
-        bits | 1 << 63
-    } else {
-        !bits
-    }
+    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 fn hash(member: &[u8]) -> u64 {
@@ -407,9 +388,7 @@ mod member {
     impl Member {
         pub(super) fn new(member: &[u8], score: f64) -> Self {
             let score = NewValue::Int(score.to_bits() as i64);
-            Member {
-                bits: Entry::<Infallible>::new(member, score, None, 0).into_bits(),
-            }
+            Member { bits: Entry::<Infallible>::new(member, score, None, 0).into_bits() }
         }
 
         /// Below 2^48.
@@ -461,8 +440,7 @@ mod member {
         /// Nobody else uses the block meanwhile.
         pub(super) unsafe fn set_score(self, score: f64) {
             // An integer takes the place of an integer, so the block stays where it is.
-            self.entry()
-                .set_value(NewValue::Int(score.to_bits() as i64));
+            self.entry().set_value(NewValue::Int(score.to_bits() as i64));
         }
 
         /// Bytes of the block.
@@ -510,11 +488,7 @@ mod tests {
 
     impl Model {
         fn sorted(&self) -> Vec<(&[u8], f64)> {
-            let mut pairs: Vec<_> = self
-                .0
-                .iter()
-                .map(|(member, score)| (&member[..], *score))
-                .collect();
+            let mut pairs: Vec<_> = self.0.iter().map(|(member, score)| (&member[..], *score)).collect();
             pairs.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap().then(a.0.cmp(b.0)));
             pairs
         }
@@ -526,31 +500,15 @@ mod tests {
         let shown: Vec<_> = set.range(0..usize::MAX).collect();
         assert_eq!(shown, pairs);
         // To the sign of zero.
-        assert!(
-            shown
-                .iter()
-                .zip(&pairs)
-                .all(|(a, b)| a.1.to_bits() == b.1.to_bits())
-        );
+        assert!(shown.iter().zip(&pairs).all(|(a, b)| a.1.to_bits() == b.1.to_bits()));
         assert_eq!(set.len(), pairs.len());
         for element in &set.tree {
-            assert_eq!(
-                element.high >> DROPPED_BITS,
-                order_key(element.member().score()) >> DROPPED_BITS
-            );
+            assert_eq!(element.high >> DROPPED_BITS, order_key(element.member().score()) >> DROPPED_BITS);
         }
-        let blocks: usize = set
-            .tree
-            .iter()
-            .map(|element| element.member().allocated())
-            .sum();
+        let blocks: usize = set.tree.iter().map(|element| element.member().allocated()).sum();
         assert_eq!(set.block_bytes, blocks);
         if let Some(index) = &set.index {
-            let held: Vec<u64> = set
-                .tree
-                .iter()
-                .map(|element| element.member().bits())
-                .collect();
+            let held: Vec<u64> = set.tree.iter().map(|element| element.member().bits()).collect();
             assert!(index.iter().all(|member| held.contains(&member.bits())));
         }
     }
@@ -605,7 +563,9 @@ mod tests {
                 };
                 assert_eq!(set.insert(member, *score), expected);
                 if expected != Inserted::Same {
-                    model.0.insert(member.clone(), *score);
+                    // The set keeps the sign of zero once it has outgrown the listpack.
+                    let kept = if set.outgrown { *score } else { *score + 0.0 };
+                    model.0.insert(member.clone(), kept);
                 }
             }
             Op::Remove(member) => assert_eq!(set.remove(member), model.0.remove(member)),
@@ -667,15 +627,20 @@ mod tests {
         set.insert(b"one more", 0.0);
         assert_eq!(set.encoding(), "skiplist");
         set.remove(b"one more");
-        assert_eq!(
-            (set.encoding(), set.clone().encoding()),
-            ("skiplist", "skiplist")
-        );
+        assert_eq!((set.encoding(), set.clone().encoding()), ("skiplist", "skiplist"));
         let mut set = SortedSet::default();
         set.insert(&[b'x'; 64], 0.0);
         assert_eq!(set.encoding(), "listpack");
         set.insert(&[b'x'; 65], 0.0);
         assert_eq!(set.encoding(), "skiplist");
+        for (members, longest, encoding) in [(128, 64, "listpack"), (129, 64, "skiplist"), (1, 65, "skiplist")] {
+            let mut set = SortedSet::default();
+            set.expect_insertions(members, longest);
+            set.insert(b"first", -0.0);
+            assert_eq!(set.encoding(), encoding);
+            let keeps_sign = set.score(b"first").is_some_and(f64::is_sign_negative);
+            assert_eq!(keeps_sign, encoding == "skiplist");
+        }
     }
 
     #[test]
@@ -685,11 +650,7 @@ mod tests {
             let scattered = n.wrapping_mul(0x9e37_79b1);
             set.insert(format!("member:{n:08}").as_bytes(), f64::from(scattered));
         }
-        assert!(
-            set.memory_usage() <= 58 * set.len(),
-            "{}",
-            set.memory_usage() / set.len()
-        );
+        assert!(set.memory_usage() <= 58 * set.len(), "{}", set.memory_usage() / set.len());
         let all = set.clone();
         while !set.drain_step(1000) {}
         assert_eq!(all.len(), 100_000);
@@ -700,15 +661,11 @@ mod tests {
     fn a_small_set_has_no_index() {
         let mut set = SortedSet::default();
         let names: Vec<[u8; 1]> = (0..=UNINDEXED_MAX as u8).map(|n| [n]).collect();
-        names[1..]
-            .iter()
-            .for_each(|name| assert_eq!(set.insert(name, 1.0), Inserted::Added));
+        names[1..].iter().for_each(|name| assert_eq!(set.insert(name, 1.0), Inserted::Added));
         assert!(set.index.is_none());
         set.insert(&names[0], 1.0);
         assert!(set.index.is_some());
-        names[UNINDEX_AT..]
-            .iter()
-            .for_each(|name| assert_eq!(set.remove(name), Some(1.0)));
+        names[UNINDEX_AT..].iter().for_each(|name| assert_eq!(set.remove(name), Some(1.0)));
         assert!(set.index.is_none());
         assert_eq!(set.len(), UNINDEX_AT);
     }
