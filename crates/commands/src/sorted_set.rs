@@ -591,3 +591,112 @@ fn reply_pairs(reply: &mut Reply, set: &SortedSet, ranks: Range<usize>, reverse:
     };
     if reverse { set.range(ranks).rev().for_each(write) } else { set.range(ranks).for_each(write) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cx::Now;
+    use crate::dispatch;
+    use crate::session::Session;
+    use engine::host::Alone;
+    use engine::{Engine, Options};
+    use std::sync::Arc;
+
+    /// A dialogue with Valkey 8.1.1: commands, replies in RESP2, replies in RESP3 where they differ. A blank stands for
+    /// a line end.
+    #[rustfmt::skip]
+    const DIALOGUE: &[(&str, &str, Option<&str>)] = &[
+        ("ZADD z 1 a 2 b 3 c", ":3", None),
+        ("ZADD z NX XX 1 a", "-ERR XX and NX options at the same time are not compatible", None),
+        ("ZADD z NX GT 1 a", "-ERR GT, LT, and/or NX options at the same time are not compatible", None),
+        ("ZADD z GT LT 1 a", "-ERR GT, LT, and/or NX options at the same time are not compatible", None),
+        ("ZADD z INCR 1 a 2 b", "-ERR INCR option supports a single increment-element pair", None),
+        ("ZADD z INCR 1", "-ERR syntax error", None),
+        ("ZADD z 1 a 2", "-ERR syntax error", None),
+        ("ZADD z nan a", "-ERR value is not a valid float", None),
+        ("ZADD z 5 a x b", "-ERR value is not a valid float", None),
+        ("ZADD z CH 5 a 6 a 7 new", ":3", None),
+        ("ZADD z GT CH 4 a", ":0", None),
+        ("ZADD z LT CH 4 a", ":1", None),
+        ("ZADD z XX CH 9 nope 1 a", ":1", None),
+        ("ZADD z NX 9 a 8 d", ":1", None),
+        ("ZADD z INCR 1.5 b", "$3 3.5", Some(",3.5")),
+        ("ZADD z NX INCR 1.5 b", "$-1", Some("_")),
+        ("ZADD z GT INCR 0 b", "$-1", Some("_")),
+        ("ZADD z inf i", ":1", None),
+        ("ZADD z INCR -inf i", "-ERR resulting score is not a number (NaN)", None),
+        ("ZINCRBY z -inf i", "-ERR resulting score is not a number (NaN)", None),
+        ("ZINCRBY z abc i", "-ERR value is not a valid float", None),
+        ("ZINCRBY z 0.1 new", "$3 7.1", Some(",7.1")),
+        ("ZADD nokey XX 1 a", ":0", None),
+        ("ZADD nokey XX INCR 1 a", "$-1", Some("_")),
+        ("SET s 1", "+OK", None),
+        ("ZADD s x a", "-ERR value is not a valid float", None),
+        ("ZADD s 1 a", "-WRONGTYPE Operation against a key holding the wrong kind of value", None),
+        ("ZRANGE s 0 x", "-ERR value is not an integer or out of range", None),
+        ("ZRANGE s 0 1", "-WRONGTYPE Operation against a key holding the wrong kind of value", None),
+        ("ZCARD s", "-WRONGTYPE Operation against a key holding the wrong kind of value", None),
+        ("ZREM s a", "-WRONGTYPE Operation against a key holding the wrong kind of value", None),
+        ("ZCARD z", ":6", None),
+        ("ZCARD nokey", ":0", None),
+        ("ZSCORE z a", "$1 1", Some(",1")),
+        ("ZSCORE z nope", "$-1", Some("_")),
+        ("ZMSCORE z a nope", "*2 $1 1 $-1", Some("*2 ,1 _")),
+        ("ZRANK z b", ":2", None),
+        ("ZREVRANK z b WITHSCORE", "*2 :3 $3 3.5", Some("*2 :3 ,3.5")),
+        ("ZRANK z nope", "$-1", Some("_")),
+        ("ZRANK z nope WITHSCORE", "*-1", Some("_")),
+        ("ZRANK z b foo", "-ERR syntax error", None),
+        ("ZRANK z b WITHSCORE x", "-ERR wrong number of arguments for 'zrank' command", None),
+        ("ZRANGE z 0 1", "*2 $1 a $1 c", None),
+        ("ZRANGE z 0 1 REV WITHSCORES", "*4 $1 i $3 inf $1 d $1 8", Some("*2 *2 $1 i ,inf *2 $1 d ,8")),
+        ("ZRANGE z -2 -1", "*2 $1 d $1 i", None),
+        ("ZRANGE z 5 2", "*0", None),
+        ("ZRANGE nokey 0 -1", "*0", None),
+        ("ZRANGE z 1 (3.5 BYSCORE", "*2 $1 a $1 c", None),
+        ("ZRANGE z +inf 7 BYSCORE REV LIMIT 1 1 WITHSCORES", "*2 $1 d $1 8", Some("*1 *2 $1 d ,8")),
+        ("ZRANGE z x 3 BYSCORE", "-ERR min or max is not a float", None),
+        ("ZRANGE z 0 1 LIMIT 0 -1", "*2 $1 a $1 c", None),
+        ("ZRANGE z 0 1 LIMIT 0 1", "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX", None),
+        ("ZRANGE z - + BYLEX WITHSCORES", "-ERR syntax error, WITHSCORES not supported in combination with BYLEX", None),
+        ("ZRANGE z - x BYLEX", "-ERR min or max not valid string range item", None),
+        ("ZREM z a a nope", ":1", None),
+        ("ZREM z b c d i new", ":5", None),
+        ("GET z", "$-1", Some("_")),
+        ("ZADD l 0 a 0 b 0 c", ":3", None),
+        ("ZRANGE l [a (c BYLEX", "*2 $1 a $1 b", None),
+        ("ZRANGE l + (a BYLEX REV LIMIT 0 1", "*1 $1 c", None),
+        ("ZRANGE l (c - BYLEX", "*0", None),
+    ];
+
+    #[test]
+    fn replies_are_those_of_valkey() {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let engine = Engine::new(&Options::default(), Arc::new(Alone));
+            let mut session = Session::local();
+            let mut reply = Reply::new(Vec::new(), protocol);
+            for (command, resp2, resp3) in DIALOGUE {
+                let mut args = command.split(' ').map(str::as_bytes).collect();
+                dispatch::execute(&engine, &mut session, &mut args, Now { unix_us: 1 }, &mut reply);
+                let replied = String::from_utf8(reply.take()).unwrap().replace("\r\n", " ");
+                let expected = if protocol == Protocol::Resp3 { resp3.unwrap_or(resp2) } else { resp2 };
+                assert_eq!(replied.trim_end(), expected.trim_end(), "{command}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_negative_offset_counts_from_the_end_of_the_range_in_a_skiplist_only() {
+        let mut set = SortedSet::default();
+        for (member, score) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
+            set.insert(member.as_bytes(), score);
+        }
+        let options = |offset, reverse| RangeOptions { by: By::Score, reverse, with_scores: false, offset, count: 5 };
+        assert!(limit(0..3, &set, &options(-1, false)).is_empty());
+        set.expect_insertions(1000, 1);
+        assert_eq!(limit(0..3, &set, &options(-1, false)), 2..3);
+        assert_eq!(limit(0..3, &set, &options(-2, true)), 0..2);
+        assert!(limit(0..3, &set, &options(-4, false)).is_empty());
+        assert!(limit(0..3, &set, &options(i64::MIN, true)).is_empty());
+    }
+}
