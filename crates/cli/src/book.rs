@@ -32,12 +32,7 @@ pub struct BookSession {
 
 impl BookSession {
     pub fn new(options: Options, interrupts: Option<Interrupts>) -> BookSession {
-        BookSession {
-            options,
-            link: None,
-            received: Vec::new(),
-            interrupts,
-        }
+        BookSession { options, link: None, received: Vec::new(), interrupts }
     }
 
     fn run_once(&mut self, request: &[u8]) -> Result<(), Failure> {
@@ -48,8 +43,7 @@ impl BookSession {
         let link = self.link.as_mut().ok_or_else(closed)?;
         link.send(request).map_err(lost)?;
         let value = loop {
-            let decoded =
-                decode_reply(&self.received).map_err(|error| Failure::Lost(error.to_string()))?;
+            let decoded = decode_reply(&self.received).map_err(|error| Failure::Lost(error.to_string()))?;
             if let Some((value, length)) = decoded {
                 self.received.drain(..length);
                 break value;
@@ -65,10 +59,7 @@ impl BookSession {
             && self.options.errors_are_fatal
             && self.interrupts.is_none()
         {
-            return Err(Failure::ErrorReply(format!(
-                "(err) {code} {}",
-                String::from_utf8_lossy(text)
-            )));
+            return Err(Failure::ErrorReply(format!("(err) {code} {}", String::from_utf8_lossy(text))));
         }
         let mut out = Vec::new();
         format(&mut out, &value);
@@ -92,20 +83,15 @@ impl Client for BookSession {
             self.options.target = target;
         }
         let target = &self.options.target;
-        let refused = |error| {
-            Failure::Connect(format!(
-                "Could not connect to Cinnabar at {target}: {}",
-                reason(&error)
-            ))
-        };
+        let refused =
+            |error| Failure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
         self.link = Some(Link::connect(target).map_err(refused)?);
         Ok(())
     }
 
     fn run(&mut self, arguments: &[Vec<u8>], repeat: i64) -> Result<(), Failure> {
         let mut request = Vec::new();
-        encode_request(&mut request, arguments)
-            .map_err(|error| Failure::Unsendable(error.to_string()))?;
+        encode_request(&mut request, arguments).map_err(|error| Failure::Unsendable(error.to_string()))?;
         let mut done = 0;
         while repeat < 0 || done < repeat {
             done = done.saturating_add(1);

@@ -178,9 +178,7 @@ pub fn csv(out: &mut Vec<u8>, value: &Value) {
         Value::Int(number) => out.extend(number.to_string().as_bytes()),
         Value::Double(number) | Value::BigNumber(number) => out.extend(number.as_bytes()),
         Value::Bool(truth) => out.extend(truth.to_string().as_bytes()),
-        Value::Array(items) | Value::Set(items) | Value::Push(items) => {
-            joined(out, items, b",", csv)
-        }
+        Value::Array(items) | Value::Set(items) | Value::Push(items) => joined(out, items, b",", csv),
         Value::Map(pairs) => joined(out, pairs, b",", |out, (key, value)| {
             csv(out, key);
             out.push(b',');
@@ -225,10 +223,7 @@ pub fn json(out: &mut Vec<u8>, value: &Value, string: JsonString) {
 
 /// JSON knows only strings as keys, so any other key becomes the string of its own JSON.
 fn json_key(out: &mut Vec<u8>, key: &Value, string: JsonString) {
-    let is_string = matches!(
-        key,
-        Value::Simple(_) | Value::Bulk(_) | Value::Verbatim(..) | Value::Error(_)
-    );
+    let is_string = matches!(key, Value::Simple(_) | Value::Bulk(_) | Value::Verbatim(..) | Value::Error(_));
     if is_string {
         return json(out, key, string);
     }
@@ -267,12 +262,7 @@ pub fn json_quoted_string(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-fn joined<T>(
-    out: &mut Vec<u8>,
-    items: &[T],
-    delimiter: &[u8],
-    mut put_item: impl FnMut(&mut Vec<u8>, &T),
-) {
+fn joined<T>(out: &mut Vec<u8>, items: &[T], delimiter: &[u8], mut put_item: impl FnMut(&mut Vec<u8>, &T)) {
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.extend(delimiter);
@@ -307,59 +297,20 @@ mod tests {
     /// A reply in each format: formatted, raw, CSV, JSON. All but the big number were taken from valkey-cli.
     fn scalars() -> Vec<(Value, [&'static str; 4])> {
         vec![
-            (
-                bulk("Hello World"),
-                [
-                    "\"Hello World\"\n",
-                    "Hello World",
-                    "\"Hello World\"",
-                    "\"Hello World\"",
-                ],
-            ),
-            (
-                bulk("a\n\u{1}"),
-                [
-                    "\"a\\n\\x01\"\n",
-                    "a\n\u{1}",
-                    "\"a\\n\\x01\"",
-                    "\"a\\n\\u0001\"",
-                ],
-            ),
-            (
-                Value::Simple(b"OK".to_vec()),
-                ["OK\n", "OK", "\"OK\"", "\"OK\""],
-            ),
+            (bulk("Hello World"), ["\"Hello World\"\n", "Hello World", "\"Hello World\"", "\"Hello World\""]),
+            (bulk("a\n\u{1}"), ["\"a\\n\\x01\"\n", "a\n\u{1}", "\"a\\n\\x01\"", "\"a\\n\\u0001\""]),
+            (Value::Simple(b"OK".to_vec()), ["OK\n", "OK", "\"OK\"", "\"OK\""]),
             (
                 Value::Error(b"ERR no".to_vec()),
-                [
-                    "(error) ERR no\n",
-                    "ERR no\n",
-                    "ERROR,\"ERR no\"",
-                    "error:\"ERR no\"",
-                ],
+                ["(error) ERR no\n", "ERR no\n", "ERROR,\"ERR no\"", "error:\"ERR no\""],
             ),
-            (
-                Value::Int(12345),
-                ["(integer) 12345\n", "12345", "12345", "12345"],
-            ),
-            (
-                Value::Double("3.141".into()),
-                ["(double) 3.141\n", "3.141", "3.141", "3.141"],
-            ),
+            (Value::Int(12345), ["(integer) 12345\n", "12345", "12345", "12345"]),
+            (Value::Double("3.141".into()), ["(double) 3.141\n", "3.141", "3.141", "3.141"]),
             (Value::Null, ["(nil)\n", "", "NULL", "null"]),
             (Value::Bool(true), ["(true)\n", "(true)", "true", "true"]),
-            (
-                Value::Bool(false),
-                ["(false)\n", "(false)", "false", "false"],
-            ),
-            (
-                Value::Verbatim(*b"txt", b"a\nb".to_vec()),
-                ["a\nb\n", "a\nb", "\"a\\nb\"", "\"a\\nb\""],
-            ),
-            (
-                Value::BigNumber("-12".into()),
-                ["(big number) -12\n", "-12", "-12", "-12"],
-            ),
+            (Value::Bool(false), ["(false)\n", "(false)", "false", "false"]),
+            (Value::Verbatim(*b"txt", b"a\nb".to_vec()), ["a\nb\n", "a\nb", "\"a\\nb\"", "\"a\\nb\""]),
+            (Value::BigNumber("-12".into()), ["(big number) -12\n", "-12", "-12", "-12"]),
             (Value::Array(vec![]), ["(empty array)\n", "", "", "[]"]),
             (Value::Set(vec![]), ["(empty set)\n", "", "", "[]"]),
             (Value::Push(vec![]), ["(empty push)\n", "", "", "[]"]),
@@ -373,14 +324,9 @@ mod tests {
             assert_eq!(tty(&value), on_terminal, "{value:?}");
             assert_eq!(text(|out| raw(out, &value, b"\n")), in_pipe, "{value:?}");
             assert_eq!(text(|out| csv(out, &value)), as_csv, "{value:?}");
-            assert_eq!(
-                text(|out| json(out, &value, json_string)),
-                as_json,
-                "{value:?}"
-            );
+            assert_eq!(text(|out| json(out, &value, json_string)), as_json, "{value:?}");
             // Attributes are for programs.
-            let with_attribute =
-                Value::Attribute(vec![(bulk("ttl"), Value::Int(1))], Box::new(value));
+            let with_attribute = Value::Attribute(vec![(bulk("ttl"), Value::Int(1))], Box::new(value));
             assert_eq!(tty(&with_attribute), on_terminal);
         }
     }
@@ -388,11 +334,7 @@ mod tests {
     #[test]
     fn nested_arrays_are_indented() {
         let inner = Value::Array(vec![Value::Int(3), Value::Int(4), Value::Array(vec![])]);
-        let value = Value::Array(vec![
-            Value::Int(1),
-            Value::Array(vec![Value::Int(2), inner]),
-            Value::Int(5),
-        ]);
+        let value = Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Int(2), inner]), Value::Int(5)]);
         let expected = "\
 1) (integer) 1
 2) 1) (integer) 2
@@ -404,43 +346,25 @@ mod tests {
         assert_eq!(tty(&value), expected);
         assert_eq!(text(|out| raw(out, &value, b",")), "1,2,3,4,,5");
         assert_eq!(text(|out| csv(out, &value)), "1,2,3,4,,5");
-        assert_eq!(
-            text(|out| json(out, &value, json_string)),
-            "[1,[2,[3,4,[]]],5]"
-        );
+        assert_eq!(text(|out| json(out, &value, json_string)), "[1,[2,[3,4,[]]],5]");
     }
 
     #[test]
     fn numbers_are_aligned() {
         let value = Value::Set((1..=10).map(Value::Int).collect());
         let lines: Vec<_> = tty(&value).lines().map(str::to_owned).collect();
-        assert_eq!(
-            (lines[0].as_str(), lines[9].as_str()),
-            (" 1~ (integer) 1", "10~ (integer) 10")
-        );
+        assert_eq!((lines[0].as_str(), lines[9].as_str()), (" 1~ (integer) 1", "10~ (integer) 10"));
         let value = Value::Array(vec![Value::Null, value]);
         let lines: Vec<_> = tty(&value).lines().map(str::to_owned).collect();
-        assert_eq!(
-            (lines[1].as_str(), lines[2].as_str()),
-            ("2)  1~ (integer) 1", "    2~ (integer) 2")
-        );
+        assert_eq!((lines[1].as_str(), lines[2].as_str()), ("2)  1~ (integer) 1", "    2~ (integer) 2"));
     }
 
     #[test]
     fn maps_put_long_values_on_their_own_lines() {
         let value = Value::Map(vec![
-            (
-                bulk("short"),
-                Value::Array(vec![Value::Array(vec![Value::Int(1)])]),
-            ),
-            (
-                bulk("long"),
-                Value::Array(vec![Value::Int(1), Value::Int(2)]),
-            ),
-            (
-                Value::Int(3),
-                Value::Map(vec![(bulk("a"), Value::Bool(true))]),
-            ),
+            (bulk("short"), Value::Array(vec![Value::Array(vec![Value::Int(1)])])),
+            (bulk("long"), Value::Array(vec![Value::Int(1), Value::Int(2)])),
+            (Value::Int(3), Value::Map(vec![(bulk("a"), Value::Bool(true))])),
         ]);
         let expected = "\
 1# \"short\" => 1) 1) (integer) 1
@@ -450,14 +374,8 @@ mod tests {
 3# (integer) 3 => 1# \"a\" => (true)
 ";
         assert_eq!(tty(&value), expected);
-        assert_eq!(
-            text(|out| raw(out, &value, b"\n")),
-            "short 1\nlong 1\n2\n3 a (true)"
-        );
-        assert_eq!(
-            text(|out| csv(out, &value)),
-            "\"short\",1,\"long\",1,2,3,\"a\",true"
-        );
+        assert_eq!(text(|out| raw(out, &value, b"\n")), "short 1\nlong 1\n2\n3 a (true)");
+        assert_eq!(text(|out| csv(out, &value)), "\"short\",1,\"long\",1,2,3,\"a\",true");
         let expected = "{\"short\":[[1]],\"long\":[1,2],\"3\":{\"a\":true}}";
         assert_eq!(text(|out| json(out, &value, json_string)), expected);
     }
@@ -465,13 +383,7 @@ mod tests {
     #[test]
     fn json_strings_escape_or_quote() {
         let bytes = b"\\\"\n\r\t\x08\x0c\x00\x7f\xc3\xa9";
-        assert_eq!(
-            text(|out| json_string(out, bytes)),
-            "\"\\\\\\\"\\n\\r\\t\\b\\f\\u0000\x7f\u{e9}\""
-        );
-        assert_eq!(
-            text(|out| json_quoted_string(out, b"a\xff\n")),
-            "\"a\\\\xff\\\\n\""
-        );
+        assert_eq!(text(|out| json_string(out, bytes)), "\"\\\\\\\"\\n\\r\\t\\b\\f\\u0000\x7f\u{e9}\"");
+        assert_eq!(text(|out| json_quoted_string(out, b"a\xff\n")), "\"a\\\\xff\\\\n\"");
     }
 }

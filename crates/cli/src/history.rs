@@ -20,9 +20,7 @@ impl HistoryFile {
     /// `~/.cinnabarcli_history`, or no file without a home.
     pub fn in_home() -> HistoryFile {
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-        HistoryFile {
-            path: home.map(|home| PathBuf::from(home).join(".cinnabarcli_history")),
-        }
+        HistoryFile { path: home.map(|home| PathBuf::from(home).join(".cinnabarcli_history")) }
     }
 
     /// The last lines. A file that has grown to twice as many is cut to these.
@@ -32,10 +30,7 @@ impl HistoryFile {
         };
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
-        let recent = lines
-            .get(lines.len().saturating_sub(LINES_MAX)..)
-            .unwrap_or_default()
-            .to_vec();
+        let recent = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default().to_vec();
         if lines.len() >= 2 * LINES_MAX {
             self.write(&recent, |options| options.truncate(true));
         }
@@ -55,18 +50,13 @@ impl HistoryFile {
         let mut options = OpenOptions::new();
         options.create(true).write(true).mode(0o600);
         // A history that cannot be kept is no reason to disturb the user.
-        let _ = mode(&mut options)
-            .open(path)
-            .and_then(|mut file| file.write_all(text.as_bytes()));
+        let _ = mode(&mut options).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     }
 }
 
 /// Whether a command carries a password or the like.
 pub fn is_sensitive(arguments: &[Vec<u8>]) -> bool {
-    let words: Vec<_> = arguments
-        .iter()
-        .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase())
-        .collect();
+    let words: Vec<_> = arguments.iter().map(|word| String::from_utf8_lossy(word).to_ascii_lowercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let any = |names: &[&str]| words.iter().any(|word| names.contains(word));
     match &words[..] {
@@ -95,11 +85,8 @@ mod tests {
 
     #[test]
     fn lines_come_back_and_the_file_stays_short_and_private() {
-        let path =
-            std::env::temp_dir().join(format!("cinnabar-cli-history-{}", std::process::id()));
-        let history = HistoryFile {
-            path: Some(path.clone()),
-        };
+        let path = std::env::temp_dir().join(format!("cinnabar-cli-history-{}", std::process::id()));
+        let history = HistoryFile { path: Some(path.clone()) };
         assert!(history.load().is_empty());
         for number in 0..2 * LINES_MAX {
             history.append(&format!("get {number}"));
@@ -107,35 +94,18 @@ mod tests {
         let lines = history.load();
         assert_eq!(lines.len(), LINES_MAX);
         assert_eq!(lines.last().map(String::as_str), Some("get 1999"));
-        assert_eq!(
-            fs::read_to_string(&path).unwrap().lines().count(),
-            LINES_MAX
-        );
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), LINES_MAX);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn passwords_are_noticed() {
         let words = |line: &str| crate::words::split(line.as_bytes()).unwrap();
-        for line in [
-            "AUTH x",
-            "acl SETUSER a >b",
-            "hello 3 AUTH a b",
-            "config set maxmemory 1 requirepass x",
-        ] {
+        for line in ["AUTH x", "acl SETUSER a >b", "hello 3 AUTH a b", "config set maxmemory 1 requirepass x"] {
             assert!(is_sensitive(&words(line)), "{line}");
         }
-        for line in [
-            "get auth",
-            "acl list",
-            "hello 3",
-            "config get requirepass",
-            "",
-        ] {
+        for line in ["get auth", "acl list", "hello 3", "config get requirepass", ""] {
             assert!(!is_sensitive(&words(line)), "{line}");
         }
     }

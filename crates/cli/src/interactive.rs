@@ -67,14 +67,10 @@ enum Step {
     Quit,
 }
 
-fn run_line(
-    client: &mut dyn Client,
-    lines: &mut Lines,
-    line: &[u8],
-    show_times: bool,
-) -> Result<Step, Failure> {
+fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times: bool) -> Result<Step, Failure> {
     let Some(arguments) = words::split(line) else {
-        lines.remember(line, &[]);
+        let rough_words: Vec<_> = line.split(u8::is_ascii_whitespace).map(<[u8]>::to_vec).collect();
+        lines.remember(line, &rough_words);
         print(b"Invalid argument(s)\n");
         return Ok(Step::Next);
     };
@@ -118,16 +114,13 @@ fn repeat_prefix(arguments: &[Vec<u8>]) -> Result<(i64, &[Vec<u8>]), InvalidRepe
     let [first, command @ ..] = arguments else {
         return Ok((1, arguments));
     };
-    let digits = first
-        .strip_prefix(b"-")
-        .or_else(|| first.strip_prefix(b"+"))
-        .unwrap_or(first);
-    if command.is_empty() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    let digits = first.strip_prefix(b"-").or_else(|| first.strip_prefix(b"+")).unwrap_or(first);
+    // An empty word counts as a number, which is 0, as it does for C's strtol.
+    let is_number = first.is_empty() || !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if command.is_empty() || !is_number {
         return Ok((1, arguments));
     }
-    let count = std::str::from_utf8(first)
-        .ok()
-        .and_then(|text| text.parse::<i64>().ok());
+    let count = std::str::from_utf8(first).ok().and_then(|text| text.parse::<i64>().ok());
     match count {
         Some(count) if count > 0 => Ok((count, command)),
         _ => Err(InvalidRepeat),
@@ -135,22 +128,14 @@ fn repeat_prefix(arguments: &[Vec<u8>]) -> Result<(i64, &[Vec<u8>]), InvalidRepe
 }
 
 fn target(host: &[u8], port: &[u8]) -> Result<Target, Failure> {
-    let number = std::str::from_utf8(port)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let number = std::str::from_utf8(port).ok().and_then(|text| text.parse().ok());
     let port = number.ok_or_else(|| Failure::Unsendable("Invalid server port.".to_owned()))?;
-    Ok(Target::Tcp {
-        host: String::from_utf8_lossy(host).into_owned(),
-        port,
-    })
+    Ok(Target::Tcp { host: String::from_utf8_lossy(host).into_owned(), port })
 }
 
 /// Where lines come from.
 enum Lines {
-    Terminal {
-        editor: Box<Editor<(), MemHistory>>,
-        file: HistoryFile,
-    },
+    Terminal { editor: Box<Editor<(), MemHistory>>, file: HistoryFile },
     Pipe(BufReader<File>),
 }
 
@@ -160,28 +145,20 @@ impl Lines {
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
             return Ok(Lines::Pipe(BufReader::new(File::from(stdin))));
         }
-        let config = Config::builder()
-            .max_history_size(LINES_MAX)
-            .map_err(io::Error::other)?
-            .build();
+        let config = Config::builder().max_history_size(LINES_MAX).map_err(io::Error::other)?.build();
         let history = MemHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).map_err(io::Error::other)?;
         let file = HistoryFile::in_home();
         for line in file.load() {
             editor.add_history_entry(line).map_err(io::Error::other)?;
         }
-        Ok(Lines::Terminal {
-            editor: Box::new(editor),
-            file,
-        })
+        Ok(Lines::Terminal { editor: Box::new(editor), file })
     }
 
     /// The next line without its end; None when there are no more, or the user gave up (Ctrl-C).
     fn next(&mut self, prompt: &str) -> io::Result<Option<Vec<u8>>> {
         match self {
-            Lines::Terminal { editor, .. } => {
-                Ok(editor.readline(prompt).ok().map(String::into_bytes))
-            }
+            Lines::Terminal { editor, .. } => Ok(editor.readline(prompt).ok().map(String::into_bytes)),
             Lines::Pipe(reader) => {
                 let mut line = Vec::new();
                 if reader.read_until(b'\n', &mut line)? == 0 {
@@ -207,10 +184,7 @@ impl Lines {
     }
 
     /// Runs `wait`, which ends when a line begins on the descriptor that it is given.
-    fn wait_beside(
-        &self,
-        wait: impl FnOnce(Option<BorrowedFd<'_>>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn wait_beside(&self, wait: impl FnOnce(Option<BorrowedFd<'_>>) -> Result<(), Failure>) -> Result<(), Failure> {
         let stdin = io::stdin();
         match self {
             // What was read ahead does not show on the descriptor.
@@ -234,9 +208,7 @@ impl KeyByKey<'_> {
     fn enter(terminal: BorrowedFd<'_>) -> Option<KeyByKey<'_>> {
         let before = tcgetattr(terminal).ok()?;
         let mut modes = before.clone();
-        modes
-            .local_modes
-            .remove(LocalModes::ECHO | LocalModes::ICANON);
+        modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
         tcsetattr(terminal, OptionalActions::Now, &modes).ok()?;
         Some(KeyByKey { terminal, before })
     }
@@ -265,6 +237,8 @@ mod tests {
         assert_eq!(repeat("5x y"), Ok((1, 2)));
         assert_eq!(repeat("-1 get x"), Err(InvalidRepeat));
         assert_eq!(repeat("0 get x"), Err(InvalidRepeat));
+        assert_eq!(repeat("\"\" get x"), Err(InvalidRepeat));
+        assert_eq!(repeat("- get x"), Ok((1, 3)));
         assert_eq!(repeat("99999999999999999999 get x"), Err(InvalidRepeat));
     }
 }

@@ -110,11 +110,7 @@ impl Link {
     }
 
     /// Waits for the server, for an interrupt and, when `input` is given, for that descriptor.
-    pub fn wait(
-        &self,
-        interrupts: Option<&mut Interrupts>,
-        input: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Event> {
+    pub fn wait(&self, interrupts: Option<&mut Interrupts>, input: Option<BorrowedFd<'_>>) -> io::Result<Event> {
         let Some(interrupts) = interrupts else {
             return Ok(Event::Server);
         };
@@ -124,8 +120,7 @@ impl Link {
                     PollFd::from_borrowed_fd(self.descriptor(), PollFlags::IN),
                     PollFd::from_borrowed_fd(interrupts.pipe.as_fd(), PollFlags::IN),
                 ];
-                descriptors
-                    .extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
+                descriptors.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
                 match poll(&mut descriptors, None) {
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
@@ -170,9 +165,7 @@ fn is_ready(descriptor: Option<&PollFd<'_>>) -> bool {
 /// What the operating system says of `error`, without Rust's additions.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    let text = text
-        .strip_prefix("failed to lookup address information: ")
-        .unwrap_or(&text);
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
     match text.find(" (os error ") {
         Some(end) => text[..end].to_owned(),
         None => text.to_owned(),
@@ -182,11 +175,7 @@ pub fn reason(error: &io::Error) -> String {
 /// Writes to standard output at once. A reader that went away ends the program, as it ends any filter.
 pub fn print(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
-    if stdout
-        .write_all(bytes)
-        .and_then(|()| stdout.flush())
-        .is_err()
-    {
+    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
         std::process::exit(1);
     }
 }
@@ -199,11 +188,7 @@ mod tests {
     fn pair() -> (Link, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let link = Link::connect(&Target::Tcp {
-            host: "127.0.0.1".to_owned(),
-            port,
-        })
-        .unwrap();
+        let link = Link::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }).unwrap();
         (link, listener.accept().unwrap().0)
     }
 
@@ -229,32 +214,16 @@ mod tests {
         let mut interrupts = Interrupts::catch().unwrap();
         let (input, mut typed) = UnixStream::pair().unwrap();
         typed.write_all(b"x").unwrap();
-        assert_eq!(
-            link.wait(Some(&mut interrupts), Some(input.as_fd()))
-                .unwrap(),
-            Event::Input
-        );
+        assert_eq!(link.wait(Some(&mut interrupts), Some(input.as_fd())).unwrap(), Event::Input);
         server.write_all(b"y").unwrap();
-        assert_eq!(
-            link.wait(Some(&mut interrupts), None).unwrap(),
-            Event::Server
-        );
+        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), Event::Server);
         signal_hook::low_level::raise(signal_hook::consts::SIGINT).unwrap();
-        assert_eq!(
-            link.wait(Some(&mut interrupts), None).unwrap(),
-            Event::Interrupt
-        );
-        assert_eq!(
-            link.wait(Some(&mut interrupts), None).unwrap(),
-            Event::Server
-        );
+        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), Event::Interrupt);
+        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), Event::Server);
     }
 
     #[test]
     fn reasons_are_those_of_the_operating_system() {
-        assert_eq!(
-            reason(&io::Error::from_raw_os_error(111)),
-            "Connection refused"
-        );
+        assert_eq!(reason(&io::Error::from_raw_os_error(111)), "Connection refused");
     }
 }

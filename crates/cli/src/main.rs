@@ -37,10 +37,7 @@ use crate::link::{Interrupts, print};
 use crate::options::{Options, Request, StdinArgument, Surroundings, UsageError};
 
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os()
-        .skip(1)
-        .map(OsStringExt::into_vec)
-        .collect();
+    let arguments: Vec<_> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
     let request = options::parse(&arguments, surroundings());
     match request {
         Ok(Request::Help) => {
@@ -60,17 +57,14 @@ fn surroundings() -> Surroundings {
     let password = std::env::var_os("VALKEYCLI_AUTH").or_else(|| std::env::var_os("REDISCLI_AUTH"));
     Surroundings {
         // FAKETTY is how test suites ask for a terminal's output without one.
-        stdout_is_terminal: std::io::stdout().is_terminal()
-            || std::env::var_os("FAKETTY").is_some(),
+        stdout_is_terminal: std::io::stdout().is_terminal() || std::env::var_os("FAKETTY").is_some(),
         environment_password: password.map(OsStringExt::into_vec),
     }
 }
 
 fn run(options: Options) -> ExitCode {
     if options.warn_of_password {
-        eprintln!(
-            "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
-        );
+        eprintln!("Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe.");
     }
     if !options.command.is_empty() {
         return run_one(options);
@@ -86,23 +80,22 @@ fn run(options: Options) -> ExitCode {
 
 /// Sends the command of the command line.
 fn run_one(options: Options) -> ExitCode {
-    let arguments = match command(&options) {
+    let Some(arguments) = typed_words(&options) else {
+        // On standard output, where valkey-cli says it.
+        print(b"Invalid quoted string\n");
+        return ExitCode::FAILURE;
+    };
+    let arguments = match with_standard_input(arguments, &options.stdin_argument) {
         Ok(arguments) => arguments,
         Err(UsageError(text)) => return fail(&text),
     };
-    if arguments
-        .first()
-        .is_some_and(|name| name.eq_ignore_ascii_case(b"help") || name == b"?")
-    {
+    if arguments.first().is_some_and(|name| name.eq_ignore_ascii_case(b"help") || name == b"?") {
         print(interactive::HELP.as_bytes());
         return ExitCode::SUCCESS;
     }
     let repeat = options.repeat;
     let mut client = client(options, None);
-    match client
-        .run(&arguments, repeat)
-        .and_then(|()| client.print_messages(None))
-    {
+    match client.run(&arguments, repeat).and_then(|()| client.print_messages(None)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => fail(&failure.to_string()),
     }
@@ -116,21 +109,24 @@ fn client(options: Options, interrupts: Option<Interrupts>) -> Box<dyn Client> {
     }
 }
 
-/// The command with its quotes read and the argument from standard input in its place.
-fn command(options: &Options) -> Result<Vec<Vec<u8>>, UsageError> {
-    let mut arguments = options.command.clone();
-    if options.quoted_input {
-        let unquoted: Option<Vec<_>> = arguments.iter().map(|text| words::unquote(text)).collect();
-        arguments = unquoted.ok_or_else(|| UsageError("Invalid quoted string".to_owned()))?;
+/// The command's words, their quotes read if they are to be; `None` when those are unbalanced.
+fn typed_words(options: &Options) -> Option<Vec<Vec<u8>>> {
+    if !options.quoted_input {
+        return Some(options.command.clone());
     }
-    match &options.stdin_argument {
+    let words = options.command.iter();
+    words.map(|text| words::unquote(text)).collect()
+}
+
+/// The command with the argument from standard input in its place.
+fn with_standard_input(mut arguments: Vec<Vec<u8>>, place: &Option<StdinArgument>) -> Result<Vec<Vec<u8>>, UsageError> {
+    match place {
         None => {}
         Some(StdinArgument::Last) => arguments.push(standard_input()?),
         Some(StdinArgument::Tagged(tag)) => {
-            let place = arguments.iter_mut().find(|argument| *argument == tag);
-            let place = place
-                .ok_or_else(|| UsageError("Using -X option but stdin tag not match.".to_owned()))?;
-            *place = standard_input()?;
+            let unmatched = || UsageError("Using -X option but stdin tag not match.".to_owned());
+            let tagged = arguments.iter_mut().find(|argument| *argument == tag);
+            *tagged.ok_or_else(unmatched)? = standard_input()?;
         }
     }
     Ok(arguments)
@@ -140,10 +136,7 @@ fn standard_input() -> Result<Vec<u8>, UsageError> {
     let mut bytes = Vec::new();
     match std::io::stdin().read_to_end(&mut bytes) {
         Ok(_) => Ok(bytes),
-        Err(error) => Err(UsageError(format!(
-            "Reading from standard input: {}",
-            link::reason(&error)
-        ))),
+        Err(error) => Err(UsageError(format!("Reading from standard input: {}", link::reason(&error)))),
     }
 }
 

@@ -126,10 +126,7 @@ struct Draft {
 enum Apply {
     Switch(fn(&mut Draft)),
     /// Takes the next argument, shown in the help by this name.
-    Value(
-        &'static str,
-        fn(&mut Draft, &[u8]) -> Result<(), UsageError>,
-    ),
+    Value(&'static str, fn(&mut Draft, &[u8]) -> Result<(), UsageError>),
     Help,
     Version,
 }
@@ -141,11 +138,7 @@ struct Flag {
 }
 
 const fn switch(names: &'static [&'static str], help: &'static str, set: fn(&mut Draft)) -> Flag {
-    Flag {
-        names,
-        apply: Apply::Switch(set),
-        help,
-    }
+    Flag { names, apply: Apply::Switch(set), help }
 }
 
 const fn value(
@@ -154,41 +147,22 @@ const fn value(
     help: &'static str,
     set: fn(&mut Draft, &[u8]) -> Result<(), UsageError>,
 ) -> Flag {
-    Flag {
-        names,
-        apply: Apply::Value(operand, set),
-        help,
-    }
+    Flag { names, apply: Apply::Value(operand, set), help }
 }
 
 const FLAGS: &[Flag] = &[
-    value(
-        &["-h"],
-        "<host>",
-        "Server host (default 127.0.0.1). Alone: this help.",
-        |draft, text| {
-            draft.host = Some(utf8(text, "host")?);
-            Ok(())
-        },
-    ),
-    value(
-        &["-p"],
-        "<port>",
-        "Server port (default 6379; with --book 1234).",
-        |draft, text| {
-            draft.port = Some(port(text)?);
-            Ok(())
-        },
-    ),
-    value(
-        &["-s"],
-        "<socket>",
-        "Unix socket of the server, instead of host and port.",
-        |draft, text| {
-            draft.unix_path = Some(utf8(text, "socket path")?);
-            Ok(())
-        },
-    ),
+    value(&["-h"], "<host>", "Server host (default 127.0.0.1). Alone: this help.", |draft, text| {
+        draft.host = Some(utf8(text, "host")?);
+        Ok(())
+    }),
+    value(&["-p"], "<port>", "Server port (default 6379; with --book 1234).", |draft, text| {
+        draft.port = Some(port(text)?);
+        Ok(())
+    }),
+    value(&["-s"], "<socket>", "Unix socket of the server, instead of host and port.", |draft, text| {
+        draft.unix_path = Some(utf8(text, "socket path")?);
+        Ok(())
+    }),
     value(
         &["-a", "--pass"],
         "<password>",
@@ -199,22 +173,13 @@ const FLAGS: &[Flag] = &[
             Ok(())
         },
     ),
-    value(
-        &["--user"],
-        "<name>",
-        "User name that goes with the password.",
-        |draft, text| {
-            draft.user = Some(text.to_vec());
-            Ok(())
-        },
-    ),
-    switch(
-        &["--no-auth-warning"],
-        "No warning about a password on the command line.",
-        |draft| {
-            draft.hide_password_warning = true;
-        },
-    ),
+    value(&["--user"], "<name>", "User name that goes with the password.", |draft, text| {
+        draft.user = Some(text.to_vec());
+        Ok(())
+    }),
+    switch(&["--no-auth-warning"], "No warning about a password on the command line.", |draft| {
+        draft.hide_password_warning = true;
+    }),
     value(
         &["-u"],
         "<uri>",
@@ -227,119 +192,47 @@ const FLAGS: &[Flag] = &[
     }),
     switch(&["-2"], "Speak RESP2.", |draft| draft.resp2 = true),
     switch(&["-3"], "Speak RESP3.", |draft| draft.resp3 = true),
-    value(
-        &["-r"],
-        "<n>",
-        "Send the command n times; a negative n is for ever.",
-        |draft, text| {
-            draft.repeat = Some(integer(text, "repeat count")?);
-            Ok(())
-        },
-    ),
-    value(
-        &["-i"],
-        "<seconds>",
-        "Pause after each repetition; fractions allowed.",
-        |draft, text| {
-            draft.interval = seconds(text)?;
-            Ok(())
-        },
-    ),
-    switch(
-        &["-x"],
-        "Read the command's last argument from standard input.",
-        |draft| draft.last_from_stdin = true,
-    ),
-    value(
-        &["-X"],
-        "<tag>",
-        "Read the argument that equals tag from standard input.",
-        |draft, text| {
-            draft.tag_from_stdin = Some(text.to_vec());
-            Ok(())
-        },
-    ),
-    value(
-        &["-d"],
-        "<text>",
-        "Delimiter between elements of a raw reply (default: new line).",
-        |draft, text| {
-            draft.element_delimiter = Some(text.to_vec());
-            Ok(())
-        },
-    ),
-    value(
-        &["-D"],
-        "<text>",
-        "Delimiter after each raw reply (default: new line).",
-        |draft, text| {
-            draft.reply_delimiter = Some(text.to_vec());
-            Ok(())
-        },
-    ),
-    switch(
-        &["-e"],
-        "End with status 1 when the server replies with an error.",
-        |draft| draft.errors_are_fatal = true,
-    ),
-    switch(
-        &["--raw"],
-        "Raw replies (default when standard output is no terminal).",
-        |draft| {
-            draft.output = Some(Output::Raw);
-        },
-    ),
-    switch(
-        &["--no-raw"],
-        "Formatted replies (default on a terminal).",
-        |draft| {
-            draft.output = Some(Output::Formatted);
-        },
-    ),
-    switch(&["--csv"], "Replies as CSV.", |draft| {
-        draft.output = Some(Output::Csv)
+    value(&["-r"], "<n>", "Send the command n times; a negative n is for ever.", |draft, text| {
+        draft.repeat = Some(integer(text, "repeat count")?);
+        Ok(())
     }),
-    switch(
-        &["--json"],
-        "Replies as JSON, over RESP3 unless -2 is given.",
-        |draft| draft.output = Some(Output::Json),
-    ),
-    switch(
-        &["--quoted-json"],
-        "Like --json with every string in printable ASCII.",
-        |draft| {
-            draft.output = Some(Output::QuotedJson);
-        },
-    ),
-    switch(
-        &["--quoted-input"],
-        "The command's arguments are quoted strings.",
-        |draft| draft.quoted_input = true,
-    ),
-    value(
-        &["--show-pushes"],
-        "<yes|no>",
-        "Print RESP3 push messages (default on a terminal).",
-        |draft, text| {
-            draft.show_pushes = Some(yes_or_no(text)?);
-            Ok(())
-        },
-    ),
-    switch(
-        &["--book"],
-        "Speak the small length-prefixed binary protocol.",
-        |draft| draft.book = true,
-    ),
-    Flag {
-        names: &["--help"],
-        apply: Apply::Help,
-        help: "Print this help.",
-    },
-    Flag {
-        names: &["-v", "--version"],
-        apply: Apply::Version,
-        help: "Print the version.",
-    },
+    value(&["-i"], "<seconds>", "Pause after each repetition; fractions allowed.", |draft, text| {
+        draft.interval = seconds(text)?;
+        Ok(())
+    }),
+    switch(&["-x"], "Read the command's last argument from standard input.", |draft| draft.last_from_stdin = true),
+    value(&["-X"], "<tag>", "Read the argument that equals tag from standard input.", |draft, text| {
+        draft.tag_from_stdin = Some(text.to_vec());
+        Ok(())
+    }),
+    value(&["-d"], "<text>", "Delimiter between elements of a raw reply (default: new line).", |draft, text| {
+        draft.element_delimiter = Some(text.to_vec());
+        Ok(())
+    }),
+    value(&["-D"], "<text>", "Delimiter after each raw reply (default: new line).", |draft, text| {
+        draft.reply_delimiter = Some(text.to_vec());
+        Ok(())
+    }),
+    switch(&["-e"], "End with status 1 when the server replies with an error.", |draft| draft.errors_are_fatal = true),
+    switch(&["--raw"], "Raw replies (default when standard output is no terminal).", |draft| {
+        draft.output = Some(Output::Raw);
+    }),
+    switch(&["--no-raw"], "Formatted replies (default on a terminal).", |draft| {
+        draft.output = Some(Output::Formatted);
+    }),
+    switch(&["--csv"], "Replies as CSV.", |draft| draft.output = Some(Output::Csv)),
+    switch(&["--json"], "Replies as JSON, over RESP3 unless -2 is given.", |draft| draft.output = Some(Output::Json)),
+    switch(&["--quoted-json"], "Like --json with every string in printable ASCII.", |draft| {
+        draft.output = Some(Output::QuotedJson);
+    }),
+    switch(&["--quoted-input"], "The command's arguments are quoted strings.", |draft| draft.quoted_input = true),
+    value(&["--show-pushes"], "<yes|no>", "Print RESP3 push messages (default on a terminal).", |draft, text| {
+        draft.show_pushes = Some(yes_or_no(text)?);
+        Ok(())
+    }),
+    switch(&["--book"], "Speak the small length-prefixed binary protocol.", |draft| draft.book = true),
+    Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
+    Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },
 ];
 
 /// Reads the arguments that follow the program's name.
@@ -350,9 +243,7 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
         && name.starts_with(b"-")
     {
         rest = tail;
-        let flag = FLAGS
-            .iter()
-            .find(|flag| flag.names.iter().any(|known| known.as_bytes() == &name[..]));
+        let flag = FLAGS.iter().find(|flag| flag.names.iter().any(|known| known.as_bytes() == &name[..]));
         match (flag.map(|flag| &flag.apply), rest) {
             (Some(Apply::Switch(set)), _) => set(&mut draft),
             (Some(Apply::Value(_, set)), [text, tail @ ..]) => {
@@ -368,11 +259,7 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
     settle(draft, rest.to_vec(), surroundings).map(|options| Request::Run(Box::new(options)))
 }
 
-fn settle(
-    draft: Draft,
-    command: Vec<Vec<u8>>,
-    surroundings: Surroundings,
-) -> Result<Options, UsageError> {
+fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Result<Options, UsageError> {
     if draft.resp2 && draft.resp3 {
         return Err(error("Options -2 and -3 are mutually exclusive."));
     }
@@ -381,11 +268,7 @@ fn settle(
         (true, None) => Some(StdinArgument::Last),
         (false, tag) => tag.map(StdinArgument::Tagged),
     };
-    let default_output = if surroundings.stdout_is_terminal {
-        Output::Formatted
-    } else {
-        Output::Raw
-    };
+    let default_output = if surroundings.stdout_is_terminal { Output::Formatted } else { Output::Raw };
     let output = draft.output.unwrap_or(default_output);
     let resp = match (draft.resp2, draft.resp3, output) {
         (true, ..) => Resp::Two,
@@ -478,10 +361,7 @@ fn apply_uri(draft: &mut Draft, uri: &[u8]) -> Result<(), UsageError> {
 }
 
 fn apply_uri_address(draft: &mut Draft, address: &str) -> Result<(), UsageError> {
-    let (host, port_text) = match address
-        .strip_prefix('[')
-        .and_then(|inside| inside.split_once(']'))
-    {
+    let (host, port_text) = match address.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
         None => match address.split_once(':') {
             Some((host, port_text)) => (host, Some(port_text)),
@@ -505,9 +385,7 @@ fn percent_decode(text: &str) -> Result<Vec<u8>, UsageError> {
             [] => return Ok(decoded),
             [b'%', high, low, tail @ ..] => {
                 let digits = [*high, *low];
-                let digits = std::str::from_utf8(&digits)
-                    .ok()
-                    .filter(|_| high.is_ascii_hexdigit());
+                let digits = std::str::from_utf8(&digits).ok().filter(|_| high.is_ascii_hexdigit());
                 let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
                 decoded.push(byte.ok_or_else(|| error("Illegal character in URI encoding"))?);
                 rest = tail;
@@ -526,9 +404,7 @@ fn utf8(text: &[u8], what: &str) -> Result<String, UsageError> {
 }
 
 fn integer(text: &[u8], what: &str) -> Result<i64, UsageError> {
-    let number = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| error(&format!("Invalid {what}.")))
 }
 
@@ -538,9 +414,7 @@ fn port(text: &[u8]) -> Result<u16, UsageError> {
 }
 
 fn seconds(text: &[u8]) -> Result<Duration, UsageError> {
-    let number = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.parse::<f64>().ok());
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
     let duration = number.and_then(|number| Duration::try_from_secs_f64(number).ok());
     duration.ok_or_else(|| error("Invalid interval for -i."))
 }
@@ -549,17 +423,15 @@ fn yes_or_no(text: &[u8]) -> Result<bool, UsageError> {
     match text.first() {
         Some(b'y' | b'Y') => Ok(true),
         Some(b'n' | b'N') => Ok(false),
-        _ => Err(error(
-            "Unknown --show-pushes value (valid: '[y]es', '[n]o')",
-        )),
+        _ => Err(error(&format!(
+            "Unknown --show-pushes value '{}' (valid: '[y]es', '[n]o')",
+            String::from_utf8_lossy(text)
+        ))),
     }
 }
 
 fn unrecognized(name: &[u8]) -> UsageError {
-    error(&format!(
-        "Unrecognized option or bad number of args for: '{}'",
-        String::from_utf8_lossy(name)
-    ))
+    error(&format!("Unrecognized option or bad number of args for: '{}'", String::from_utf8_lossy(name)))
 }
 
 fn error(text: &str) -> UsageError {
@@ -581,10 +453,7 @@ mod tests {
     }
 
     fn tcp(host: &str, port: u16) -> Target {
-        Target::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Target::Tcp { host: host.to_owned(), port }
     }
 
     #[test]
@@ -606,20 +475,10 @@ mod tests {
 
     #[test]
     fn output_follows_the_terminal_unless_told() {
-        let on_terminal = || Surroundings {
-            stdout_is_terminal: true,
-            ..Surroundings::default()
-        };
-        let Ok(Request::Run(options)) = parse(&[], on_terminal()) else {
-            panic!()
-        };
-        assert_eq!(
-            (options.output, options.show_pushes),
-            (Output::Formatted, true)
-        );
-        let Ok(Request::Run(options)) = parse(&[b"--raw".to_vec()], on_terminal()) else {
-            panic!()
-        };
+        let on_terminal = || Surroundings { stdout_is_terminal: true, ..Surroundings::default() };
+        let Ok(Request::Run(options)) = parse(&[], on_terminal()) else { panic!() };
+        assert_eq!((options.output, options.show_pushes), (Output::Formatted, true));
+        let Ok(Request::Run(options)) = parse(&[b"--raw".to_vec()], on_terminal()) else { panic!() };
         assert_eq!((options.output, options.show_pushes), (Output::Raw, true));
         assert_eq!(parsed(&["--no-raw"]).unwrap().output, Output::Formatted);
     }
@@ -634,51 +493,28 @@ mod tests {
 
     #[test]
     fn uris_carry_login_address_and_database() {
-        let options = parsed(&[
-            "--no-auth-warning",
-            "-u",
-            "redis://al:p%40ss@db.example:7000/3",
-        ])
-        .unwrap();
+        let options = parsed(&["--no-auth-warning", "-u", "redis://al:p%40ss@db.example:7000/3"]).unwrap();
         assert_eq!(options.target, tcp("db.example", 7000));
         assert_eq!(options.user.as_deref(), Some(&b"al"[..]));
         assert_eq!(options.password.as_deref(), Some(&b"p@ss"[..]));
         assert_eq!(options.database, 3);
-        assert_eq!(
-            parsed(&["-u", "valkey://[::1]:7"]).unwrap().target,
-            tcp("::1", 7)
-        );
-        assert_eq!(
-            parsed(&["-u", "valkey:///2"]).unwrap().target,
-            tcp("127.0.0.1", 6379)
-        );
+        assert_eq!(parsed(&["-u", "valkey://[::1]:7"]).unwrap().target, tcp("::1", 7));
+        assert_eq!(parsed(&["-u", "valkey:///2"]).unwrap().target, tcp("127.0.0.1", 6379));
         assert_eq!(tcp("::1", 7).to_string(), "[::1]:7");
     }
 
     #[test]
     fn errors_say_what_is_wrong() {
         let cases: &[(&[&str], &str)] = &[
-            (
-                &["--zzz"],
-                "Unrecognized option or bad number of args for: '--zzz'",
-            ),
-            (
-                &["-p"],
-                "Unrecognized option or bad number of args for: '-p'",
-            ),
+            (&["--zzz"], "Unrecognized option or bad number of args for: '--zzz'"),
+            (&["-p"], "Unrecognized option or bad number of args for: '-p'"),
             (&["-p", "99999"], "Invalid server port."),
             (&["-p", "x"], "Invalid server port."),
             (&["-2", "-3"], "Options -2 and -3 are mutually exclusive."),
-            (
-                &["-x", "-X", "tag"],
-                "Options -x and -X are mutually exclusive.",
-            ),
+            (&["-x", "-X", "tag"], "Options -x and -X are mutually exclusive."),
             (&["-u", "http://a"], "Invalid URI scheme"),
             (&["-u", "redis://%4@a"], "Incomplete URI encoding"),
-            (
-                &["-u", "redis://%+4@a"],
-                "Illegal character in URI encoding",
-            ),
+            (&["-u", "redis://%+4@a"], "Illegal character in URI encoding"),
             (&["-i", "-1"], "Invalid interval for -i."),
             (&["-r", "many"], "Invalid repeat count."),
             (&["-h"], "Help"),
@@ -691,31 +527,17 @@ mod tests {
 
     #[test]
     fn the_command_line_password_wins_over_the_environment() {
-        let surroundings = || Surroundings {
-            environment_password: Some(b"env".to_vec()),
-            ..Surroundings::default()
-        };
-        let Ok(Request::Run(options)) = parse(&[], surroundings()) else {
-            panic!()
-        };
+        let surroundings = || Surroundings { environment_password: Some(b"env".to_vec()), ..Surroundings::default() };
+        let Ok(Request::Run(options)) = parse(&[], surroundings()) else { panic!() };
         assert_eq!(options.password.as_deref(), Some(&b"env"[..]));
-        let line = [
-            b"-a".to_vec(),
-            b"arg".to_vec(),
-            b"--no-auth-warning".to_vec(),
-        ];
-        let Ok(Request::Run(options)) = parse(&line, surroundings()) else {
-            panic!()
-        };
+        let line = [b"-a".to_vec(), b"arg".to_vec(), b"--no-auth-warning".to_vec()];
+        let Ok(Request::Run(options)) = parse(&line, surroundings()) else { panic!() };
         assert_eq!(options.password.as_deref(), Some(&b"arg"[..]));
     }
 
     #[test]
     fn the_book_protocol_has_its_own_default_port() {
         assert_eq!(parsed(&["--book"]).unwrap().target, tcp("127.0.0.1", 1234));
-        assert_eq!(
-            parsed(&["-p", "5", "--book"]).unwrap().target,
-            tcp("127.0.0.1", 5)
-        );
+        assert_eq!(parsed(&["-p", "5", "--book"]).unwrap().target, tcp("127.0.0.1", 5));
     }
 }

@@ -82,10 +82,7 @@ impl Session {
             auth.extend(self.options.user.clone());
             auth.push(password);
             if let Value::Error(text) = self.ask(&auth)? {
-                return Ok(Err(format!(
-                    "AUTH failed: {}",
-                    String::from_utf8_lossy(&text)
-                )));
+                return Ok(Err(format!("AUTH failed: {}", String::from_utf8_lossy(&text))));
             }
         }
         if let Err(refusal) = self.select_wanted()? {
@@ -93,10 +90,7 @@ impl Session {
         }
         if matches!(self.options.resp, Resp::Three | Resp::ThreeIfOffered) {
             if let Value::Error(text) = self.ask(&[b"HELLO".to_vec(), b"3".to_vec()])? {
-                return Ok(Err(format!(
-                    "HELLO 3 failed: {}",
-                    String::from_utf8_lossy(&text)
-                )));
+                return Ok(Err(format!("HELLO 3 failed: {}", String::from_utf8_lossy(&text))));
             }
             self.resp3 = true;
         }
@@ -109,10 +103,7 @@ impl Session {
         }
         let number = self.wanted_database.to_string();
         if let Value::Error(text) = self.ask(&[b"SELECT".to_vec(), number.clone().into_bytes()])? {
-            return Ok(Err(format!(
-                "SELECT {number} failed: {}",
-                String::from_utf8_lossy(&text)
-            )));
+            return Ok(Err(format!("SELECT {number} failed: {}", String::from_utf8_lossy(&text))));
         }
         self.database = self.wanted_database;
         Ok(Ok(()))
@@ -127,8 +118,7 @@ impl Session {
         let mut bytes = Vec::new();
         encode_command(&mut bytes, arguments);
         let link = self.link.as_mut().ok_or_else(closed)?;
-        link.send(&bytes)
-            .map_err(|error| Failure::Lost(reason(&error)))
+        link.send(&bytes).map_err(|error| Failure::Lost(reason(&error)))
     }
 
     /// The next value that is waited for.
@@ -189,11 +179,7 @@ impl Session {
         let mut confirmations = command.confirmations();
         loop {
             let awaits_pushes = confirmations > 0 || self.is_subscribed();
-            let value = self.receive(if awaits_pushes {
-                Pushes::AreReplies
-            } else {
-                Pushes::Aside
-            })?;
+            let value = self.receive(if awaits_pushes { Pushes::AreReplies } else { Pushes::Aside })?;
             self.print_reply(&value, command.is_text() && self.transaction.is_none())?;
             if !awaits_pushes {
                 return Ok(value);
@@ -232,9 +218,7 @@ impl Session {
             && self.options.errors_are_fatal
             && self.interrupts.is_none()
         {
-            return Err(Failure::ErrorReply(
-                String::from_utf8_lossy(text).into_owned(),
-            ));
+            return Err(Failure::ErrorReply(String::from_utf8_lossy(text).into_owned()));
         }
         if is_text {
             let mut out = Vec::new();
@@ -307,26 +291,18 @@ impl Session {
     }
 
     fn could_not_connect(&self, error: &std::io::Error) -> Failure {
-        Failure::Connect(format!(
-            "Could not connect to Cinnabar at {}: {}",
-            self.options.target,
-            reason(error)
-        ))
+        Failure::Connect(format!("Could not connect to Cinnabar at {}: {}", self.options.target, reason(error)))
     }
 
     /// Says how to leave the stream of messages while nothing comes.
     fn wait_for_message_or_input(&mut self, input: BorrowedFd<'_>) -> Result<Event, Failure> {
         let on_terminal = self.options.output != Output::Raw && std::io::stdout().is_terminal();
-        let in_color =
-            on_terminal && std::env::var("TERM").is_ok_and(|term| term.contains("xterm"));
+        let in_color = on_terminal && std::env::var("TERM").is_ok_and(|term| term.contains("xterm"));
         if on_terminal {
-            let (bold, plain) = if in_color {
-                ("\x1b[1;90m", "\x1b[0m")
-            } else {
-                ("", "")
-            };
+            let (bold, plain) = if in_color { ("\x1b[1;90m", "\x1b[0m") } else { ("", "") };
             print(
-                format!("{bold}Reading messages... (press Ctrl-C to quit or any key to type command)\r{plain}").as_bytes(),
+                format!("{bold}Reading messages... (press Ctrl-C to quit or any key to type command)\r{plain}")
+                    .as_bytes(),
             );
         }
         let link = self.link.as_ref().ok_or_else(closed)?;
@@ -365,9 +341,7 @@ impl Client for Session {
         if let Some(target) = target {
             self.options.target = target;
         }
-        self.link = Some(
-            Link::connect(&self.options.target).map_err(|error| self.could_not_connect(&error))?,
-        );
+        self.link = Some(Link::connect(&self.options.target).map_err(|error| self.could_not_connect(&error))?);
         let greeted = self.greet();
         if greeted.is_err() {
             self.forget();
@@ -385,9 +359,7 @@ impl Client for Session {
         let command = Command { arguments };
         self.shutting_down |= command.is("shutdown");
         match self.run_connected(&command, repeat) {
-            Err(Failure::Interrupted) if self.monitoring || self.is_subscribed() => {
-                self.connect(None)
-            }
+            Err(Failure::Interrupted) if self.monitoring || self.is_subscribed() => self.connect(None),
             Err(Failure::Lost(_)) if self.shutting_down => {
                 self.forget();
                 Ok(())
@@ -421,9 +393,7 @@ impl Client for Session {
                 Event::Server => self.fill()?,
                 Event::Input => return Ok(()),
                 Event::Interrupt => {
-                    print(
-                        b"Closing current connection. Ready to reconnect to Cinnabar server... \n",
-                    );
+                    print(b"Closing current connection. Ready to reconnect to Cinnabar server... \n");
                     return self.connect(None);
                 }
             }
@@ -439,9 +409,7 @@ impl Subscriptions {
 
     fn note(&mut self, kind: &[u8], count: i64) {
         match kind {
-            b"subscribe" | b"psubscribe" | b"unsubscribe" | b"punsubscribe" => {
-                self.channels = count
-            }
+            b"subscribe" | b"psubscribe" | b"unsubscribe" | b"punsubscribe" => self.channels = count,
             b"ssubscribe" | b"sunsubscribe" => self.shard_channels = count,
             _ => {}
         }
@@ -459,11 +427,7 @@ fn pubsub_message(value: &Value, resp3: bool) -> Option<(&[u8], i64)> {
         return None;
     };
     let is_known = kind.ends_with(b"message") || kind.ends_with(b"subscribe");
-    let count = if let Value::Int(count) = third {
-        *count
-    } else {
-        0
-    };
+    let count = if let Value::Int(count) = third { *count } else { 0 };
     is_known.then_some((kind, count))
 }
 
@@ -491,27 +455,13 @@ impl Command<'_> {
 
     /// How many messages confirm the command: one a channel, for it is answered by messages only.
     fn confirmations(&self) -> usize {
-        let names = [
-            "subscribe",
-            "psubscribe",
-            "ssubscribe",
-            "unsubscribe",
-            "punsubscribe",
-            "sunsubscribe",
-        ];
-        if names.iter().any(|name| self.is(name)) {
-            self.arguments.len().saturating_sub(1).max(1)
-        } else {
-            0
-        }
+        let names = ["subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"];
+        if names.iter().any(|name| self.is(name)) { self.arguments.len().saturating_sub(1).max(1) } else { 0 }
     }
 
     /// Whether the reply is text for people, in lines of its own, printed as it is in every format.
     fn is_text(&self) -> bool {
-        let second = self
-            .arguments
-            .get(1)
-            .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase());
+        let second = self.arguments.get(1).map(|word| String::from_utf8_lossy(word).to_ascii_lowercase());
         let second = second.as_deref().unwrap_or("");
         matches!(
             (self.lower_name().as_str(), second, self.arguments.len()),
@@ -531,9 +481,7 @@ mod tests {
     use super::*;
 
     fn arguments(line: &str) -> Vec<Vec<u8>> {
-        line.split(' ')
-            .map(|word| word.as_bytes().to_vec())
-            .collect()
+        line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
     }
 
     #[test]
@@ -549,51 +497,25 @@ mod tests {
             ("latency graph", false),
             ("get info", false),
         ] {
-            assert_eq!(
-                Command {
-                    arguments: &arguments(line)
-                }
-                .is_text(),
-                expected,
-                "{line}"
-            );
+            assert_eq!(Command { arguments: &arguments(line) }.is_text(), expected, "{line}");
         }
     }
 
     #[test]
     fn every_channel_is_confirmed() {
-        for (line, expected) in [
-            ("subscribe a b", 2),
-            ("UNSUBSCRIBE", 1),
-            ("publish a b", 0),
-            ("ssubscribe a", 1),
-        ] {
-            assert_eq!(
-                Command {
-                    arguments: &arguments(line)
-                }
-                .confirmations(),
-                expected,
-                "{line}"
-            );
+        for (line, expected) in [("subscribe a b", 2), ("UNSUBSCRIBE", 1), ("publish a b", 0), ("ssubscribe a", 1)] {
+            assert_eq!(Command { arguments: &arguments(line) }.confirmations(), expected, "{line}");
         }
     }
 
     #[test]
     fn messages_are_arrays_in_resp2_and_pushes_in_resp3() {
-        let items = vec![
-            Value::Bulk(b"subscribe".to_vec()),
-            Value::Bulk(b"c".to_vec()),
-            Value::Int(3),
-        ];
+        let items = vec![Value::Bulk(b"subscribe".to_vec()), Value::Bulk(b"c".to_vec()), Value::Int(3)];
         let (array, push) = (Value::Array(items.clone()), Value::Push(items));
         assert_eq!(pubsub_message(&array, false), Some((&b"subscribe"[..], 3)));
         assert_eq!(pubsub_message(&push, true), Some((&b"subscribe"[..], 3)));
         assert_eq!(pubsub_message(&array, true), None);
         assert_eq!(pubsub_message(&push, false), None);
-        assert_eq!(
-            pubsub_message(&Value::Array(vec![Value::Bulk(b"message".to_vec())]), false),
-            None
-        );
+        assert_eq!(pubsub_message(&Value::Array(vec![Value::Bulk(b"message".to_vec())]), false), None);
     }
 }

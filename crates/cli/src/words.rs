@@ -79,9 +79,7 @@ fn take_word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 fn take_double_quoted<'a>(word: &mut Vec<u8>, mut rest: &'a [u8]) -> Option<&'a [u8]> {
     loop {
         match rest {
-            [b'\\', b'x', high, low, tail @ ..]
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
+            [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 word.push(hex_digit(*high) << 4 | hex_digit(*low));
                 rest = tail;
             }
@@ -146,12 +144,7 @@ mod tests {
 
     fn words(line: &str) -> Option<Vec<String>> {
         let words = split(line.as_bytes())?;
-        Some(
-            words
-                .iter()
-                .map(|word| String::from_utf8_lossy(word).into_owned())
-                .collect(),
-        )
+        Some(words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
     }
 
     #[test]

@@ -1,0 +1,290 @@
+//! The program as a user runs it, against a server of a few lines that answers each request with canned bytes.
+//!
+//! What the program sent is compared with what valkey-cli sends, what it printed with what valkey-cli prints.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+
+/// The conversations of one test: for each connection in turn, pairs of the request expected and the reply to it. After
+/// the last pair the server waits for the program to close the connection, or closes it itself.
+struct Server {
+    port: u16,
+    thread: JoinHandle<()>,
+}
+
+struct Conversation {
+    exchanges: Vec<(Vec<u8>, Vec<u8>)>,
+    server_closes: bool,
+}
+
+impl Server {
+    fn start(conversations: Vec<Conversation>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let thread = thread::spawn(move || {
+            for conversation in conversations {
+                let (stream, _) = listener.accept().unwrap();
+                hold(stream, conversation);
+            }
+        });
+        Server { port, thread }
+    }
+
+    /// Runs the program with this server's port and standard input, and checks that the conversations took place.
+    fn run(self, arguments: &[&str], input: &str) -> Output {
+        let port = self.port.to_string();
+        let mut all = vec!["-p", &port];
+        all.extend(arguments);
+        let output = run(&all, input);
+        self.thread.join().expect("the conversations as expected");
+        output
+    }
+}
+
+fn hold(mut stream: TcpStream, conversation: Conversation) {
+    for (request, reply) in conversation.exchanges {
+        let mut received = vec![0; request.len()];
+        stream.read_exact(&mut received).unwrap();
+        assert_eq!(received.escape_ascii().to_string(), request.escape_ascii().to_string());
+        stream.write_all(&reply).unwrap();
+    }
+    if !conversation.server_closes {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.escape_ascii().to_string(), "");
+    }
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cinnabar-cli"));
+    for name in ["VALKEYCLI_AUTH", "REDISCLI_AUTH", "FAKETTY"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(arguments: &[&str], input: &str) -> Output {
+    run_command(program().args(arguments), input)
+}
+
+fn run_command(command: &mut Command, input: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn resp(words: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len());
+    for word in words {
+        bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    bytes.into_bytes()
+}
+
+/// A connection with RESP requests, words separated by blanks, and their replies.
+fn talk(exchanges: &[(&str, &str)]) -> Conversation {
+    let pair =
+        |(request, reply): &(&str, &str)| (resp(&request.split(' ').collect::<Vec<_>>()), reply.as_bytes().to_vec());
+    Conversation { exchanges: exchanges.iter().map(pair).collect(), server_closes: false }
+}
+
+#[track_caller]
+fn check(output: Output, status: i32, stdout: &str, stderr: &str) {
+    assert_eq!(String::from_utf8_lossy(&output.stderr), stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), stdout);
+    assert_eq!(output.status.code(), Some(status));
+}
+
+#[test]
+fn one_command_prints_its_reply_raw_in_a_pipe() {
+    let server = Server::start(vec![talk(&[("mget a b -1", "*3\r\n$1\r\nx\r\n$-1\r\n:7\r\n")])]);
+    check(server.run(&["mget", "a", "b", "-1"], ""), 0, "x\n\n7\n", "");
+}
+
+#[test]
+fn formatted_output_can_be_asked_for() {
+    let reply = "*2\r\n*2\r\n$1\r\na\r\n:1\r\n-ERR no\r\n";
+    let server = Server::start(vec![talk(&[("exec", reply)])]);
+    check(server.run(&["--no-raw", "exec"], ""), 0, "1) 1) \"a\"\n   2) (integer) 1\n2) (error) ERR no\n", "");
+}
+
+#[test]
+fn a_connection_is_greeted_as_asked() {
+    let server = Server::start(vec![talk(&[
+        ("AUTH u p", "+OK\r\n"),
+        ("SELECT 3", "+OK\r\n"),
+        ("HELLO 3", "%1\r\n$5\r\nproto\r\n:3\r\n"),
+        ("hgetall h", "%1\r\n$1\r\nf\r\n,1.5\r\n"),
+    ])]);
+    let options = ["--user", "u", "-a", "p", "--no-auth-warning", "-n", "3", "--json", "hgetall", "h"];
+    check(server.run(&options, ""), 0, "{\"f\":1.5}\n", "");
+}
+
+#[test]
+fn the_password_may_come_from_the_environment() {
+    let server = Server::start(vec![talk(&[("AUTH secret", "-ERR no\r\n"), ("ping", "-NOAUTH x\r\n")])]);
+    let port = server.port.to_string();
+    let output = run_command(program().args(["-p", &port, "ping"]).env("REDISCLI_AUTH", "secret"), "");
+    check(output, 0, "NOAUTH x\n\n", "AUTH failed: ERR no\n");
+    server.thread.join().unwrap();
+}
+
+#[test]
+fn a_reply_may_arrive_in_any_pieces() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut request = vec![0; resp(&["get", "a"]).len()];
+        stream.read_exact(&mut request).unwrap();
+        for byte in b"$5\r\nhel\r\n\r\n" {
+            stream.write_all(&[*byte]).unwrap();
+        }
+    });
+    check(run(&["-p", &port, "get", "a"], ""), 0, "hel\r\n\n", "");
+    server.join().unwrap();
+}
+
+#[test]
+fn errors_end_the_program_only_with_e() {
+    let server = Server::start(vec![talk(&[("foo", "-ERR unknown\r\n")])]);
+    check(server.run(&["foo"], ""), 0, "ERR unknown\n\n", "");
+    let server = Server::start(vec![talk(&[("foo", "-ERR unknown\r\n")])]);
+    check(server.run(&["-e", "foo"], ""), 1, "", "ERR unknown\n");
+}
+
+#[test]
+fn arguments_come_from_quotes_and_standard_input() {
+    let server = Server::start(vec![talk(&[("set A\u{1} v\n", "+OK\r\n")])]);
+    check(server.run(&["--quoted-input", "-x", "set", "\"\\x41\\x01\""], "v\n"), 0, "OK\n", "");
+    let server = Server::start(vec![talk(&[("set v k", "+OK\r\n")])]);
+    check(server.run(&["-X", "tag", "set", "tag", "k"], "v"), 0, "OK\n", "");
+    check(run(&["--quoted-input", "get", "\"a"], ""), 1, "Invalid quoted string\n", "");
+    check(run(&["-X", "t", "get", "a"], ""), 1, "", "Using -X option but stdin tag not match.\n");
+}
+
+#[test]
+fn commands_repeat() {
+    let server = Server::start(vec![talk(&[("incr x", ":1\r\n"), ("incr x", ":2\r\n")])]);
+    check(server.run(&["-r", "2", "-D", ";", "incr", "x"], ""), 0, "1;2;", "");
+}
+
+#[test]
+fn lines_from_a_pipe_are_commands() {
+    let server = Server::start(vec![talk(&[("set a b c", "+OK\r\n"), ("incr x", ":1\r\n"), ("incr x", ":2\r\n")])]);
+    let lines = "set a 'b c\n\n  \nset a b c\n2 incr x\n0 incr x\n:set\nquit\nget a\n";
+    check(
+        server.run(&[], lines),
+        0,
+        "Invalid argument(s)\nOK\n1\n2\nInvalid cinnabar-cli repeat command option value.\n\
+         unknown cinnabar-cli internal command ':set'\n",
+        "",
+    );
+}
+
+#[test]
+fn a_lost_connection_is_made_again_in_the_same_database() {
+    let first = Conversation { server_closes: true, ..talk(&[("select 2", "+OK\r\n"), ("get a", "")]) };
+    let second = talk(&[("SELECT 2", "+OK\r\n"), ("get a", "$1\r\nv\r\n")]);
+    let server = Server::start(vec![first, second]);
+    check(server.run(&[], "select 2\nget a\nget a\n"), 0, "OK\nv\n", "Error: Server closed the connection\n");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_status_1() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port().to_string()
+    };
+    let expected = format!("Could not connect to Cinnabar at 127.0.0.1:{port}: Connection refused\n");
+    check(run(&["-p", &port, "get", "a"], ""), 1, "", &expected);
+    // In a session each command tries again, and the session ends well.
+    check(run(&["-p", &port], "get a\n"), 0, "", &expected.repeat(2));
+}
+
+#[test]
+fn a_subscription_streams_messages() {
+    let confirmation = |name: &str, count| format!("*3\r\n$9\r\nsubscribe\r\n$1\r\n{name}\r\n:{count}\r\n");
+    let message = "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n";
+    let replies = confirmation("a", 1) + &confirmation("b", 2) + message;
+    let subscription = Conversation { server_closes: true, ..talk(&[("subscribe a b", &replies)]) };
+    let output = Server::start(vec![subscription]).run(&["--csv", "subscribe", "a", "b"], "");
+    let expected = "\"subscribe\",\"a\",1\n\"subscribe\",\"b\",2\n\"message\",\"a\",\"hi\"\n";
+    check(output, 1, expected, "Error: Server closed the connection\n");
+}
+
+#[test]
+fn pushes_beside_a_reply_are_printed_on_demand() {
+    let reply = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n+OK\r\n";
+    for (choice, printed) in [("yes", "-> invalidate: 'k'\nOK\n"), ("no", "OK\n")] {
+        let server = Server::start(vec![talk(&[("set k v", reply)])]);
+        let arguments = ["--no-raw", "--show-pushes", choice, "set", "k", "v"];
+        check(server.run(&arguments, ""), 0, printed, "");
+    }
+}
+
+#[test]
+fn nonsense_from_the_server_is_an_error() {
+    let server = Server::start(vec![talk(&[("get a", "@nonsense\r\n")])]);
+    let output = server.run(&["get", "a"], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty() && output.stderr.starts_with(b"Error: Protocol error"));
+}
+
+fn book_request(words: &[&str]) -> Vec<u8> {
+    let mut body = (words.len() as u32).to_le_bytes().to_vec();
+    for word in words {
+        body.extend((word.len() as u32).to_le_bytes());
+        body.extend(word.as_bytes());
+    }
+    framed(body)
+}
+
+fn framed(body: Vec<u8>) -> Vec<u8> {
+    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn the_book_protocol_prints_tagged_values() {
+    let mut pair = vec![5, 2, 0, 0, 0, 2, 1, 0, 0, 0, b'c', 4];
+    pair.extend(1.5f64.to_le_bytes());
+    let mut error = vec![1, 4, 0, 0, 0, 10, 0, 0, 0];
+    error.extend(b"expect int");
+    let exchanges = vec![
+        (book_request(&["get", "k"]), framed(vec![0])),
+        (book_request(&["zquery", "z", "2", "", "0", "1"]), framed(pair)),
+        (book_request(&["zquery", "z", "1", "", "x", "1"]), framed(error)),
+    ];
+    // `connect` goes to another connection, here of the same server.
+    let second = vec![(book_request(&["del", "k"]), framed(vec![3, 1, 0, 0, 0, 0, 0, 0, 0]))];
+    let server = Server::start(vec![
+        Conversation { exchanges, server_closes: true },
+        Conversation { exchanges: second, server_closes: false },
+    ]);
+    let lines = "get k\nzquery z 2 \"\" 0 1\nzquery z 1 '' x 1\nconnect 127.0.0.1 PORT\ndel k\n";
+    let lines = lines.replace("PORT", &server.port.to_string());
+    let expected = "(nil)\n(arr) len=2\n(str) c\n(dbl) 1.5\n(arr) end\n(err) 4 expect int\n(int) 1\n";
+    check(server.run(&["--book"], &lines), 0, expected, "");
+}
+
+#[test]
+fn a_book_request_has_a_size_limit() {
+    let server = Server::start(vec![talk(&[])]);
+    let output = server.run(&["--book"], &format!("set k {}\n", "v".repeat(5000)));
+    check(output, 0, "", "Error: message length out of bounds\n");
+}
+
+#[test]
+fn version_and_help_need_no_server() {
+    check(run(&["--version"], ""), 0, concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n"), "");
+    let help = run(&["--help"], "");
+    assert!(help.status.success() && help.stdout.starts_with(b"Usage: cinnabar-cli [OPTIONS]"));
+    let message = "Unrecognized option or bad number of args for: '--nope'\n";
+    check(run(&["--nope"], ""), 1, "", message);
+}
