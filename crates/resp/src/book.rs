@@ -136,9 +136,7 @@ impl<'b> Message<'b> {
         if !(min..=max).contains(&total) {
             return Err(Malformed::Total);
         }
-        Ok(buf
-            .get(..4 + total)
-            .map(|bytes| Message { bytes, position: 4 }))
+        Ok(buf.get(..4 + total).map(|bytes| Message { bytes, position: 4 }))
     }
 
     fn strings(&mut self, out: &mut Vec<Span>) -> Result<(), Malformed> {
@@ -148,10 +146,7 @@ impl<'b> Message<'b> {
         }
         for _ in 0..count {
             let len = self.u32()? as usize;
-            out.push(Span {
-                start: self.position,
-                len,
-            });
+            out.push(Span { start: self.position, len });
             self.take(len)?;
         }
         self.end()
@@ -171,11 +166,7 @@ impl<'b> Message<'b> {
                 let depth = depth.checked_sub(1).ok_or(Malformed::TooDeep)?;
                 // The count is not believed: the first value that is not there ends it.
                 let count = self.u32()?;
-                BookValue::Arr(
-                    (0..count)
-                        .map(|_| self.value(depth))
-                        .collect::<Result<_, _>>()?,
-                )
+                BookValue::Arr((0..count).map(|_| self.value(depth)).collect::<Result<_, _>>()?)
             }
             tag => return Err(Malformed::UnknownTag(tag)),
         })
@@ -191,26 +182,17 @@ impl<'b> Message<'b> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        self.take(N)?
-            .first_chunk()
-            .copied()
-            .ok_or(Malformed::PastEnd)
+        self.take(N)?.first_chunk().copied().ok_or(Malformed::PastEnd)
     }
 
     fn take(&mut self, len: usize) -> Result<&'b [u8], Malformed> {
-        let taken = self.bytes[self.position..]
-            .get(..len)
-            .ok_or(Malformed::PastEnd)?;
+        let taken = self.bytes[self.position..].get(..len).ok_or(Malformed::PastEnd)?;
         self.position += len;
         Ok(taken)
     }
 
     fn end(&self) -> Result<(), Malformed> {
-        if self.position == self.bytes.len() {
-            Ok(())
-        } else {
-            Err(Malformed::LeftOver)
-        }
+        if self.position == self.bytes.len() { Ok(()) } else { Err(Malformed::LeftOver) }
     }
 }
 
@@ -228,12 +210,7 @@ pub fn fuzz(data: &[u8]) {
         encode_request(&mut encoded, request).expect("what was parsed fits a request");
         let mut spans = Vec::new();
         assert_eq!(parse_request(&encoded, &mut spans), Ok(Some(encoded.len())));
-        assert!(
-            spans
-                .iter()
-                .map(|span| span.of(&encoded))
-                .eq(request.iter().map(Vec::as_slice))
-        );
+        assert!(spans.iter().map(|span| span.of(&encoded)).eq(request.iter().map(Vec::as_slice)));
     }
     let _ = decode_reply(data);
 }
@@ -248,12 +225,7 @@ fn fragmented(data: &[u8], step: usize) -> (Vec<Vec<Vec<u8>>>, Option<Malformed>
         loop {
             match parse_request(&pending, &mut spans) {
                 Ok(Some(consumed)) => {
-                    requests.push(
-                        spans
-                            .drain(..)
-                            .map(|span| span.of(&pending).to_vec())
-                            .collect(),
-                    );
+                    requests.push(spans.drain(..).map(|span| span.of(&pending).to_vec()).collect());
                     pending.drain(..consumed);
                 }
                 Ok(None) => break,
@@ -431,21 +403,14 @@ mod tests {
     }
 
     fn unhex(text: &str) -> Vec<u8> {
-        text.split(' ')
-            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-            .collect()
+        text.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }
 
     fn write(reply: &mut Reply, value: &BookValue) {
         match value {
             BookValue::Nil => reply.null(),
             BookValue::Err(code, text) => {
-                let codes = [
-                    BookCode::Unknown,
-                    BookCode::TooBig,
-                    BookCode::Type,
-                    BookCode::Argument,
-                ];
+                let codes = [BookCode::Unknown, BookCode::TooBig, BookCode::Type, BookCode::Argument];
                 reply.book_error(codes[*code as usize - 1], text);
             }
             BookValue::Str(bytes) => reply.bulk(bytes),
@@ -475,12 +440,7 @@ mod tests {
             assert_eq!(encoded, request, "{args:?}");
             let mut spans = Vec::new();
             assert_eq!(parse_request(&request, &mut spans), Ok(Some(request.len())));
-            assert!(
-                spans
-                    .iter()
-                    .map(|span| span.of(&request))
-                    .eq(args.iter().copied())
-            );
+            assert!(spans.iter().map(|span| span.of(&request)).eq(args.iter().copied()));
             assert_eq!(framed(&value), reply, "{value:?}");
             assert_eq!(decode_reply(&reply), Ok(Some((value, reply.len()))));
         }
@@ -498,35 +458,21 @@ mod tests {
             ("05 00 00 00 00 00 00 00 78", Malformed::LeftOver),
         ] {
             let mut spans = vec![Span::default()];
-            assert_eq!(
-                parse_request(&unhex(bytes), &mut spans),
-                Err(error),
-                "{bytes}"
-            );
+            assert_eq!(parse_request(&unhex(bytes), &mut spans), Err(error), "{bytes}");
             assert_eq!(spans.len(), 1);
         }
         let mut spans = Vec::new();
-        assert_eq!(
-            parse_request(&unhex("04 00 00 00 00 00 00 00"), &mut spans),
-            Ok(Some(8))
-        );
+        assert_eq!(parse_request(&unhex("04 00 00 00 00 00 00 00"), &mut spans), Ok(Some(8)));
         assert!(spans.is_empty());
-        assert_eq!(
-            encode_request(&mut Vec::new(), &[[b'x'; REQUEST_MAX - 8]]),
-            Ok(())
-        );
-        assert_eq!(
-            encode_request(&mut Vec::new(), &[[b'x'; REQUEST_MAX - 7]]),
-            Err(Malformed::Total)
-        );
+        assert_eq!(encode_request(&mut Vec::new(), &[[b'x'; REQUEST_MAX - 8]]), Ok(()));
+        assert_eq!(encode_request(&mut Vec::new(), &[[b'x'; REQUEST_MAX - 7]]), Err(Malformed::Total));
     }
 
     #[test]
     fn nesting_is_bounded() {
         let nested = |depth: usize| {
             let body = [[5, 1, 0, 0, 0].repeat(depth), vec![0]].concat();
-            decode_reply(&[(body.len() as u32).to_le_bytes().to_vec(), body].concat())
-                .map(|found| found.is_some())
+            decode_reply(&[(body.len() as u32).to_le_bytes().to_vec(), body].concat()).map(|found| found.is_some())
         };
         assert_eq!(nested(DEPTH_MAX), Ok(true));
         assert_eq!(nested(DEPTH_MAX + 1), Err(Malformed::TooDeep));

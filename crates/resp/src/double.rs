@@ -32,10 +32,7 @@ pub struct DoubleText {
 
 impl DoubleText {
     fn new() -> DoubleText {
-        DoubleText {
-            bytes: [b'0'; TEXT_MAX],
-            len: 0,
-        }
+        DoubleText { bytes: [b'0'; TEXT_MAX], len: 0 }
     }
 
     fn push(&mut self, text: &[u8]) {
@@ -71,11 +68,7 @@ pub fn format_double(value: f64) -> DoubleText {
     } else if value.is_infinite() {
         text.push(if value > 0.0 { b"inf" } else { b"-inf" });
     } else if value == 0.0 {
-        text.push(if value.is_sign_negative() {
-            b"-0"
-        } else {
-            b"0"
-        });
+        text.push(if value.is_sign_negative() { b"-0" } else { b"0" });
     } else if let Some(whole) = as_integer(value) {
         text.push(itoa::Buffer::new().format(whole).as_bytes());
     } else {
@@ -152,20 +145,14 @@ struct Scaled {
 impl Scaled {
     fn normalized(self) -> Scaled {
         let shift = self.mantissa.leading_zeros();
-        Scaled {
-            mantissa: self.mantissa << shift,
-            exponent: self.exponent - shift as i32,
-        }
+        Scaled { mantissa: self.mantissa << shift, exponent: self.exponent - shift as i32 }
     }
 
     /// The upper half of the product, rounded.
     fn times(self, other: Scaled) -> Scaled {
         let product = u128::from(self.mantissa) * u128::from(other.mantissa);
         let mantissa = ((product + (1 << 63)) >> 64) as u64;
-        Scaled {
-            mantissa,
-            exponent: self.exponent + other.exponent + 64,
-        }
+        Scaled { mantissa, exponent: self.exponent + other.exponent + 64 }
     }
 }
 
@@ -175,31 +162,15 @@ fn grisu2(value: f64) -> Digits {
     let bits = value.to_bits();
     let (fraction, biased) = (bits & (HIDDEN - 1), (bits >> 52) as i32);
     let exact = match biased {
-        0 => Scaled {
-            mantissa: fraction,
-            exponent: -1074,
-        },
-        _ => Scaled {
-            mantissa: fraction | HIDDEN,
-            exponent: biased - 1075,
-        },
+        0 => Scaled { mantissa: fraction, exponent: -1074 },
+        _ => Scaled { mantissa: fraction | HIDDEN, exponent: biased - 1075 },
     };
 
     // Halfway to the neighbours. The lower one is half as far at a power of two.
-    let upper = Scaled {
-        mantissa: exact.mantissa * 2 + 1,
-        exponent: exact.exponent - 1,
-    }
-    .normalized();
+    let upper = Scaled { mantissa: exact.mantissa * 2 + 1, exponent: exact.exponent - 1 }.normalized();
     let narrow = if exact.mantissa == HIDDEN { 2 } else { 1 };
-    let lower = Scaled {
-        mantissa: (exact.mantissa << narrow) - 1,
-        exponent: exact.exponent - narrow,
-    };
-    let lower = Scaled {
-        mantissa: lower.mantissa << (lower.exponent - upper.exponent),
-        exponent: upper.exponent,
-    };
+    let lower = Scaled { mantissa: (exact.mantissa << narrow) - 1, exponent: exact.exponent - narrow };
+    let lower = Scaled { mantissa: lower.mantissa << (lower.exponent - upper.exponent), exponent: upper.exponent };
 
     let (power, decimal) = cached_power(upper.exponent);
     let number = exact.normalized().times(power);
@@ -211,26 +182,11 @@ fn grisu2(value: f64) -> Digits {
 }
 
 /// Powers of ten of 32 bits.
-const TENS: [u32; 10] = [
-    1,
-    10,
-    100,
-    1_000,
-    10_000,
-    100_000,
-    1_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-];
+const TENS: [u32; 10] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
 /// Takes digits off the upper bound until the rest lies within the interval.
 fn take_digits(number: Scaled, lower: Scaled, upper: Scaled, exponent: i32) -> Digits {
-    let mut out = Digits {
-        digits: [0; 20],
-        len: 0,
-        exponent,
-    };
+    let mut out = Digits { digits: [0; 20], len: 0, exponent };
     let mut delta = upper.mantissa - lower.mantissa;
     let mut distance = upper.mantissa - number.mantissa;
     let shift = (-upper.exponent) as u32;
@@ -301,13 +257,7 @@ fn cached_power(exponent: i32) -> (Scaled, i32) {
             ..-60 => index += 1,
             -31.. => index -= 1,
             _ => {
-                return (
-                    Scaled {
-                        mantissa,
-                        exponent: binary,
-                    },
-                    POWERS_FIRST + POWERS_STEP * index as i32,
-                );
+                return (Scaled { mantissa, exponent: binary }, POWERS_FIRST + POWERS_STEP * index as i32);
             }
         }
     }

@@ -37,14 +37,8 @@ enum Magnitude {
 
 impl From<i64> for LongDouble {
     fn from(value: i64) -> LongDouble {
-        let exact = Unrounded {
-            mantissa: u128::from(value.unsigned_abs()),
-            ..Unrounded::default()
-        };
-        LongDouble {
-            negative: value < 0,
-            magnitude: Magnitude::round(exact),
-        }
+        let exact = Unrounded { mantissa: u128::from(value.unsigned_abs()), ..Unrounded::default() };
+        LongDouble { negative: value < 0, magnitude: Magnitude::round(exact) }
     }
 }
 
@@ -62,34 +56,20 @@ impl LongDouble {
             Float::Hex(exact) => Magnitude::round(exact).in_range(exact.mantissa == 0)?,
             Float::Decimal(text) => Magnitude::from_decimal(text)?,
         };
-        Some(LongDouble {
-            negative,
-            magnitude,
-        })
+        Some(LongDouble { negative, magnitude })
     }
 
     /// The sum; None if it is infinite or not a number.
     pub fn checked_add(self, other: LongDouble) -> Option<LongDouble> {
-        let (Magnitude::Finite { .. }, Magnitude::Finite { .. }) =
-            (self.magnitude, other.magnitude)
-        else {
+        let (Magnitude::Finite { .. }, Magnitude::Finite { .. }) = (self.magnitude, other.magnitude) else {
             return None;
         };
-        let (large, small) = if self.magnitude >= other.magnitude {
-            (self, other)
-        } else {
-            (other, self)
-        };
-        let (exact, zero) = large
-            .magnitude
-            .combine(small.magnitude, large.negative != small.negative);
+        let (large, small) = if self.magnitude >= other.magnitude { (self, other) } else { (other, self) };
+        let (exact, zero) = large.magnitude.combine(small.magnitude, large.negative != small.negative);
         let magnitude = Magnitude::round(exact);
         // A sum of opposites is +0, a sum of two zeros of one sign keeps the sign.
         let negative = large.negative && (!zero || small.negative);
-        (magnitude != Magnitude::Infinite).then_some(LongDouble {
-            negative,
-            magnitude,
-        })
+        (magnitude != Magnitude::Infinite).then_some(LongDouble { negative, magnitude })
     }
 
     /// Prints 17 decimals and takes the zeros at the end away, and with them the point; never `-0`.
@@ -103,11 +83,7 @@ impl LongDouble {
             }
             Magnitude::Finite { mantissa, exponent } => fixed(mantissa, exponent.unsigned_abs()),
         };
-        if self.negative && digits != "0" {
-            format!("-{digits}")
-        } else {
-            digits
-        }
+        if self.negative && digits != "0" { format!("-{digits}") } else { digits }
     }
 }
 
@@ -117,10 +93,7 @@ fn fixed(mantissa: u64, shift: u64) -> String {
     let scaled = u128::from(mantissa) * SCALE; // 64 and 57 bits
     let rounded = if shift < 128 {
         let half = 1u128 << (shift - 1);
-        let (quotient, rest) = (
-            scaled.checked_shr(shift as u32).unwrap_or(0),
-            scaled & (half | (half - 1)),
-        );
+        let (quotient, rest) = (scaled.checked_shr(shift as u32).unwrap_or(0), scaled & (half | (half - 1)));
         quotient + u128::from(rest > half || (rest == half && quotient & 1 == 1))
     } else {
         0
@@ -146,11 +119,7 @@ impl Magnitude {
 
     fn round(exact: Unrounded) -> Magnitude {
         let (mantissa, exponent) = exact.round(PRECISION, EXPONENT_MIN);
-        if exponent > EXPONENT_MAX {
-            Magnitude::Infinite
-        } else {
-            Magnitude::Finite { mantissa, exponent }
-        }
+        if exponent > EXPONENT_MAX { Magnitude::Infinite } else { Magnitude::Finite { mantissa, exponent } }
     }
 
     /// None if a text that was finite became infinite, or one that was not zero became zero.
@@ -164,16 +133,8 @@ impl Magnitude {
 
     /// `self` plus or minus `other`, which is not the larger. True: the result is exactly zero.
     fn combine(self, other: Magnitude, subtract: bool) -> (Unrounded, bool) {
-        let (
-            Magnitude::Finite {
-                mantissa: a,
-                exponent,
-            },
-            Magnitude::Finite {
-                mantissa: b,
-                exponent: low,
-            },
-        ) = (self, other)
+        let (Magnitude::Finite { mantissa: a, exponent }, Magnitude::Finite { mantissa: b, exponent: low }) =
+            (self, other)
         else {
             return (Unrounded::default(), false);
         };
@@ -191,11 +152,7 @@ impl Magnitude {
             // What was lost is still to be taken off: one unit less, and a little more than that remains.
             true => large - aligned - u128::from(lost),
         };
-        let exact = Unrounded {
-            mantissa,
-            exponent: exponent - GUARD,
-            sticky: lost,
-        };
+        let exact = Unrounded { mantissa, exponent: exponent - GUARD, sticky: lost };
         (exact, mantissa == 0)
     }
 
@@ -205,17 +162,13 @@ impl Magnitude {
         text.parse::<f64>().ok()?;
         let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let exponent =
-            crate::number::parse_i64_c(exponent.as_bytes())?.clamp(-1_000_000, 1_000_000);
+        let exponent = crate::number::parse_i64_c(exponent.as_bytes())?.clamp(-1_000_000, 1_000_000);
         let exponent = exponent - fraction.len() as i64;
 
         let digits: String = [whole, fraction].concat();
         let digits = digits.trim_start_matches('0');
         if digits.is_empty() {
-            return Some(Magnitude::Finite {
-                mantissa: 0,
-                exponent: EXPONENT_MIN,
-            });
+            return Some(Magnitude::Finite { mantissa: 0, exponent: EXPONENT_MIN });
         }
         // Beyond these the number is out of range by many orders, and its integer would be large.
         let top = exponent + digits.len() as i64;
@@ -255,9 +208,7 @@ impl BigUint {
     fn from_decimal(digits: &str) -> BigUint {
         let mut integer = BigUint(Vec::new());
         for chunk in digits.as_bytes().chunks(DECIMAL_LIMB.1) {
-            let value = chunk
-                .iter()
-                .fold(0u64, |value, byte| value * 10 + u64::from(byte - b'0'));
+            let value = chunk.iter().fold(0u64, |value, byte| value * 10 + u64::from(byte - b'0'));
             integer.multiply_add(10u64.pow(chunk.len() as u32), value);
         }
         integer
@@ -277,9 +228,7 @@ impl BigUint {
     }
 
     fn bits(&self) -> usize {
-        self.0
-            .last()
-            .map_or(0, |top| self.0.len() * 64 - top.leading_zeros() as usize)
+        self.0.last().map_or(0, |top| self.0.len() * 64 - top.leading_zeros() as usize)
     }
 
     fn multiply_add(&mut self, factor: u64, addend: u64) {
@@ -336,16 +285,9 @@ impl BigUint {
     /// The upper 65 to 128 bits, for `self * 2^exponent` and a little more if `inexact`.
     fn leading(&self, exponent: i64, inexact: bool) -> Unrounded {
         let skipped = self.0.len().saturating_sub(2);
-        let mantissa = self.0[skipped..]
-            .iter()
-            .rev()
-            .fold(0u128, |value, limb| value << 64 | u128::from(*limb));
+        let mantissa = self.0[skipped..].iter().rev().fold(0u128, |value, limb| value << 64 | u128::from(*limb));
         let sticky = inexact || self.0[..skipped].iter().any(|limb| *limb != 0);
-        Unrounded {
-            mantissa,
-            exponent: exponent + 64 * skipped as i64,
-            sticky,
-        }
+        Unrounded { mantissa, exponent: exponent + 64 * skipped as i64, sticky }
     }
 }
 
@@ -355,9 +297,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn sum(a: &str, b: &str) -> Option<String> {
-        LongDouble::parse(a.as_bytes())?
-            .checked_add(LongDouble::parse(b.as_bytes())?)
-            .map(LongDouble::to_text)
+        LongDouble::parse(a.as_bytes())?.checked_add(LongDouble::parse(b.as_bytes())?).map(LongDouble::to_text)
     }
 
     #[test]
@@ -382,55 +322,29 @@ mod tests {
             assert_eq!(sum(a, b).as_deref(), Some(text), "{a} + {b}");
         }
         let top = sum("1.18973149535723176502e4932", "0").unwrap();
-        assert!(
-            top.starts_with("118973149535723176502126385303097020516906332229")
-                && top.len() == 4933
-        );
+        assert!(top.starts_with("118973149535723176502126385303097020516906332229") && top.len() == 4933);
     }
 
     #[test]
     fn refused() {
-        for text in [
-            "",
-            "nan",
-            " 1",
-            "1 ",
-            "1e5000",
-            "1e-5000",
-            "1e999999999999",
-            "1e",
-            "x",
-            "0x1p99999",
-        ] {
+        for text in ["", "nan", " 1", "1 ", "1e5000", "1e-5000", "1e999999999999", "1e", "x", "0x1p99999"] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text}");
         }
         assert_eq!(sum("inf", "1"), None);
         assert_eq!(sum("inf", "-inf"), None);
         assert_eq!(sum("1.1e4932", "1.1e4932"), None);
         assert!(LongDouble::parse(&[b'1'; TEXT_MAX]).is_none());
-        assert!(
-            LongDouble::parse(b"3.7e-4951").is_some(),
-            "the least denormal"
-        );
+        assert!(LongDouble::parse(b"3.7e-4951").is_some(), "the least denormal");
         assert_eq!(LongDouble::parse(b"0e-99999"), Some(LongDouble::from(0)));
     }
 
     #[test]
     fn subtraction_with_lost_bits_rounds_once() {
         // 2^64 - 2^-70 is nearer to 2^64 than to the number below it.
-        assert_eq!(
-            sum("0x1p64", "-0x1p-70").as_deref(),
-            Some("18446744073709551616")
-        );
+        assert_eq!(sum("0x1p64", "-0x1p-70").as_deref(), Some("18446744073709551616"));
         // Half a unit below a power of two is a tie, and a little more than half rounds down.
-        assert_eq!(
-            sum("0x1p64", "-0x1p-1").as_deref(),
-            Some("18446744073709551616")
-        );
-        assert_eq!(
-            sum("0x1p64", "-0x1.0000000000000002p-1").as_deref(),
-            Some("18446744073709551615")
-        );
+        assert_eq!(sum("0x1p64", "-0x1p-1").as_deref(), Some("18446744073709551616"));
+        assert_eq!(sum("0x1p64", "-0x1.0000000000000002p-1").as_deref(), Some("18446744073709551615"));
     }
 
     proptest! {

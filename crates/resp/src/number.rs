@@ -52,9 +52,7 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let out_of_range = match float {
         Float::Infinity => false,
         Float::Nan => true,
-        Float::Decimal(_) | Float::Hex(_) => {
-            value.is_infinite() || (value == 0.0 && !float.is_zero())
-        }
+        Float::Decimal(_) | Float::Hex(_) => value.is_infinite() || (value == 0.0 && !float.is_zero()),
     };
     (!out_of_range).then_some(if negative { -value } else { value })
 }
@@ -81,10 +79,7 @@ pub fn parse_i64_c(text: &[u8]) -> Option<i64> {
 }
 
 fn skip_blanks(text: &[u8]) -> &[u8] {
-    let blanks = text
-        .iter()
-        .take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r'))
-        .count();
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     &text[blanks..]
 }
 
@@ -115,9 +110,7 @@ impl<'t> Float<'t> {
             [b'0', b'x' | b'X', digits @ ..] => Float::Hex(hex_float(digits)?),
             // A letter from here on is refused by the decimal parser, but for the `e`.
             [b'0'..=b'9' | b'.', ..] => Float::Decimal(str::from_utf8(rest).ok()?),
-            _ if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") => {
-                Float::Infinity
-            }
+            _ if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") => Float::Infinity,
             _ if rest.eq_ignore_ascii_case(b"nan") => Float::Nan,
             _ => return None,
         };
@@ -138,10 +131,9 @@ impl<'t> Float<'t> {
     fn is_zero(&self) -> bool {
         match self {
             Float::Infinity | Float::Nan => false,
-            Float::Decimal(text) => text
-                .bytes()
-                .take_while(|byte| !matches!(byte, b'e' | b'E'))
-                .all(|byte| matches!(byte, b'0' | b'.')),
+            Float::Decimal(text) => {
+                text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E')).all(|byte| matches!(byte, b'0' | b'.'))
+            }
             Float::Hex(unrounded) => unrounded.mantissa == 0 && !unrounded.sticky,
         }
     }
@@ -176,8 +168,7 @@ fn hex_float(text: &[u8]) -> Option<Unrounded> {
     match rest {
         [] => {}
         [b'p' | b'P', exponent @ ..] => {
-            let exponent = parse_i64_c(exponent)
-                .filter(|_| !matches!(exponent, [b' ' | b'\t'..=b'\r', ..]))?;
+            let exponent = parse_i64_c(exponent).filter(|_| !matches!(exponent, [b' ' | b'\t'..=b'\r', ..]))?;
             // Far beyond every format, and far from the end of the type.
             unrounded.exponent += exponent.clamp(-(1 << 40), 1 << 40);
         }
@@ -199,11 +190,7 @@ impl Unrounded {
     /// The mantissa has all of its bits unless the exponent is the least one. A sticky value needs more than `precision`
     /// bits or an exponent under the least.
     pub(crate) fn round(self, precision: u32, exponent_min: i64) -> (u64, i64) {
-        let Unrounded {
-            mut mantissa,
-            mut exponent,
-            mut sticky,
-        } = self;
+        let Unrounded { mut mantissa, mut exponent, mut sticky } = self;
         if mantissa == 0 {
             return (0, exponent_min);
         }
@@ -336,10 +323,7 @@ mod tests {
     fn hexadecimal_ties_round_to_even() {
         let ulp = 2f64.powi(-52);
         assert_eq!(parse_f64(b"0x1.00000000000008"), Some(1.0));
-        assert_eq!(
-            parse_f64(b"0x1.000000000000080000000000000000000000000001"),
-            Some(1.0 + ulp)
-        );
+        assert_eq!(parse_f64(b"0x1.000000000000080000000000000000000000000001"), Some(1.0 + ulp));
         assert_eq!(parse_f64(b"0x1.00000000000018"), Some(1.0 + 2.0 * ulp));
         assert_eq!(parse_f64(b"0x1.fffffffffffff8p1023"), None);
         assert_eq!(parse_f64(b"0x1p-1074"), Some(5e-324));

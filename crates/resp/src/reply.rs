@@ -86,11 +86,7 @@ pub struct Reply {
 impl Reply {
     /// A sink that appends to `buf`.
     pub fn new(buf: Vec<u8>, protocol: Protocol) -> Reply {
-        Reply {
-            buf,
-            protocol,
-            frame: None,
-        }
+        Reply { buf, protocol, frame: None }
     }
 
     /// The protocol in force.
@@ -163,20 +159,15 @@ impl Reply {
         if self.protocol == Protocol::Book {
             let code = match text {
                 [b'W', b'R', b'O', b'N', b'G', b'T', b'Y', b'P', b'E', ..] => BookCode::Type,
-                [b'N', b'O', b'A', b'U', b'T', b'H', ..]
-                | [b'N', b'O', b'P', b'E', b'R', b'M', ..] => BookCode::Unknown,
+                [b'N', b'O', b'A', b'U', b'T', b'H', ..] | [b'N', b'O', b'P', b'E', b'R', b'M', ..] => {
+                    BookCode::Unknown
+                }
                 _ => BookCode::Argument,
             };
             return self.book_error(code, text);
         }
         self.buf.push(b'-');
-        self.buf.extend(text.iter().map(|&byte| {
-            if matches!(byte, b'\r' | b'\n') {
-                b' '
-            } else {
-                byte
-            }
-        }));
+        self.buf.extend(text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
         self.buf.extend_from_slice(b"\r\n");
     }
 
@@ -241,10 +232,7 @@ impl Reply {
     /// A truth value.
     pub fn boolean(&mut self, value: bool) {
         match self.protocol {
-            Protocol::Resp3 => {
-                self.buf
-                    .extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" })
-            }
+            Protocol::Resp3 => self.buf.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
             _ => self.int(i64::from(value)),
         }
     }
@@ -397,12 +385,10 @@ impl Reply {
     #[inline]
     fn header(&mut self, kind: u8, n: u64) {
         if n < 10 {
-            self.buf
-                .extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
+            self.buf.extend_from_slice(&[kind, b'0' + n as u8, b'\r', b'\n']);
         } else if n < 100 {
             let (tens, ones) = ((n / 10) as u8, (n % 10) as u8);
-            self.buf
-                .extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+            self.buf.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
         } else {
             self.line(kind, itoa::Buffer::new().format(n).as_bytes());
         }
@@ -458,9 +444,7 @@ impl Reply {
 
     /// Appends to the frame. Of what does not fit only so much is kept that the frame is known to be too long.
     fn book(&mut self, bytes: &[u8]) {
-        let room = self.frame.map_or(usize::MAX, |start| {
-            (start + BOOK_REPLY_MAX + 1).saturating_sub(self.buf.len())
-        });
+        let room = self.frame.map_or(usize::MAX, |start| (start + BOOK_REPLY_MAX + 1).saturating_sub(self.buf.len()));
         self.buf.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }
@@ -489,22 +473,10 @@ mod tests {
             ),
             (|r| r.int(7), ":7\r\n", ":7\r\n"),
             (|r| r.int(42), ":42\r\n", ":42\r\n"),
-            (
-                |r| r.int(i64::MAX),
-                ":9223372036854775807\r\n",
-                ":9223372036854775807\r\n",
-            ),
-            (
-                |r| r.int(i64::MIN),
-                ":-9223372036854775808\r\n",
-                ":-9223372036854775808\r\n",
-            ),
+            (|r| r.int(i64::MAX), ":9223372036854775807\r\n", ":9223372036854775807\r\n"),
+            (|r| r.int(i64::MIN), ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"),
             (|r| r.bulk(b""), "$0\r\n\r\n", "$0\r\n\r\n"),
-            (
-                |r| r.bulk(b"a\r\nb"),
-                "$4\r\na\r\nb\r\n",
-                "$4\r\na\r\nb\r\n",
-            ),
+            (|r| r.bulk(b"a\r\nb"), "$4\r\na\r\nb\r\n", "$4\r\na\r\nb\r\n"),
             (|r| r.bulk(&[b'x'; 100]), &LONG, &LONG),
             (|r| r.bulk_int(-12), "$3\r\n-12\r\n", "$3\r\n-12\r\n"),
             (|r| r.null(), "$-1\r\n", "_\r\n"),
@@ -512,27 +484,15 @@ mod tests {
             (|r| r.boolean(true), ":1\r\n", "#t\r\n"),
             (|r| r.boolean(false), ":0\r\n", "#f\r\n"),
             (|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
-            (
-                |r| r.double(f64::NEG_INFINITY),
-                "$4\r\n-inf\r\n",
-                ",-inf\r\n",
-            ),
+            (|r| r.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n"),
             (|r| r.double(f64::NAN), "$3\r\nnan\r\n", ",nan\r\n"),
             (|r| r.big_number("123"), "$3\r\n123\r\n", "(123\r\n"),
-            (
-                |r| r.verbatim(b"txt", b"hi"),
-                "$2\r\nhi\r\n",
-                "=6\r\ntxt:hi\r\n",
-            ),
+            (|r| r.verbatim(b"txt", b"hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
             (|r| r.array(3), "*3\r\n", "*3\r\n"),
             (|r| r.map(3), "*6\r\n", "%3\r\n"),
             (|r| r.set(3), "*3\r\n", "~3\r\n"),
             (|r| r.push(3), "*3\r\n", ">3\r\n"),
-            (
-                |r| assert_eq!(r.attribute(1), r.protocol() == Protocol::Resp3),
-                "",
-                "|1\r\n",
-            ),
+            (|r| assert_eq!(r.attribute(1), r.protocol() == Protocol::Resp3), "", "|1\r\n"),
             (|r| r.raw(b":1\r\n"), ":1\r\n", ":1\r\n"),
         ];
         for (i, (write, resp2, resp3)) in table.into_iter().enumerate() {
@@ -541,8 +501,7 @@ mod tests {
         }
     }
 
-    static LONG: std::sync::LazyLock<String> =
-        std::sync::LazyLock::new(|| format!("$100\r\n{}\r\n", "x".repeat(100)));
+    static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| format!("$100\r\n{}\r\n", "x".repeat(100)));
 
     #[test]
     fn deferred_lengths_give_the_same_bytes() {
@@ -605,12 +564,7 @@ mod tests {
 
     #[test]
     fn book_codes_follow_from_the_text() {
-        for (text, code) in [
-            ("WRONGTYPE x", 3),
-            ("NOAUTH x", 1),
-            ("NOPERM x", 1),
-            ("ERR x", 4),
-        ] {
+        for (text, code) in [("WRONGTYPE x", 3), ("NOAUTH x", 1), ("NOPERM x", 1), ("ERR x", 4)] {
             let bytes = written_bytes(Protocol::Book, |r| r.error(text));
             assert_eq!(bytes[7], code, "{text}");
         }

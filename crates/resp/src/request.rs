@@ -81,10 +81,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            max_bulk_len: 512 * 1024 * 1024,
-            authenticated: true,
-        }
+        Limits { max_bulk_len: 512 * 1024 * 1024, authenticated: true }
     }
 }
 
@@ -162,11 +159,7 @@ impl ProtocolError {
         out.extend_from_slice(b"-ERR Protocol error: ");
         match *self {
             ProtocolError::ExpectedDollar(got) => {
-                let got = if matches!(got, b'\r' | b'\n') {
-                    b' '
-                } else {
-                    got
-                };
+                let got = if matches!(got, b'\r' | b'\n') { b' ' } else { got };
                 out.extend_from_slice(b"expected '$', got '");
                 out.push(got);
                 out.push(b'\'');
@@ -197,13 +190,7 @@ impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut wire = Vec::new();
         self.write_to(&mut wire);
-        f.write_str(
-            &wire
-                .trim_ascii_end()
-                .escape_ascii()
-                .to_string()
-                .replace("\\'", "'"),
-        )
+        f.write_str(&wire.trim_ascii_end().escape_ascii().to_string().replace("\\'", "'"))
     }
 }
 
@@ -256,17 +243,8 @@ impl RequestParser {
     /// less what went into large arguments. The spans of a complete command are appended to `out`; otherwise `out` is as
     /// it was. After an error the connection is of no more use.
     #[inline]
-    pub fn parse(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        out: &mut Vec<Span>,
-    ) -> Result<Progress, ProtocolError> {
-        if self.partial.is_some() {
-            self.resume(buf, limits, out)
-        } else {
-            self.begin(buf, limits, out)
-        }
+    pub fn parse(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
+        if self.partial.is_some() { self.resume(buf, limits, out) } else { self.begin(buf, limits, out) }
     }
 
     /// The large argument that is being received, after [`Progress::Large`]. Call [`parse`](Self::parse) again when
@@ -287,23 +265,14 @@ impl RequestParser {
         };
         size_of::<Partial>()
             + partial.spans.capacity() * size_of::<Span>()
-            + partial
-                .owned
-                .iter()
-                .map(|(_, bytes)| bytes.capacity() + size_of::<(usize, Vec<u8>)>())
-                .sum::<usize>()
+            + partial.owned.iter().map(|(_, bytes)| bytes.capacity() + size_of::<(usize, Vec<u8>)>()).sum::<usize>()
             + partial.large.as_ref().map_or(0, |large| large.memory())
     }
 
     /// Parses from the first byte of a command, straight into `out`. The state is boxed only if the command is not
     /// complete.
     #[inline]
-    fn begin(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        out: &mut Vec<Span>,
-    ) -> Result<Progress, ProtocolError> {
+    fn begin(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
         let mut cursor = Cursor::default();
         let first_span = out.len();
         let stop = match buf.first() {
@@ -313,28 +282,16 @@ impl RequestParser {
                 let mut owned = Vec::new();
                 let stop = inline(&mut cursor, buf, out, &mut owned);
                 if let (Ok(Stop::Done), false) = (&stop, owned.is_empty()) {
-                    return Ok(Progress::Command {
-                        consumed: cursor.position,
-                        owned,
-                    });
+                    return Ok(Progress::Command { consumed: cursor.position, owned });
                 }
                 stop
             }
         };
         match stop {
-            Ok(Stop::Done) => Ok(Progress::Command {
-                consumed: cursor.position,
-                owned: Vec::new(),
-            }),
-            Ok(Stop::Empty) => Ok(Progress::Empty {
-                consumed: cursor.position,
-            }),
+            Ok(Stop::Done) => Ok(Progress::Command { consumed: cursor.position, owned: Vec::new() }),
+            Ok(Stop::Empty) => Ok(Progress::Empty { consumed: cursor.position }),
             Ok(stop) => {
-                let mut partial = Box::new(Partial {
-                    cursor,
-                    spans: out.split_off(first_span),
-                    ..Partial::default()
-                });
+                let mut partial = Box::new(Partial { cursor, spans: out.split_off(first_span), ..Partial::default() });
                 let progress = partial.suspend(buf, stop);
                 self.partial = Some(partial);
                 Ok(progress)
@@ -348,29 +305,17 @@ impl RequestParser {
 
     /// Goes on with a command of which a part was parsed before.
     #[cold]
-    fn resume(
-        &mut self,
-        buf: &[u8],
-        limits: &Limits,
-        out: &mut Vec<Span>,
-    ) -> Result<Progress, ProtocolError> {
+    fn resume(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
         let Some(partial) = &mut self.partial else {
             return Ok(Progress::Incomplete);
         };
         if !partial.receive_large(buf)? {
-            return Ok(Progress::Large {
-                keep: partial.cursor.position,
-            });
+            return Ok(Progress::Large { keep: partial.cursor.position });
         }
         let stop = if buf.first() == Some(&b'*') {
             multibulk(&mut partial.cursor, buf, limits, &mut partial.spans)?
         } else {
-            inline(
-                &mut partial.cursor,
-                buf,
-                &mut partial.spans,
-                &mut partial.owned,
-            )?
+            inline(&mut partial.cursor, buf, &mut partial.spans, &mut partial.owned)?
         };
         let consumed = partial.cursor.position;
         match stop {
@@ -422,12 +367,7 @@ impl Partial {
 
 /// Parses a multibulk request from where the cursor stands.
 #[inline]
-fn multibulk(
-    cursor: &mut Cursor,
-    buf: &[u8],
-    limits: &Limits,
-    spans: &mut Vec<Span>,
-) -> Result<Stop, ProtocolError> {
+fn multibulk(cursor: &mut Cursor, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Result<Stop, ProtocolError> {
     if cursor.position == 0 {
         let Some(count) = number_line(cursor, buf, Line::Count)? else {
             return Ok(Stop::Incomplete);
@@ -459,11 +399,7 @@ fn multibulk(
         let rest = &buf[start..];
         // Not len + 2 <= rest.len(): the length is the client's word and may be near the end of the type.
         if rest.len() < 2 || rest.len() - 2 < len {
-            return Ok(if len >= LARGE {
-                Stop::Large
-            } else {
-                Stop::Incomplete
-            });
+            return Ok(if len >= LARGE { Stop::Large } else { Stop::Incomplete });
         }
         if rest[len..len + 2] != *b"\r\n" {
             return Err(ProtocolError::InvalidCrlf);
@@ -502,18 +438,10 @@ fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64
     let digit = |byte: &u8| i64::from(byte - b'0');
     let (value, len) = match &buf[cursor.position..] {
         [first, a @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => (digit(a), 4),
-        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => {
-            (10 * digit(a) + digit(b), 5)
+        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => (10 * digit(a) + digit(b), 5),
+        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => {
+            (100 * digit(a) + 10 * digit(b) + digit(c), 6)
         }
-        [
-            first,
-            a @ b'1'..=b'9',
-            b @ b'0'..=b'9',
-            c @ b'0'..=b'9',
-            b'\r',
-            b'\n',
-            ..,
-        ] if *first == sign => (100 * digit(a) + 10 * digit(b) + digit(c), 6),
         _ => return long_number_line(cursor, buf, line),
     };
     cursor.position += len;
@@ -522,20 +450,10 @@ fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64
 
 /// [`number_line`] for a line that is long, negative, cut off or wrong.
 #[cold]
-fn long_number_line(
-    cursor: &mut Cursor,
-    buf: &[u8],
-    line: Line,
-) -> Result<Option<i64>, ProtocolError> {
+fn long_number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64>, ProtocolError> {
     let (too_long, invalid) = match line {
-        Line::Count => (
-            ProtocolError::BigMultibulkCount,
-            ProtocolError::InvalidMultibulkLength,
-        ),
-        Line::Bulk => (
-            ProtocolError::BigBulkCount,
-            ProtocolError::InvalidBulkLength,
-        ),
+        Line::Count => (ProtocolError::BigMultibulkCount, ProtocolError::InvalidMultibulkLength),
+        Line::Bulk => (ProtocolError::BigBulkCount, ProtocolError::InvalidBulkLength),
     };
     let start = cursor.position;
     let from = cursor.scanned.max(start);
@@ -578,11 +496,7 @@ fn inline(
     let before = spans.len();
     split_inline(line.strip_suffix(b"\r").unwrap_or(line), spans, owned)?;
     cursor.position = end + 1;
-    Ok(if spans.len() == before {
-        Stop::Empty
-    } else {
-        Stop::Done
-    })
+    Ok(if spans.len() == before { Stop::Empty } else { Stop::Done })
 }
 
 /// Fuzz hook: however the bytes are cut into reads, and whoever receives large arguments, the same commands come out.
@@ -591,35 +505,21 @@ pub fn fuzz(data: &[u8]) {
     let Some((&seed, data)) = data.split_first() else {
         return;
     };
-    let limits = Limits {
-        max_bulk_len: 100_000,
-        authenticated: seed & 1 == 0,
-    };
+    let limits = Limits { max_bulk_len: 100_000, authenticated: seed & 1 == 0 };
     let at_once = fragmented(data, data.len().max(1), &limits, true);
     assert_eq!(at_once, fragmented(data, 1, &limits, true));
-    assert_eq!(
-        at_once,
-        fragmented(data, 1 + usize::from(seed), &limits, false)
-    );
+    assert_eq!(at_once, fragmented(data, 1 + usize::from(seed), &limits, false));
 }
 
 /// The commands in `data` when it arrives in pieces of `step` bytes, and the error that ends them. `direct`: large
 /// arguments are read straight into their vectors.
 #[cfg(any(test, feature = "fuzzing"))]
-fn fragmented(
-    data: &[u8],
-    step: usize,
-    limits: &Limits,
-    direct: bool,
-) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+fn fragmented(data: &[u8], step: usize, limits: &Limits, direct: bool) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     let (mut commands, mut pending, mut parser) = (Vec::new(), Vec::new(), RequestParser::new());
     // A command parsed before in the same batch.
     let mut spans = vec![Span { start: 1, len: 1 }];
     for mut piece in data.chunks(step) {
-        while let Some(large) = parser
-            .large_mut()
-            .filter(|large| direct && large.missing() > 0 && !piece.is_empty())
-        {
+        while let Some(large) = parser.large_mut().filter(|large| direct && large.missing() > 0 && !piece.is_empty()) {
             let room = large.unfilled();
             let n = room.len().min(piece.len());
             room[..n].copy_from_slice(&piece[..n]);
@@ -631,13 +531,8 @@ fn fragmented(
             match parser.parse(&pending, limits, &mut spans) {
                 Ok(Progress::Command { consumed, owned }) => {
                     assert!(parser.is_idle());
-                    let mut args: Vec<Vec<u8>> = spans
-                        .drain(1..)
-                        .map(|span| span.of(&pending).to_vec())
-                        .collect();
-                    owned
-                        .into_iter()
-                        .for_each(|(index, bytes)| args[index] = bytes);
+                    let mut args: Vec<Vec<u8>> = spans.drain(1..).map(|span| span.of(&pending).to_vec()).collect();
+                    owned.into_iter().for_each(|(index, bytes)| args[index] = bytes);
                     commands.push(args);
                     pending.drain(..consumed);
                 }
@@ -666,10 +561,7 @@ mod tests {
     /// The reply to a request that breaks the protocol; empty if it is good or not complete.
     fn answer(data: impl AsRef<[u8]>, authenticated: bool) -> String {
         let data = data.as_ref();
-        let limits = Limits {
-            authenticated,
-            ..Limits::default()
-        };
+        let limits = Limits { authenticated, ..Limits::default() };
         let mut wire = Vec::new();
         if let Some(error) = fragmented(data, data.len(), &limits, true).1 {
             error.write_to(&mut wire);
@@ -701,14 +593,8 @@ mod tests {
             (big("*", line + 1), "too big mbulk count string"),
             (big("*", line) + "\r\n", "invalid multibulk length"),
             (format!("*1\r\n{}", big("$", line)), ""),
-            (
-                format!("*1\r\n{}", big("$", line + 1)),
-                "too big bulk count string",
-            ),
-            (
-                format!("*1\r\n{}", big("x", line + 1)),
-                "too big bulk count string",
-            ),
+            (format!("*1\r\n{}", big("$", line + 1)), "too big bulk count string"),
+            (format!("*1\r\n{}", big("x", line + 1)), "too big bulk count string"),
             ("*1\r\nxyz".into(), ""),
             ("*1\r\nfoo\r\n".into(), "expected \\'$\\', got \\'f\\'"),
             ("*1\r\nx\rX".into(), "expected \\'$\\', got \\'x\\'"),
@@ -724,40 +610,19 @@ mod tests {
             ("*1\r\n$536870913\r\n".into(), "invalid bulk length"),
             (big("ECHO ", line), ""),
             (big("ECHO ", line + 1), "too big inline request"),
-            (
-                format!("pi\0ng\r\n{}", big("", line)),
-                "too big inline request",
-            ),
+            (format!("pi\0ng\r\n{}", big("", line)), "too big inline request"),
             ("pi\0ng\r\n".into(), ""),
-            (
-                "set \"\"\"k\"\"\" v\r\n".into(),
-                "unbalanced quotes in request",
-            ),
+            ("set \"\"\"k\"\"\" v\r\n".into(), "unbalanced quotes in request"),
             ("echo \"a\r\n".into(), "unbalanced quotes in request"),
             ("echo 'a\r\n".into(), "unbalanced quotes in request"),
             ("echo \"a\\\r\n".into(), "unbalanced quotes in request"),
             ("echo 'a'b\r\n".into(), "unbalanced quotes in request"),
         ] {
-            let wire = if text.is_empty() {
-                String::new()
-            } else {
-                format!("-ERR Protocol error: {text}\\r\\n")
-            };
-            assert_eq!(
-                answer(&request, true),
-                wire,
-                "{:?}",
-                &request[..request.len().min(40)]
-            );
+            let wire = if text.is_empty() { String::new() } else { format!("-ERR Protocol error: {text}\\r\\n") };
+            assert_eq!(answer(&request, true), wire, "{:?}", &request[..request.len().min(40)]);
         }
-        assert_eq!(
-            answer(b"*1\r\n\xff\r\n", true),
-            "-ERR Protocol error: expected \\'$\\', got \\'\\xff\\'\\r\\n"
-        );
-        assert_eq!(
-            ProtocolError::ExpectedDollar(b'x').to_string(),
-            "-ERR Protocol error: expected '$', got 'x'"
-        );
+        assert_eq!(answer(b"*1\r\n\xff\r\n", true), "-ERR Protocol error: expected \\'$\\', got \\'\\xff\\'\\r\\n");
+        assert_eq!(ProtocolError::ExpectedDollar(b'x').to_string(), "-ERR Protocol error: expected '$', got 'x'");
     }
 
     #[test]
@@ -770,11 +635,7 @@ mod tests {
             ("*1\r\n$16385\r\n", "unauthenticated bulk length"),
             ("*1\r\n$536870913\r\n", "invalid bulk length"),
         ] {
-            let wire = if text.is_empty() {
-                String::new()
-            } else {
-                format!("-ERR Protocol error: {text}\\r\\n")
-            };
+            let wire = if text.is_empty() { String::new() } else { format!("-ERR Protocol error: {text}\\r\\n") };
             assert_eq!(answer(request, false), wire, "{request:?}");
         }
     }
@@ -784,17 +645,9 @@ mod tests {
         assert!(size_of::<RequestParser>() <= 32);
         let mut parser = RequestParser::new();
         assert_eq!(parser.memory(), 0);
-        let progress = parser.parse(
-            b"*2147483647\r\n$536870912\r\n",
-            &Limits::default(),
-            &mut Vec::new(),
-        );
+        let progress = parser.parse(b"*2147483647\r\n$536870912\r\n", &Limits::default(), &mut Vec::new());
         assert_eq!(progress, Ok(Progress::Large { keep: 25 }));
-        assert!(
-            parser.memory() < 256,
-            "an announcement reserves nothing: {}",
-            parser.memory()
-        );
+        assert!(parser.memory() < 256, "an announcement reserves nothing: {}", parser.memory());
     }
 
     fn args() -> impl Strategy<Value = Vec<Vec<u8>>> {

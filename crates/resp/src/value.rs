@@ -239,12 +239,7 @@ impl Decoder {
         }
     }
 
-    fn string_body(
-        &mut self,
-        buf: &[u8],
-        kind: u8,
-        len: usize,
-    ) -> Result<Option<Element>, DecodeError> {
+    fn string_body(&mut self, buf: &[u8], kind: u8, len: usize) -> Result<Option<Element>, DecodeError> {
         let rest = &buf[self.position..];
         if rest.len() < 2 || rest.len() - 2 < len {
             return Ok(None);
@@ -274,11 +269,7 @@ impl Open {
             b'|' => count.checked_mul(2).and_then(|pairs| pairs.checked_add(1)),
             _ => Some(count),
         };
-        Ok(Open {
-            kind,
-            remaining: remaining.ok_or(DecodeError::InvalidNumber)?,
-            items: Vec::new(),
-        })
+        Ok(Open { kind, remaining: remaining.ok_or(DecodeError::InvalidNumber)?, items: Vec::new() })
     }
 
     /// The value, all of its elements read.
@@ -310,18 +301,11 @@ fn double_text(line: &[u8]) -> Result<String, DecodeError> {
     let text = str::from_utf8(line).map_err(|_| DecodeError::InvalidNumber)?;
     // NaN has several spellings; the number itself is not of interest here.
     let known = text.eq_ignore_ascii_case("-nan") || parse_f64_c(line).is_some();
-    if known {
-        Ok(text.to_owned())
-    } else {
-        Err(DecodeError::InvalidNumber)
-    }
+    if known { Ok(text.to_owned()) } else { Err(DecodeError::InvalidNumber) }
 }
 
 fn big_number(line: &[u8]) -> Result<String, DecodeError> {
-    let digits = line
-        .strip_prefix(b"-")
-        .or_else(|| line.strip_prefix(b"+"))
-        .unwrap_or(line);
+    let digits = line.strip_prefix(b"-").or_else(|| line.strip_prefix(b"+")).unwrap_or(line);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(DecodeError::InvalidNumber);
     }
@@ -385,17 +369,11 @@ mod tests {
             ("*0\r\n", Value::Array(vec![])),
             ("%0\r\n", Value::Map(vec![])),
             ("*1\r\n*0\r\n", Value::Array(vec![Value::Array(vec![])])),
-            (
-                "|0\r\n:1\r\n",
-                Value::Attribute(vec![], Box::new(Value::Int(1))),
-            ),
+            ("|0\r\n:1\r\n", Value::Attribute(vec![], Box::new(Value::Int(1)))),
             (
                 "*2\r\n|1\r\n+ttl\r\n:9\r\n$1\r\na\r\n$0\r\n\r\n",
                 Value::Array(vec![
-                    Value::Attribute(
-                        vec![(Value::Simple(b"ttl".to_vec()), Value::Int(9))],
-                        Box::new(bulk("a")),
-                    ),
+                    Value::Attribute(vec![(Value::Simple(b"ttl".to_vec()), Value::Int(9))], Box::new(bulk("a"))),
                     bulk(""),
                 ]),
             ),
@@ -424,24 +402,15 @@ mod tests {
         ] {
             assert_eq!(decoded(bytes.as_bytes()), Err(error), "{bytes:?}");
         }
-        assert_eq!(
-            decoded(&[b'+'; LINE_MAX + 1]),
-            Err(DecodeError::LineTooLong)
-        );
+        assert_eq!(decoded(&[b'+'; LINE_MAX + 1]), Err(DecodeError::LineTooLong));
         assert_eq!(decoded(&[b'+'; LINE_MAX]), Ok(None));
     }
 
     #[test]
     fn nesting_is_bounded_and_counts_are_not_believed() {
         assert_eq!(decoded("*1\r\n".repeat(DEPTH_MAX).as_bytes()), Ok(None));
-        assert_eq!(
-            decoded("*1\r\n".repeat(DEPTH_MAX + 1).as_bytes()),
-            Err(DecodeError::TooDeep)
-        );
-        assert_eq!(
-            decoded(b"*9223372036854775807\r\n$9223372036854775807\r\n"),
-            Ok(None)
-        );
+        assert_eq!(decoded("*1\r\n".repeat(DEPTH_MAX + 1).as_bytes()), Err(DecodeError::TooDeep));
+        assert_eq!(decoded(b"*9223372036854775807\r\n$9223372036854775807\r\n"), Ok(None));
     }
 
     /// A value and how a handler would write it in RESP3.
@@ -455,8 +424,7 @@ mod tests {
             bytes.prop_map(|text| Value::Verbatim(*b"mkd", text)),
             Just(Value::Null),
             any::<bool>().prop_map(Value::Bool),
-            any::<f64>()
-                .prop_map(|value| Value::Double(crate::format_double(value).as_str().into())),
+            any::<f64>().prop_map(|value| Value::Double(crate::format_double(value).as_str().into())),
             "-?[1-9][0-9]{0,40}".prop_map(Value::BigNumber),
         ];
         leaf.prop_recursive(4, 40, 12, |inner| {
@@ -498,16 +466,12 @@ mod tests {
             }
             Value::Map(pairs) => {
                 let mark = reply.begin_map();
-                pairs
-                    .iter()
-                    .for_each(|(key, value)| (write(reply, key), write(reply, value)).1);
+                pairs.iter().for_each(|(key, value)| (write(reply, key), write(reply, value)).1);
                 reply.end_map(mark, pairs.len());
             }
             Value::Attribute(pairs, value) => {
                 assert!(reply.attribute(pairs.len()));
-                pairs
-                    .iter()
-                    .for_each(|(key, value)| (write(reply, key), write(reply, value)).1);
+                pairs.iter().for_each(|(key, value)| (write(reply, key), write(reply, value)).1);
                 write(reply, value);
             }
         }

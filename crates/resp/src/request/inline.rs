@@ -23,45 +23,29 @@ pub(super) fn split_inline(
     let first = spans.len();
     let mut at = 0;
     loop {
-        at += line[at..]
-            .iter()
-            .take_while(|&&byte| is_space(byte))
-            .count();
+        at += line[at..].iter().take_while(|&&byte| is_space(byte)).count();
         if at == line.len() {
             return Ok(());
         }
         let start = at;
-        at += line[at..]
-            .iter()
-            .take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'"' | b'\''))
-            .count();
+        at += line[at..].iter().take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'"' | b'\'')).count();
         if let Some(&quote @ (b'"' | b'\'')) = line.get(at) {
             let mut argument = line[start..at].to_vec();
             at = unquote(line, at + 1, quote, &mut argument)?;
             owned.push((spans.len() - first, argument));
             spans.push(Span::default());
         } else {
-            spans.push(Span {
-                start,
-                len: at - start,
-            });
+            spans.push(Span { start, len: at - start });
         }
     }
 }
 
 /// Appends what lies from `at` to the closing quote to `argument` and returns where the argument ends.
-fn unquote(
-    line: &[u8],
-    mut at: usize,
-    quote: u8,
-    argument: &mut Vec<u8>,
-) -> Result<usize, ProtocolError> {
+fn unquote(line: &[u8], mut at: usize, quote: u8, argument: &mut Vec<u8>) -> Result<usize, ProtocolError> {
     loop {
         match line[at..] {
             [] => return Err(ProtocolError::UnbalancedQuotes),
-            [b'\\', b'x', high, low, ..]
-                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
+            [b'\\', b'x', high, low, ..] if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 argument.push(hex(high) << 4 | hex(low));
                 at += 4;
             }
@@ -112,13 +96,8 @@ mod tests {
         // Spans of commands before this one must not matter.
         let (mut spans, mut owned) = (vec![Span::default()], Vec::new());
         split_inline(line, &mut spans, &mut owned)?;
-        let mut args: Vec<Vec<u8>> = spans[1..]
-            .iter()
-            .map(|span| span.of(line).to_vec())
-            .collect();
-        owned
-            .into_iter()
-            .for_each(|(index, bytes)| args[index] = bytes);
+        let mut args: Vec<Vec<u8>> = spans[1..].iter().map(|span| span.of(line).to_vec()).collect();
+        owned.into_iter().for_each(|(index, bytes)| args[index] = bytes);
         Ok(args)
     }
 
@@ -131,19 +110,10 @@ mod tests {
             ("echo a\x0bb", &["echo", "a\x0bb"]),
             ("echo a\rb", &["echo", "a", "b"]),
             ("echo \"a b\"", &["echo", "a b"]),
-            (
-                "echo \"a\\x41\\n\\r\\t\\b\\a\\q\\\\\\\"\"",
-                &["echo", "aA\n\r\t\x08\x07q\\\""],
-            ),
-            (
-                "echo \"\\xZZ\" \"\\x4\" \"\\x00z\"",
-                &["echo", "xZZ", "x4", "\0z"],
-            ),
+            ("echo \"a\\x41\\n\\r\\t\\b\\a\\q\\\\\\\"\"", &["echo", "aA\n\r\t\x08\x07q\\\""]),
+            ("echo \"\\xZZ\" \"\\x4\" \"\\x00z\"", &["echo", "xZZ", "x4", "\0z"]),
             ("echo 'a\\'b\\n\"' '\\''", &["echo", "a'b\\n\"", "'"]),
-            (
-                "echo a\"b\" x\"y z\" a\\nb",
-                &["echo", "ab", "xy z", "a\\nb"],
-            ),
+            ("echo a\"b\" x\"y z\" a\\nb", &["echo", "ab", "xy z", "a\\nb"]),
             ("echo \"a\"\x0b", &["echo", "a"]),
             ("\"\"", &[""]),
         ] {

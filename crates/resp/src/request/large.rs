@@ -28,11 +28,7 @@ pub struct LargeArg {
 impl LargeArg {
     /// An argument of `len` bytes that begins with `received`, which ends before the argument and its CRLF do.
     pub(super) fn new(len: usize, received: &[u8]) -> LargeArg {
-        let mut large = LargeArg {
-            bytes: Vec::new(),
-            filled: 0,
-            total: len.saturating_add(2),
-        };
+        let mut large = LargeArg { bytes: Vec::new(), filled: 0, total: len.saturating_add(2) };
         large.take(received);
         large
     }
@@ -51,10 +47,7 @@ impl LargeArg {
     /// [`advance`](Self::advance) how many bytes came.
     pub fn unfilled(&mut self) -> &mut [u8] {
         if self.filled == self.bytes.len() && self.missing() > 0 {
-            let window = self
-                .filled
-                .clamp(WINDOW_MIN, WINDOW_MAX)
-                .min(self.missing());
+            let window = self.filled.clamp(WINDOW_MIN, WINDOW_MAX).min(self.missing());
             self.reserve(self.filled + window);
             self.bytes.resize(self.filled + window, 0);
         }
@@ -82,10 +75,7 @@ impl LargeArg {
     /// seldom and a mere announcement costs next to nothing.
     fn reserve(&mut self, needed: usize) {
         if needed > self.bytes.capacity() {
-            let ahead = needed
-                .max(self.filled.saturating_mul(2))
-                .max(RESERVE)
-                .min(self.total);
+            let ahead = needed.max(self.filled.saturating_mul(2)).max(RESERVE).min(self.total);
             self.bytes.reserve_exact(ahead - self.bytes.len());
         }
     }
@@ -109,11 +99,7 @@ mod tests {
         let mut large = LargeArg::new(512 * 1024 * 1024, b"");
         assert_eq!(large.memory(), 0);
         assert_eq!(large.unfilled().len(), WINDOW_MIN);
-        assert_eq!(
-            large.unfilled().len(),
-            WINDOW_MIN,
-            "asking twice gives the same room"
-        );
+        assert_eq!(large.unfilled().len(), WINDOW_MIN, "asking twice gives the same room");
         assert!(large.bytes.capacity() <= RESERVE);
         large.advance(usize::MAX);
         assert_eq!(large.filled, WINDOW_MIN);
