@@ -186,7 +186,7 @@ impl AddOptions {
         if self.nx && self.xx {
             return Err(NX_AND_XX);
         }
-        if (self.gt && self.nx) || (self.lt && self.nx) || (self.gt && self.lt) {
+        if [self.gt, self.lt, self.nx].into_iter().filter(|given| *given).count() > 1 {
             return Err(GT_LT_AND_NX);
         }
         if self.incr && pairs > 1 {
