@@ -1,0 +1,228 @@
+//! Whether two replies to the same command mean the same.
+//!
+//! Nearly all must be equal to the byte, errors included. The exceptions are rules, which the families' tables give to
+//! commands whose reply has no defined order, or tells the time, or the server's own name. An error is always compared
+//! exactly, whatever the rule.
+
+use crate::families;
+use crate::value::Value;
+use crate::words::ABSOLUTE_SECS;
+
+/// How replies of a command are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Exact,
+    /// An array whose order says nothing.
+    Unordered,
+    /// A whole iteration, made by the replayer: a set of keys.
+    Scan,
+    /// The time that a key has left, which passes between the executions on the two servers. In parts of a second.
+    TimeLeft(i64),
+    /// A key's deadline: the same if it was given, about the same if it was counted from now. In parts of a second.
+    Deadline(i64),
+    /// Only what kind of value it is.
+    Kind,
+    /// The name of an encoding. Which strings are `embstr` and which `raw` is each version's own affair, by the length
+    /// of the string, of its key and by whether it has a deadline; so these two are taken for one.
+    Encoding,
+    /// A map without the fields in which servers may differ.
+    Hello,
+    /// Rows of the command table, in which flags, categories and subcommands have no order.
+    CommandInfo,
+}
+
+/// The rule of a command, found by its name or its name and subcommand.
+pub fn rule_of(command: &[Vec<u8>]) -> Rule {
+    let capitals = |args: &[Vec<u8>]| args.join(&b' ').to_ascii_uppercase();
+    let names = [capitals(&command[..command.len().min(1)]), capitals(&command[..command.len().min(2)])];
+    families::ALL
+        .iter()
+        .flat_map(|family| family.rules)
+        .find(|(name, _)| names.iter().any(|n| n == name.as_bytes()))
+        .map_or(Rule::Exact, |(_, rule)| *rule)
+}
+
+/// Whether the replies agree under the rule. A reply that never came agrees with nothing.
+pub fn agree(rule: Rule, peer: &Value, subject: &Value) -> bool {
+    if matches!(peer, Value::Lost(_)) || matches!(subject, Value::Lost(_)) {
+        return false;
+    }
+    if peer == subject {
+        return true;
+    }
+    match rule {
+        Rule::TimeLeft(per_sec) => about_the_same(peer, subject, per_sec),
+        Rule::Deadline(per_sec) => {
+            let given = ABSOLUTE_SECS.start * per_sec..ABSOLUTE_SECS.end * per_sec;
+            let is_given = matches!(peer, Value::Integer(n) if given.contains(n));
+            !is_given && about_the_same(peer, subject, per_sec)
+        }
+        Rule::Kind => peer.kind() == subject.kind() && !peer.is_error(),
+        _ => normalised(rule, peer) == normalised(rule, subject),
+    }
+}
+
+/// The reply in the form in which it is compared.
+pub fn normalised(rule: Rule, value: &Value) -> Value {
+    match rule {
+        Rule::Unordered | Rule::Scan => sorted(value),
+        Rule::Hello => without_identity(value),
+        Rule::CommandInfo => deeply_sorted(value),
+        Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
+        _ => value.clone(),
+    }
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(values) => {
+            let mut values = values.clone();
+            values.sort();
+            Value::Array(values)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Servers may lag behind each other by this much.
+const LAG_SECS: u64 = 5;
+
+/// Small and negative numbers are told exactly: -1 and -2 have a meaning of their own.
+fn about_the_same(peer: &Value, subject: &Value, per_sec: i64) -> bool {
+    match (peer, subject) {
+        (Value::Integer(a), Value::Integer(b)) => {
+            *a > 1000 && *b > 1000 && a.abs_diff(*b) <= LAG_SECS * per_sec.unsigned_abs()
+        }
+        _ => false,
+    }
+}
+
+/// HELLO without the server's name, its version and the number of the connection; their kinds stay.
+fn without_identity(hello: &Value) -> Value {
+    let hide = |key: &Value, value: &Value| match key.text() {
+        Some(b"server" | b"version" | b"id") => Value::Simple(value.kind().into()),
+        _ => value.clone(),
+    };
+    match hello {
+        Value::Map(pairs) => Value::Map(pairs.iter().map(|(k, v)| (k.clone(), hide(k, v))).collect()),
+        Value::Array(flat) => Value::Array(
+            flat.iter().enumerate().map(|(i, v)| if i % 2 == 1 { hide(&flat[i - 1], v) } else { v.clone() }).collect(),
+        ),
+        other => other.clone(),
+    }
+}
+
+/// Sorts every list of names, and every list of table rows (subcommands), at all depths.
+fn deeply_sorted(value: &Value) -> Value {
+    let all = |values: &[Value]| values.iter().map(deeply_sorted).collect::<Vec<_>>();
+    let is_row = |value: &Value| value.elements().is_some_and(|e| e.len() > 6);
+    match value {
+        Value::Map(pairs) => Value::Map(pairs.iter().map(|(k, v)| (k.clone(), deeply_sorted(v))).collect()),
+        Value::Set(values) => {
+            let mut values = all(values);
+            values.sort();
+            Value::Set(values)
+        }
+        Value::Array(values) => {
+            let mut values = all(values);
+            if values.iter().all(|v| v.text().is_some()) || values.iter().all(is_row) {
+                values.sort();
+            }
+            Value::Array(values)
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulks(texts: &[&str]) -> Value {
+        Value::Array(texts.iter().map(|t| Value::Bulk(t.as_bytes().to_vec())).collect())
+    }
+
+    fn error(text: &str) -> Value {
+        Value::Error(text.into())
+    }
+
+    fn rule(command: &str) -> Rule {
+        rule_of(&command.split_whitespace().map(|a| a.into()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn rules_are_found_in_any_case_and_by_subcommand() {
+        assert_eq!(rule("keys *"), Rule::Unordered);
+        assert_eq!(rule("Command inFo GET"), Rule::CommandInfo);
+        assert_eq!(rule("COMMAND"), Rule::Exact);
+        assert_eq!(rule("COMMAND GETKEYS GET k"), Rule::Exact);
+        assert_eq!(rule("PTTL"), Rule::TimeLeft(1000));
+        assert_eq!(rule(""), Rule::Exact);
+    }
+
+    #[test]
+    fn order_matters_only_where_it_is_defined() {
+        let (ab, ba, b) = (bulks(&["a", "b"]), bulks(&["b", "a"]), bulks(&["b"]));
+        assert!(agree(Rule::Unordered, &ab, &ba) && !agree(Rule::Exact, &ab, &ba));
+        assert!(!agree(Rule::Unordered, &ab, &b));
+    }
+
+    #[test]
+    fn errors_and_lost_replies_have_no_leniency() {
+        for rule in [Rule::Exact, Rule::Unordered, Rule::Kind, Rule::Hello, Rule::TimeLeft(1), Rule::CommandInfo] {
+            assert!(!agree(rule, &error("ERR a"), &error("ERR b")), "{rule:?}");
+            assert!(!agree(rule, &Value::Lost("x".into()), &Value::Lost("x".into())), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn times_may_differ_by_the_lag_unless_they_were_given() {
+        let check = |rule, a, b| agree(rule, &Value::Integer(a), &Value::Integer(b));
+        for rule in [Rule::TimeLeft(1), Rule::Deadline(1)] {
+            assert!(check(rule, 100_000, 100_003) && !check(rule, 100_000, 100_010));
+            assert!(!check(rule, -1, -2) && !check(rule, 0, 1));
+        }
+        assert!(check(Rule::TimeLeft(1000), 86_400_000, 86_402_000));
+        let given = ABSOLUTE_SECS.start + 1;
+        assert!(check(Rule::TimeLeft(1), given, given + 1));
+        assert!(!check(Rule::Deadline(1), given, given + 1));
+        assert!(!check(Rule::Deadline(1000), given * 1000, given * 1000 + 1));
+    }
+
+    #[test]
+    fn embedded_strings_are_raw_strings() {
+        let check = |a: &str, b: &str| agree(Rule::Encoding, &Value::Bulk(a.into()), &Value::Bulk(b.into()));
+        assert!(check("embstr", "raw") && !check("embstr", "int") && !check("listpack", "skiplist"));
+    }
+
+    #[test]
+    fn hello_hides_names_in_both_protocols() {
+        let text = |t: &str| Value::Bulk(t.into());
+        let hello = |server, id, mode| {
+            vec![(text("server"), text(server)), (text("id"), Value::Integer(id)), (text("mode"), text(mode))]
+        };
+        let flat = |pairs: Vec<(Value, Value)>| Value::Array(pairs.into_iter().flat_map(|(k, v)| [k, v]).collect());
+        let (a, b, c) = (hello("x", 1, "m"), hello("y", 2, "m"), hello("x", 1, "n"));
+        assert!(agree(Rule::Hello, &Value::Map(a.clone()), &Value::Map(b.clone())));
+        assert!(!agree(Rule::Hello, &Value::Map(a.clone()), &Value::Map(c.clone())));
+        assert!(agree(Rule::Hello, &flat(a.clone()), &flat(b)));
+        assert!(!agree(Rule::Hello, &flat(a.clone()), &flat(c)));
+        assert!(!agree(Rule::Hello, &flat(a.clone()), &Value::Map(a)));
+    }
+
+    #[test]
+    fn command_tables_compare_without_order_at_all_depths() {
+        let entry = |name: &str, flags: &[&str], subcommands: Vec<Value>| {
+            let mut row = vec![Value::Bulk(name.into()), Value::Integer(2), bulks(flags)];
+            row.extend([1, 1, 1].map(Value::Integer));
+            row.push(Value::Array(subcommands));
+            Value::Array(row)
+        };
+        let (x, y) = (entry("x", &["fast", "write"], vec![]), entry("y", &[], vec![]));
+        let a = Value::Array(vec![entry("c", &["a", "b"], vec![x.clone(), y.clone()])]);
+        let b = Value::Array(vec![entry("c", &["b", "a"], vec![y, entry("x", &["write", "fast"], vec![])])]);
+        let c = Value::Array(vec![entry("c", &["a", "b"], vec![x])]);
+        assert!(agree(Rule::CommandInfo, &a, &b) && !agree(Rule::Exact, &a, &b));
+        assert!(!agree(Rule::CommandInfo, &a, &c));
+    }
+}

@@ -1,0 +1,73 @@
+//! The commands under test, one file a family.
+//!
+//! A family is two tables and perhaps words of its own:
+//!
+//! - **rows**: how often and how a command is drawn (the language is in `grammar.rs`, the words are in `words.rs`);
+//! - **rules**: which of its replies cannot be compared byte for byte, and how they are compared instead.
+//!
+//! To add a family, add such a file and name it in `ALL`.
+
+mod bitmap;
+mod connection;
+mod generic;
+mod string;
+mod zset_book;
+
+use crate::compare::Rule;
+use crate::words::Word;
+
+pub struct Family {
+    pub name: &'static str,
+    pub words: &'static [Word],
+    pub rows: &'static [Row],
+    /// By command, or by command and subcommand, in capitals.
+    pub rules: &'static [(&'static str, Rule)],
+}
+
+pub struct Row {
+    /// How often it is drawn, relative to the other rows of all families in use.
+    pub weight: u32,
+    pub grammar: &'static str,
+    pub needs: Needs,
+}
+
+/// What must hold for a row to be used. The command given is sent to find out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    Nothing,
+    /// Both servers know this command.
+    Both(&'static str),
+    /// The newest commands are asked for, and the peer knows this one. That the subject knows it is for the test to say.
+    Newest(&'static str),
+}
+
+const fn row(weight: u32, grammar: &'static str) -> Row {
+    Row { weight, grammar, needs: Needs::Nothing }
+}
+
+const fn newest(weight: u32, grammar: &'static str, probe: &'static str) -> Row {
+    Row { weight, grammar, needs: Needs::Newest(probe) }
+}
+
+const fn optional(weight: u32, grammar: &'static str, probe: &'static str) -> Row {
+    Row { weight, grammar, needs: Needs::Both(probe) }
+}
+
+pub const ALL: &[&Family] =
+    &[&string::FAMILY, &bitmap::FAMILY, &generic::FAMILY, &zset_book::FAMILY, &connection::FAMILY];
+
+/// Always in use: keys come and go, and hold values of other types than the commands want.
+pub const SEASONING: Family = Family {
+    name: "seasoning",
+    words: &[],
+    rows: &[
+        row(6, "DEL key"),
+        row(4, "ZADD key 1 A 2 B"),
+        optional(2, "RPUSH key A B", "RPUSH"),
+        optional(2, "SADD key 1 2", "SADD"),
+        optional(2, "HSET key F V", "HSET"),
+        optional(1, "XADD key 1-1 F V", "XADD"),
+        row(2, "SELECT 0"),
+    ],
+    rules: &[],
+};

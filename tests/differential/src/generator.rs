@@ -1,0 +1,150 @@
+//! Draws rounds of steps from the rows of the chosen families, by a seed.
+
+use crate::families::{Family, Row};
+use crate::grammar::{Command, Grammar};
+use crate::hazard::{is_hazardous, is_incomparable};
+use crate::words::{COMMON, KEYS, Word, junk};
+use fastrand::Rng;
+
+/// Commands that stay together, usually one.
+pub type Step = Vec<Command>;
+
+/// One in so many commands is drawn and then bent: an argument dropped, doubled, added or replaced.
+const BENT_ONE_IN: u8 = 25;
+/// The databases that rows select.
+const DBS: u8 = 3;
+
+pub struct Generator {
+    rows: Vec<(u32, Grammar)>,
+    total: u32,
+}
+
+impl Generator {
+    /// From the rows of the families for which `is_usable` holds. An error names a row that is wrongly written.
+    pub fn new(families: &[&'static Family], mut is_usable: impl FnMut(&Row) -> bool) -> Result<Generator, String> {
+        let mut rows = Vec::new();
+        for family in families {
+            let tables: [&'static [Word]; 2] = [family.words, COMMON];
+            for row in family.rows.iter().filter(|row| is_usable(row)) {
+                rows.push((row.weight, Grammar::parse(row.grammar, &tables)?));
+            }
+        }
+        let total = rows.iter().map(|(weight, _)| weight).sum();
+        Ok(Generator { rows, total })
+    }
+
+    /// So many steps, always the same for a seed, and at the end a look at every key of every database.
+    pub fn round(&self, seed: u64, steps: usize) -> Vec<Step> {
+        let mut rng = Rng::with_seed(seed);
+        let mut round: Vec<Step> = (0..steps).map(|_| self.step(&mut rng)).collect();
+        round.extend(audit());
+        round
+    }
+
+    fn step(&self, rng: &mut Rng) -> Step {
+        loop {
+            let mut step = self.row(rng).draw(rng);
+            if let [command] = step.as_mut_slice()
+                && rng.u8(..BENT_ONE_IN) == 0
+            {
+                bend(command, rng);
+                if is_incomparable(command) {
+                    continue;
+                }
+            }
+            if !step.iter().any(is_hazardous) {
+                return step;
+            }
+        }
+    }
+
+    fn row(&self, rng: &mut Rng) -> &Grammar {
+        let mut at = rng.u32(..self.total);
+        for (weight, grammar) in &self.rows {
+            if at < *weight {
+                return grammar;
+            }
+            at -= weight;
+        }
+        &self.rows[self.rows.len() - 1].1
+    }
+}
+
+/// The name stays: what would become a command's name could be any command's.
+fn bend(command: &mut Command, rng: &mut Rng) {
+    if command.len() > 1 && rng.bool() {
+        let at = rng.usize(1..command.len());
+        match rng.u8(..4) {
+            0 => drop(command.remove(at)),
+            1 => command.truncate(at),
+            2 => command.insert(at, command[at].clone()),
+            _ => command[at] = junk(rng),
+        }
+    } else {
+        let at = rng.usize(1..=command.len());
+        command.insert(at, junk(rng));
+    }
+}
+
+/// Finds differences of state that no command of the round happened to show.
+fn audit() -> Vec<Step> {
+    const LOOKS: [&[&[u8]]; 6] =
+        [&[b"TYPE"], &[b"PEXPIRETIME"], &[b"PTTL"], &[b"GET"], &[b"OBJECT", b"ENCODING"], &[b"ZRANGE"]];
+    let command = |args: &[&[u8]]| args.iter().map(|arg| arg.to_vec()).collect::<Command>();
+    let mut steps = vec![vec![command(&[b"CLIENT", b"GETNAME"])]];
+    for db in 0..DBS {
+        steps.push(vec![command(&[b"SELECT", db.to_string().as_bytes()])]);
+        for key in KEYS {
+            steps.extend(LOOKS.iter().map(|look| {
+                let mut looked = command(look);
+                looked.push(key.to_vec());
+                if looked[0] == b"ZRANGE" {
+                    looked.extend(command(&[b"0", b"-1", b"WITHSCORES"]));
+                }
+                vec![looked]
+            }));
+        }
+        steps.push(vec![command(&[b"KEYS", b"*"])]);
+        steps.push(vec![command(&[b"DBSIZE"])]);
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::{ALL, Needs, SEASONING};
+
+    fn families() -> Vec<&'static Family> {
+        let mut families = ALL.to_vec();
+        families.push(&SEASONING);
+        families
+    }
+
+    #[test]
+    fn every_row_is_well_written() {
+        assert!(Generator::new(&families(), |_| true).is_ok_and(|g| g.total > 0));
+    }
+
+    #[test]
+    fn a_seed_always_draws_the_same() {
+        let generator = Generator::new(&families(), |_| true).unwrap();
+        assert_eq!(generator.round(5, 500), generator.round(5, 500));
+        assert_ne!(generator.round(5, 500), generator.round(6, 500));
+    }
+
+    #[test]
+    fn nothing_hazardous_is_drawn() {
+        let generator = Generator::new(&families(), |_| true).unwrap();
+        let round = generator.round(1, 20_000);
+        assert!(!round.iter().flatten().any(is_hazardous));
+    }
+
+    #[test]
+    fn rows_are_used_only_when_usable() {
+        let generator = Generator::new(&families(), |row| row.needs == Needs::Nothing).unwrap();
+        let round = generator.round(1, 20_000);
+        let drawn = |name: &[u8]| round.iter().flatten().any(|c| c[0].eq_ignore_ascii_case(name));
+        assert!(drawn(b"GET") && drawn(b"ZADD") && !drawn(b"RPUSH") && !drawn(b"MSETEX"));
+    }
+}

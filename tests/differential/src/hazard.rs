@@ -1,0 +1,139 @@
+//! Commands that must not be sent though the grammar can draw them.
+//!
+//! Three kinds: what would allocate more memory than the machine should spend on a test, deadlines that fall due while
+//! the test runs (the two servers would rightly differ), and SCAN from a cursor that the server did not give out.
+//! Options may have been dropped, doubled and moved, so this looks at every place where one could stand and errs
+//! towards refusing: a refused command is drawn again.
+
+use crate::grammar::Command;
+use crate::words::{ABSOLUTE_SECS, RELATIVE_SECS_MIN};
+
+/// The longest string that one command may make, in bytes.
+const STRING_MAX: i64 = 1 << 24;
+/// `proto-max-bulk-len`: beyond it servers refuse to make a string.
+const REFUSED_FROM: i64 = 1 << 29;
+
+pub fn is_hazardous(command: &Command) -> bool {
+    let Some((name, args)) = command.split_first() else {
+        return false;
+    };
+    let name = name.to_ascii_uppercase();
+    allocates_too_much(&name, args) || expires_soon(&name, args) || scans_from_elsewhere(&name, args)
+}
+
+/// Commands whose reply is at random, or lists all that a server can do. They come about when arguments are dropped.
+pub fn is_incomparable(command: &Command) -> bool {
+    let name = command.join(&b' ').to_ascii_uppercase();
+    matches!(name.as_slice(), b"RANDOMKEY" | b"COMMAND" | b"COMMAND INFO" | b"COMMAND COUNT" | b"COMMAND LIST")
+}
+
+fn allocates_too_much(name: &[u8], args: &[Vec<u8>]) -> bool {
+    let bytes = STRING_MAX..=REFUSED_FROM;
+    let bits = STRING_MAX * 8 + 1..=REFUSED_FROM * 8;
+    match name {
+        b"SETRANGE" => integer(args.get(1)).is_some_and(|offset| bytes.contains(&offset)),
+        b"SETBIT" => integer(args.get(1)).is_some_and(|offset| bits.contains(&offset)),
+        b"BITFIELD" => args.iter().any(|arg| match arg.strip_prefix(b"#") {
+            // `#n` counts fields of 1 to 64 bits.
+            Some(fields) => integer(Some(fields)).is_some_and(|n| (*bits.start() / 64..=*bits.end()).contains(&n)),
+            None => integer(Some(arg)).is_some_and(|offset| bits.contains(&offset)),
+        }),
+        _ => false,
+    }
+}
+
+fn expires_soon(name: &[u8], args: &[Vec<u8>]) -> bool {
+    let by_position = match name {
+        b"EXPIRE" | b"SETEX" => soon(args.get(1), 1, false),
+        b"PEXPIRE" | b"PSETEX" => soon(args.get(1), 1000, false),
+        b"EXPIREAT" => soon(args.get(1), 1, true),
+        b"PEXPIREAT" => soon(args.get(1), 1000, true),
+        _ => false,
+    };
+    let by_option = || {
+        args.windows(2).any(|pair| match pair[0].to_ascii_uppercase().as_slice() {
+            b"EX" => soon(Some(&pair[1]), 1, false),
+            b"PX" => soon(Some(&pair[1]), 1000, false),
+            b"EXAT" => soon(Some(&pair[1]), 1, true),
+            b"PXAT" => soon(Some(&pair[1]), 1000, true),
+            _ => false,
+        })
+    };
+    by_position || by_option()
+}
+
+/// Whether a deadline lies between now and a day from now. What now is does not matter: absolute ones must be before
+/// 2001, or from 2100 on.
+fn soon(deadline: Option<&Vec<u8>>, per_sec: i64, absolute: bool) -> bool {
+    let range =
+        if absolute { 1_000_000_000 * per_sec..ABSOLUTE_SECS.start * per_sec } else { 1..RELATIVE_SECS_MIN * per_sec };
+    integer(deadline).is_some_and(|n| range.contains(&n))
+}
+
+fn scans_from_elsewhere(name: &[u8], args: &[Vec<u8>]) -> bool {
+    let is_safe = |cursor: &Vec<u8>| cursor == b"0" || cursor.iter().any(u8::is_ascii_alphabetic);
+    name == b"SCAN" && !args.first().is_none_or(is_safe)
+}
+
+/// The integer that a lenient reader could see in an argument.
+fn integer(arg: Option<impl AsRef<[u8]>>) -> Option<i64> {
+    std::str::from_utf8(arg?.as_ref()).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hazardous(command: &str) -> bool {
+        is_hazardous(&command.split(' ').map(|arg| arg.as_bytes().to_vec()).collect())
+    }
+
+    #[test]
+    fn large_strings_are_hazards_and_refused_ones_are_not() {
+        for (command, expected) in [
+            ("setbit k 134217728 1", false),
+            ("SETBIT k 134217729 1", true),
+            ("SETBIT k 4294967295 1", true),
+            ("SETBIT k 4294967297 1", false),
+            ("SETRANGE k 30000000 x", true),
+            ("SETRANGE k 9223372036854775807 x", false),
+            ("BITFIELD k SET u8 #4000000000 1", true),
+            ("BITFIELD k GET u8 0 SET u8 2000000000 1", true),
+            ("BITFIELD k SET u8 #100 1", false),
+            ("GETRANGE k 0 2000000000", false),
+        ] {
+            assert_eq!(hazardous(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn deadlines_within_a_day_are_hazards() {
+        for (command, expected) in [
+            ("EXPIRE k 10", true),
+            ("EXPIRE k -10", false),
+            ("EXPIRE k 100000 GT", false),
+            ("PEXPIRE k 100000", true),
+            ("expireat k 1767225600", true),
+            ("EXPIREAT k 4102444800", false),
+            ("PEXPIREAT k 4102444800", false),
+            ("PEXPIREAT k 1767225600000", true),
+            ("SET k v NX px 5", true),
+            ("GETEX k EXAT 1", false),
+        ] {
+            assert_eq!(hazardous(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn random_replies_are_incomparable() {
+        let incomparable = |text: &str| is_incomparable(&text.split(' ').map(|arg| arg.into()).collect());
+        assert!(incomparable("randomKey") && incomparable("COMMAND Info"));
+        assert!(!incomparable("RANDOMKEY x") && !incomparable("COMMAND INFO GET"));
+    }
+
+    #[test]
+    fn scans_begin_at_the_beginning() {
+        assert!(hazardous("SCAN 5") && hazardous("scan -1 COUNT 3"));
+        assert!(!hazardous("SCAN 0 COUNT 3") && !hazardous("SCAN abc") && !hazardous("SCAN"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Replays steps on both servers and finds the first command on which they differ.
+//!
+//! Every replay begins with fresh connections and empty databases, so that the same steps always mean the same: the
+//! shrinker depends on it.
+
+use crate::client::{Client, command};
+use crate::compare::{Rule, agree, rule_of};
+use crate::generator::Step;
+use crate::grammar::Command;
+use crate::servers::Server;
+use crate::value::Value;
+use std::io::{Error, Result};
+use std::net::SocketAddr;
+
+/// Commands sent before their replies are read.
+const BATCH: usize = 50;
+/// Calls that a full iteration of so few keys may take.
+const SCAN_CALLS_MAX: usize = 10_000;
+
+/// The protocol that connections speak at the beginning of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// The first command on which the servers differ.
+pub struct Difference {
+    pub step: usize,
+    pub command: Command,
+    pub peer: Value,
+    pub subject: Value,
+}
+
+impl Difference {
+    /// Whether a reply did not come, so that no further ones can.
+    fn is_loss(&self) -> bool {
+        matches!(self.peer, Value::Lost(_)) || matches!(self.subject, Value::Lost(_))
+    }
+}
+
+pub struct Pair {
+    pub peer: Server,
+    pub subject: Server,
+    /// What was compared so far, the shrinker's trials included.
+    pub counts: Counts,
+}
+
+#[derive(Default)]
+pub struct Counts {
+    pub commands: usize,
+    pub errors: usize,
+}
+
+impl Pair {
+    pub fn new(peer: Server, subject: Server) -> Pair {
+        Pair { peer, subject, counts: Counts::default() }
+    }
+
+    /// Replays up to the first difference that is not to be passed over; one that lost a connection always ends it. An
+    /// error means that a server could not be reached or reset; what happens later is a difference.
+    pub fn replay(
+        &mut self,
+        steps: &[Step],
+        protocol: Protocol,
+        mut passes_over: impl FnMut(&Difference) -> bool,
+    ) -> Result<Option<Difference>> {
+        let mut peer = fresh_client(&mut self.peer, protocol)?;
+        let mut subject = fresh_client(&mut self.subject, protocol)?;
+        let mut commands = steps.iter().enumerate().flat_map(|(i, step)| step.iter().map(move |c| (i, c)));
+        loop {
+            let batch: Vec<(usize, &Command)> = commands.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(None);
+            }
+            for group in batch.chunk_by(|(_, a), (_, b)| !goes_alone(a) && !goes_alone(b)) {
+                let (peer_replies, subject_replies) = run(&mut peer, &mut subject, group);
+                let replies = peer_replies.into_iter().zip(subject_replies);
+                for ((step, command), (peer, subject)) in group.iter().zip(replies) {
+                    self.counts.commands += 1;
+                    self.counts.errors += usize::from(peer.is_error());
+                    if agree(rule_of(command), &peer, &subject) {
+                        continue;
+                    }
+                    let (step, command) = (*step, (*command).clone());
+                    let difference = Difference { step, command, peer, subject };
+                    if !passes_over(&difference) || difference.is_loss() {
+                        return Ok(Some(difference));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a command cannot be sent together with others: an iteration needs replies to go on, and Valkey loses the
+/// error reply of an authentication that fails (HELLO AUTH) behind a command whose reply was not sent yet.
+fn goes_alone(command: &Command) -> bool {
+    matches!(rule_of(command), Rule::Scan | Rule::Hello)
+}
+
+/// Runs commands that are either one SCAN or none, on both servers at once.
+fn run(peer: &mut Client, subject: &mut Client, group: &[(usize, &Command)]) -> (Vec<Value>, Vec<Value>) {
+    if let [(_, command)] = group
+        && rule_of(command) == Rule::Scan
+    {
+        return (vec![scan_all(peer, command)], vec![scan_all(subject, command)]);
+    }
+    peer.send(group.iter().map(|(_, command)| *command));
+    subject.send(group.iter().map(|(_, command)| *command));
+    let receive = |client: &mut Client| {
+        group.iter().map(|_| client.receive().unwrap_or_else(|error| Value::Lost(error.to_string()))).collect()
+    };
+    (receive(peer), receive(subject))
+}
+
+/// Follows a SCAN from its cursor to the end: the keys without order and repetitions, or the reply that was no page.
+fn scan_all(client: &mut Client, scan: &Command) -> Value {
+    let mut scan = scan.clone();
+    let mut keys = Vec::new();
+    for _ in 0..SCAN_CALLS_MAX {
+        let reply = match client.call(&scan) {
+            Ok(reply) => reply,
+            Err(error) => return Value::Lost(error.to_string()),
+        };
+        let (cursor, page) = match reply.elements() {
+            Some([Value::Bulk(cursor), Value::Array(page)]) => (cursor.clone(), page),
+            _ => return reply,
+        };
+        keys.extend_from_slice(page);
+        if cursor == b"0" {
+            keys.sort();
+            keys.dedup();
+            return Value::Array(keys);
+        }
+        scan[1] = cursor;
+    }
+    Value::Lost(format!("the iteration did not end in {SCAN_CALLS_MAX} calls"))
+}
+
+/// A new connection to a server that lives and is empty.
+fn fresh_client(server: &mut Server, protocol: Protocol) -> Result<Client> {
+    empty_client(server.addr, protocol).or_else(|_| {
+        server.revive()?;
+        empty_client(server.addr, protocol)
+    })
+}
+
+fn empty_client(addr: SocketAddr, protocol: Protocol) -> Result<Client> {
+    let mut client = Client::connect(addr)?;
+    let hello = match protocol {
+        Protocol::Resp2 => "HELLO 2",
+        Protocol::Resp3 => "HELLO 3",
+    };
+    for line in [hello, "FLUSHALL"] {
+        let reply = client.call(&command(line))?;
+        if reply.is_error() {
+            return Err(Error::other(format!("the server at {addr} answers {line}: {reply}")));
+        }
+    }
+    Ok(client)
+}
