@@ -15,14 +15,13 @@
 //! The change log gets RESP commands, whoever asked.
 
 use crate::args::Args;
-use crate::cx::{Cx, Flow, KeyArgs, Now};
+use crate::cx::{Cx, KeyArgs, Now};
 use crate::row::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
 use crate::session::Session;
 use crate::table::Table;
 use engine::access::is_due;
 use engine::edit::Ttl;
 use engine::effects::{EventClass, Logged};
-use engine::keys::{Held, Keys};
 use engine::value::{NewString, Type};
 use engine::{Engine, Error};
 use resp::number::{parse_f64_c, parse_i64_c};
@@ -41,10 +40,10 @@ const fn row(name: &'static str, arity: i32, write: bool, run: Handler) -> Comma
 static COMMANDS: [Command; 10] = [
     row("get", 2, false, |cx, args| translated(cx, args, "not a string value")),
     Command { flags: WRITE.and(DENY_OOM), ..row("set", 3, true, set) },
-    row("del", 2, true, |cx, args| same(cx, args)),
+    row("del", 2, true, same),
     Command { keys: &[], ..row("keys", 1, false, keys) },
     row("pexpire", 3, true, pexpire),
-    row("pttl", 2, false, |cx, args| same(cx, args)),
+    row("pttl", 2, false, same),
     Command { flags: WRITE.and(DENY_OOM), ..row("zadd", 4, true, zadd) },
     row("zrem", 3, true, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
     row("zscore", 3, false, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
@@ -84,21 +83,7 @@ fn execute<'e>(
     if !row.keys.is_empty() {
         key_args.push((1, engine.hasher().hash(&args[1])));
     }
-    let held = Held::keys(engine, key_args.iter().map(|(_, hash)| *hash));
-    let db = session.db;
-    let keys = Keys::new(engine, held, db, now.unix_ms());
-    // Handlers may move arguments into values.
-    let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
-    if let Err(error) = (row.run)(&mut cx, args) {
-        cx.reply.error(&error);
-    }
-    let keys = cx.keys;
-    if let Some(logged) = logged {
-        let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
-        engine.record(&keys.effects, db, &command);
-    }
-    engine.carry_out(keys.finish());
+    crate::dispatch::call(engine, session, row, &key_args, args, now, reply);
 }
 
 /// Runs the RESP command of the same name.
@@ -245,4 +230,209 @@ fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<
     }
     let rank = usize::try_from((from as i64).checked_add(offset)?).ok()?;
     (rank < set.len()).then_some(rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Options;
+    use engine::host::Alone;
+    use engine::log::MemoryLog;
+    use resp::Protocol;
+    use resp::book::{BookValue, decode_reply};
+    use std::sync::Arc;
+
+    use BookValue::{Arr, Dbl, Err, Int, Nil};
+
+    const NOW: Now = Now { unix_us: 5_000_000 };
+
+    struct Client {
+        engine: Engine,
+        session: Session,
+        log: Arc<MemoryLog>,
+    }
+
+    impl Client {
+        fn new() -> Client {
+            let engine = Engine::new(&Options::default(), Arc::new(Alone));
+            let log = Arc::new(MemoryLog::default());
+            engine.set_log(log.clone());
+            Client { engine, session: Session::local(), log }
+        }
+
+        /// `""` is an empty argument; other words stand for themselves.
+        fn ask(&mut self, request: &str) -> BookValue {
+            let words = request.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
+            self.ask_args(&mut words.map(str::as_bytes).collect())
+        }
+
+        fn ask_args(&mut self, args: &mut Args<'_>) -> BookValue {
+            let mut reply = Reply::new(Vec::new(), Protocol::Book);
+            run(&self.engine, &mut self.session, args, NOW, &mut reply);
+            let (value, len) = decode_reply(reply.as_slice()).unwrap().unwrap();
+            assert_eq!(len, reply.len());
+            value
+        }
+
+        /// What went into the change log since the last call.
+        fn logged(&self) -> Vec<String> {
+            let text = |record: Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).unwrap();
+            self.log.take().into_iter().map(|(_, record)| text(record)).collect()
+        }
+    }
+
+    fn str(text: &str) -> BookValue {
+        BookValue::Str(text.into())
+    }
+
+    fn err(code: i32, text: &str) -> BookValue {
+        Err(code, text.into())
+    }
+
+    fn pairs(pairs: &[(&str, f64)]) -> BookValue {
+        Arr(pairs.iter().flat_map(|(name, score)| [str(name), Dbl(*score)]).collect())
+    }
+
+    #[test]
+    fn every_translated_command_is_there() {
+        for name in ["get", "del", "pexpire", "pttl", "zadd", "zrem", "zscore"] {
+            assert!(Table::get().find(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_and_their_ttls() {
+        let mut client = Client::new();
+        for (request, reply) in [
+            ("get k", Nil),
+            ("keys", Arr(vec![])),
+            ("set k v", Nil),
+            ("get k", str("v")),
+            ("keys", Arr(vec![str("k")])),
+            ("pttl k", Int(-1)),
+            ("pttl nokey", Int(-2)),
+            ("pexpire k 50000", Int(1)),
+            ("pttl k", Int(50000)),
+            ("set k 10", Nil),
+            ("get k", str("10")),
+            ("pttl k", Int(50000)),
+            ("pexpire k x", err(4, "expect int64")),
+            ("pexpire nokey x", err(4, "expect int64")),
+            ("pexpire nokey 1", Int(0)),
+            ("pexpire nokey -1", Int(0)),
+            ("pexpire k -1", Int(1)),
+            ("pttl k", Int(-1)),
+            ("pexpire k -1", Int(1)),
+            ("pexpire k 9223372036854775807", Int(1)),
+            ("pexpire k 99999999999999999999", Int(1)),
+            ("del k", Int(1)),
+            ("del k", Int(0)),
+        ] {
+            assert_eq!(client.ask(request), reply, "{request}");
+        }
+    }
+
+    #[test]
+    fn sorted_sets() {
+        let mut client = Client::new();
+        for (request, reply) in [
+            ("zadd z 1 a", Int(1)),
+            ("zadd z +2 b", Int(1)),
+            ("zadd z 0x2 c", Int(1)),
+            ("zadd z .35e1 d", Int(1)),
+            ("zadd z 3.5 d", Int(0)),
+            ("zadd z abc n", err(4, "expect float")),
+            ("zadd z nan n", err(4, "expect float")),
+            ("zscore z d", Dbl(3.5)),
+            ("zscore z nope", Nil),
+            ("zscore nokey nope", Nil),
+            ("zquery z 2 c 0 100", pairs(&[("c", 2.0), ("d", 3.5)])),
+            ("zquery z 1 \"\" 0 0", Arr(vec![])),
+            ("zquery z 1 \"\" 0 -1", Arr(vec![])),
+            ("zquery z 1 \"\" 0 1", pairs(&[("a", 1.0)])),
+            ("zquery z 1 \"\" 0 2", pairs(&[("a", 1.0)])),
+            ("zquery z 1 \"\" 0 3", pairs(&[("a", 1.0), ("b", 2.0)])),
+            ("zquery z 1 \"\" 3 9", pairs(&[("d", 3.5)])),
+            ("zquery z 1 \"\" 4 9", Arr(vec![])),
+            ("zquery z 2 bb -2 2", pairs(&[("a", 1.0)])),
+            ("zquery z 2 bb -3 2", Arr(vec![])),
+            ("zquery z 9 \"\" -1 2", Arr(vec![])),
+            ("zquery z 1 \"\" 9223372036854775807 9223372036854775807", Arr(vec![])),
+            ("zquery nokey 1 \"\" 0 10", Arr(vec![])),
+            ("zquery z x \"\" x 10", err(4, "expect fp number")),
+            ("zquery z 1 \"\" x 10", err(4, "expect int")),
+            ("zquery z 1 \"\" 0 1.5", err(4, "expect int")),
+            ("zrem z a", Int(1)),
+            ("zrem z a", Int(0)),
+            ("zrem nokey a", Int(0)),
+        ] {
+            assert_eq!(client.ask(request), reply, "{request}");
+        }
+        let leading_blank = &mut [&b"zadd"[..], b"z", b" 7", b"e"].into_iter().collect();
+        assert_eq!(client.ask_args(leading_blank), Int(1));
+        assert_eq!(client.ask("zscore z e"), Dbl(7.0));
+    }
+
+    #[test]
+    fn types_are_not_mixed() {
+        let mut client = Client::new();
+        client.ask("set s v");
+        client.ask("zadd z 1 n");
+        for (request, reply) in [
+            ("get z", err(3, "not a string value")),
+            ("set z v", err(3, "a non-string value exists")),
+            ("zadd s 1 n", err(3, "expect zset")),
+            ("zadd s x n", err(4, "expect float")),
+            ("zrem s n", err(3, "expect zset")),
+            ("zscore s n", err(3, "expect zset")),
+            ("zquery s 1 \"\" 0 10", err(3, "expect zset")),
+            ("zquery s 1 \"\" x 10", err(4, "expect int")),
+        ] {
+            assert_eq!(client.ask(request), reply, "{request}");
+        }
+    }
+
+    #[test]
+    fn names_and_numbers_of_arguments_match_exactly() {
+        let mut client = Client::new();
+        for request in ["", "GET k", "get", "get k k", "keys *", "set k v x", "zrange z 0 1", "hello"] {
+            assert_eq!(client.ask(request), err(1, "Unknown cmd"), "{request}");
+        }
+        client.session.authenticated = false;
+        for request in ["get k", "nope"] {
+            assert_eq!(client.ask(request), err(1, "authentication required"), "{request}");
+        }
+    }
+
+    #[test]
+    fn the_log_gets_commands_of_the_other_protocol() {
+        let mut client = Client::new();
+        for (request, records) in [
+            ("set k v", &["SET k v KEEPTTL"][..]),
+            ("pexpire k 1000", &["PEXPIREAT k 6000"]),
+            ("pexpire k -5", &["PERSIST k"]),
+            ("pexpire k -5", &[]),
+            ("zadd z 0x10 n", &["ZADD z 16 n"]),
+            ("zadd z 16 n", &[]),
+            ("zadd k 1 n", &[]),
+            ("zrem z n", &["zrem z n"]),
+            ("del k", &["del k"]),
+        ] {
+            client.ask(request);
+            assert_eq!(client.logged(), records, "{request}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let mut client = Client::new();
+        let too_big = err(2, "response is too big");
+        for n in 0..400 {
+            client.ask(&format!("set key:{n} v"));
+            client.ask(&format!("zadd z {n} n{n}"));
+        }
+        assert_eq!(client.ask("keys"), too_big);
+        assert_eq!(client.ask("zquery z 0 \"\" 0 9223372036854775807"), too_big);
+        assert!(matches!(client.ask("zquery z 0 \"\" 0 100"), Arr(items) if items.len() == 100));
+    }
 }

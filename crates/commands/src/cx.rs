@@ -54,7 +54,7 @@ pub struct Cx<'c> {
     pub row: &'static Command,
     pub now: Now,
     pub flow: Flow,
-    pub(crate) key_args: KeyArgs,
+    pub(crate) key_args: &'c [(usize, KeyHash)],
 }
 
 impl Cx<'_> {
@@ -72,6 +72,15 @@ impl Cx<'_> {
         match self.key_args.binary_search_by_key(&index, |(at, _)| *at) {
             Ok(at) => Key { name, hash: self.key_args[at].1 },
             Err(_) => self.keys.key(name),
+        }
+    }
+
+    /// Ends a command that would go on in pieces, for callers that need its reply at once: transactions and
+    /// scripts, which hold all locks that it takes.
+    pub fn complete(&mut self) {
+        match std::mem::take(&mut self.flow) {
+            Flow::More(mut work) => while !work.step(self) {},
+            other => self.flow = other,
         }
     }
 

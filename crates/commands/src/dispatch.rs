@@ -12,6 +12,7 @@ use crate::keyspec::key_indices;
 use crate::row::{Command, NO_AUTH};
 use crate::session::Session;
 use crate::table::{Entry, KeyPlan, Table};
+use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
 use engine::{Engine, Error};
 use resp::Reply;
@@ -74,15 +75,15 @@ impl Prepared {
 pub fn run<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
-    prepared: Prepared,
+    prepared: &'e Prepared,
     args: &mut Args<'_>,
     now: Now,
     reply: &'e mut Reply,
 ) -> Flow {
-    let entry = match prepared.found {
+    let entry = match &prepared.found {
         Ok(entry) => entry,
         Err(error) => {
-            reply.error(&error);
+            reply.error(error);
             return Flow::Next;
         }
     };
@@ -90,32 +91,36 @@ pub fn run<'e>(
         reply.error(Error::NO_AUTH);
         return Flow::Next;
     }
-    let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
-    let mut keys = Keys::new(engine, held, session.db, now.unix_ms());
-    keys.set_no_touch(session.no_touch);
+    call(engine, session, entry.command, &prepared.keys, args, now, reply)
+}
+
+/// Runs a handler under the locks of its keys and follows up on what it did.
+pub(crate) fn call<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    row: &'static Command,
+    key_args: &'e [(usize, KeyHash)],
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) -> Flow {
+    let held = Held::keys(engine, key_args.iter().map(|(_, hash)| *hash));
     let db = session.db;
+    let mut keys = Keys::new(engine, held, db, now.unix_ms());
+    keys.set_no_touch(session.no_touch);
     // A handler may move large arguments into values; the log needs them as they were.
     let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
-    let mut cx = Cx {
-        engine,
-        keys,
-        reply,
-        session,
-        row: entry.command,
-        now,
-        flow: Flow::Next,
-        key_args: prepared.keys,
-    };
-    if let Err(error) = (entry.command.run)(&mut cx, args) {
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
+    if let Err(error) = (row.run)(&mut cx, args) {
         cx.reply.error(&error);
     }
-    let Cx { keys, flow, .. } = cx;
     if let Some(logged) = logged {
         let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
-        engine.record(&keys.effects, db, &command);
+        engine.record(&cx.keys.effects, db, &command);
     }
-    engine.carry_out(keys.finish());
-    flow
+    cx.keys.unlock();
+    engine.carry_out(&mut cx.keys.effects);
+    cx.flow
 }
 
 /// Does one piece of a command that goes on in pieces; true when it has ended.
@@ -128,14 +133,14 @@ pub fn step<'e>(
     reply: &'e mut Reply,
 ) -> bool {
     let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
-    let key_args = KeyArgs::new();
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args: &[] };
     let done = work.step(&mut cx);
-    engine.carry_out(cx.keys.finish());
+    cx.keys.unlock();
+    engine.carry_out(&mut cx.keys.effects);
     done
 }
 
-/// Runs one command for a client: [`prepare`] and [`run`] in one.
+/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes.
 pub fn execute<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -144,7 +149,13 @@ pub fn execute<'e>(
     reply: &'e mut Reply,
 ) -> Flow {
     let prepared = prepare(engine, args);
-    run(engine, session, prepared, args, now, reply)
+    match (run(engine, session, &prepared, args, now, reply), prepared.entry()) {
+        (Flow::More(mut work), Some(entry)) => {
+            while !step(engine, session, entry.command, &mut *work, now, reply) {}
+            Flow::Next
+        }
+        (flow, _) => flow,
+    }
 }
 
 /// How much of an unknown command's arguments its error repeats, in bytes.

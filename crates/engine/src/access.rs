@@ -2,7 +2,7 @@
 
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
-use crate::shard::{Shard, Table};
+use crate::shard::Shard;
 use crate::value::KeyEntry;
 
 /// How accesses are counted in an entry's 24 bits.
@@ -56,18 +56,6 @@ impl AccessClock {
         match self {
             AccessClock::Recency(seconds) => seconds.wrapping_sub(meta) & structures::entry::MAX_META,
             AccessClock::Frequency { .. } => 0,
-        }
-    }
-}
-
-/// Marks the access; writes only when the mark changes, which by the second is rare.
-#[inline]
-pub fn touch(table: &mut Table, local: u64, name: &[u8], clock: AccessClock) {
-    if let Some(mut found) = table.find_mut(local, |entry| entry.key() == name) {
-        let meta = found.get().meta();
-        let accessed = clock.accessed(meta);
-        if accessed != meta {
-            found.update(|entry| entry.set_meta(accessed));
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::shard::{Db, Shard};
 use crate::value::{KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use crate::Error;
 use structures::entry::NewValue;
+use structures::hashtable::Spot;
 use structures::sorted_set::SortedSet;
 
 /// What becomes of the deadline when a value is replaced.
@@ -35,7 +36,8 @@ pub struct Edit<'k> {
     key: Key<'k>,
     local: u64,
     now: i64,
-    exists: bool,
+    /// Where the entry is, while there is one. Nothing moves it but this edit.
+    spot: Option<Spot>,
     changed: bool,
 }
 
@@ -47,23 +49,19 @@ impl<'k> Edit<'k> {
         db_index: u32,
         key: Key<'k>,
         local: u64,
+        spot: Option<Spot>,
         now: i64,
     ) -> Self {
         let db = &mut shard.dbs[db_index as usize];
-        let exists = db.table.find(local, |entry| entry.key() == key.name).is_some();
-        Edit { engine, db, dirty: &mut shard.stats.dirty, effects, db_index, key, local, now, exists, changed: false }
+        Edit { engine, db, dirty: &mut shard.stats.dirty, effects, db_index, key, local, now, spot, changed: false }
     }
 
     pub fn exists(&self) -> bool {
-        self.exists
+        self.spot.is_some()
     }
 
     pub fn value(&self) -> Option<Value<'_>> {
-        if !self.exists {
-            return None;
-        }
-        let name = self.key.name;
-        self.db.table.find(self.local, |entry| entry.key() == name).map(|found| found.value())
+        self.db.table.at(self.spot?).map(|found| found.value())
     }
 
     pub fn kind(&self) -> Option<Type> {
@@ -76,9 +74,7 @@ impl<'k> Edit<'k> {
 
     /// Unix time in milliseconds.
     pub fn deadline(&self) -> Option<i64> {
-        let name = self.key.name;
-        let found = self.db.table.find(self.local, |entry| entry.key() == name)?;
-        found.deadline().map(|at| at as i64)
+        self.db.table.at(self.spot?)?.deadline().map(|at| at as i64)
     }
 
     /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
@@ -99,7 +95,7 @@ impl<'k> Edit<'k> {
             value.as_string()?;
         }
         self.changed = true;
-        if !self.exists {
+        if !self.exists() {
             self.set_object(Object::String(Vec::new()), Ttl::Clear);
         }
         let result = self.with_entry(|entry| {
@@ -127,7 +123,7 @@ impl<'k> Edit<'k> {
             value.as_sorted_set()?;
         }
         self.changed = true;
-        if !self.exists {
+        if !self.exists() {
             self.set_object(Object::SortedSet(Box::default()), Ttl::Clear);
         }
         let result = self.with_entry(|entry| match entry.payload_mut() {
@@ -180,9 +176,24 @@ impl<'k> Edit<'k> {
         if let Some(deadline) = entry.deadline() {
             self.db.expiry.remove(deadline, self.local);
         }
-        self.exists = false;
+        self.spot = None;
         self.changed = true;
         Some(entry)
+    }
+
+    /// Puts an entry of this key's name here, with its value, deadline and access mark, in the place of
+    /// what there is. As [`take`](Self::take) and [`renamed`] give them.
+    pub fn put(&mut self, entry: KeyEntry) {
+        assert!(entry.key() == self.key.name, "an entry is put under its own name");
+        self.remove();
+        let (engine, deadline) = (self.engine, entry.deadline());
+        self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
+        if let Some(at) = deadline {
+            self.db.expiry.insert(at, self.local);
+        }
+        self.spot = self.db.table.spot(self.local, |entry| entry.key() == self.key.name);
+        self.changed = true;
+        self.event(EventClass::NEW, "new");
     }
 
     /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
@@ -216,12 +227,17 @@ impl<'k> Edit<'k> {
         self.settle(changes);
     }
 
+    /// What was lent to be changed is what it was before: there is nothing to commit.
+    pub fn leave(mut self) {
+        self.changed = false;
+    }
+
     fn settle(&mut self, changes: u64) {
         self.changed = false;
         *self.dirty += changes;
         self.effects.dirty += changes;
         self.db.watchers.touch(self.key.name);
-        if self.exists && self.db.blocked.is_waited_for(self.key.name) {
+        if self.exists() && self.db.blocked.is_waited_for(self.key.name) {
             self.effects.ready.push((self.db_index, self.key.name.to_vec()));
         }
     }
@@ -234,10 +250,10 @@ impl<'k> Edit<'k> {
             Ttl::At(at) => Some(at.max(0) as u64),
             Ttl::Keep | Ttl::Clear => None,
         };
-        if !self.exists {
+        if !self.exists() {
             let entry = KeyEntry::new(name, value, new_deadline, meta);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
-            self.exists = true;
+            self.spot = self.db.table.spot(local, |entry| entry.key() == name);
             if let Some(at) = new_deadline {
                 self.db.expiry.insert(at, local);
             }
@@ -276,10 +292,32 @@ impl<'k> Edit<'k> {
     }
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
-        let name = self.key.name;
-        let mut found = self.db.table.find_mut(self.local, |entry| entry.key() == name)?;
-        Some(found.update(change))
+        Some(self.db.table.at_mut(self.spot?)?.update(change))
     }
+}
+
+/// The entry under another name.
+pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
+    let (deadline, meta) = (entry.deadline(), entry.meta());
+    let value = match entry.value() {
+        Value::Inline(bytes) => NewValue::Inline(bytes),
+        Value::Int(n) => NewValue::Int(n),
+        Value::Payload(_) => {
+            let object = entry.into_payload().expect("the value was a payload");
+            return KeyEntry::new(name, NewValue::Payload(object), deadline, meta);
+        }
+    };
+    KeyEntry::new(name, value, deadline, meta)
+}
+
+/// A copy of the entry under another name, with an access mark of its own.
+pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32) -> KeyEntry {
+    let value = match entry.value() {
+        Value::Inline(bytes) => NewValue::Inline(bytes),
+        Value::Int(n) => NewValue::Int(n),
+        Value::Payload(object) => NewValue::Payload(object.clone()),
+    };
+    KeyEntry::new(name, value, entry.deadline(), meta)
 }
 
 impl Drop for Edit<'_> {

@@ -8,7 +8,7 @@ use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
 use crate::locks::LockSet;
 use crate::log::ChangeLog;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Rates, Totals, WorkerMetrics};
 use crate::shard::{Shard, ShardStats};
 use crate::value::KeyEntry;
 use std::ops::Range;
@@ -54,6 +54,9 @@ pub struct Engine {
     clients: Clients,
     config: ConfigStore,
     metrics: Box<[WorkerMetrics]>,
+    rates: Rates,
+    /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
+    expiry_paused: AtomicBool,
 }
 
 /// What is in one database, summed over the shards.
@@ -86,6 +89,8 @@ impl Engine {
             clients: Clients::default(),
             config: ConfigStore::new(config),
             metrics: (0..options.workers.max(1)).map(|_| WorkerMetrics::default()).collect(),
+            rates: Rates::default(),
+            expiry_paused: AtomicBool::new(false),
         }
     }
 
@@ -116,6 +121,21 @@ impl Engine {
     /// Counters, one set a worker.
     pub fn metrics(&self) -> &[WorkerMetrics] {
         &self.metrics
+    }
+
+    /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
+    pub fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    /// To be called about ten times a second, by one thread.
+    pub fn sample_rates(&self, now: i64) {
+        self.rates.sample(now, || Totals::of(&self.metrics));
+    }
+
+    /// Whether [`expire_due`](Self::expire_due) does nothing.
+    pub fn pause_expiry(&self, paused: bool) {
+        self.expiry_paused.store(paused, Relaxed);
     }
 
     /// Every write is appended to `log` from now on. At most once, before the first command.
@@ -206,18 +226,21 @@ impl Engine {
 
     /// Hands the effects of a command to the host. No lock may be held.
     #[inline]
-    pub fn carry_out(&self, effects: Effects) {
+    pub fn carry_out(&self, effects: &mut Effects) {
         if !effects.garbage.is_empty() {
-            self.host.free(effects.garbage);
+            self.host.free(std::mem::take(&mut effects.garbage));
         }
         if !effects.events.is_empty() {
-            self.host.events(effects.events);
+            self.host.events(std::mem::take(&mut effects.events));
         }
     }
 
     /// Removes up to `budget` keys of these shards whose deadline has passed; true when more may be due.
     /// Locks are given up every few keys, so nobody waits for the budget.
     pub fn expire_due(&self, shards: Range<usize>, now: i64, budget: usize) -> bool {
+        if self.expiry_paused.load(Relaxed) {
+            return false;
+        }
         let mut left = budget;
         for index in shards {
             loop {
@@ -263,8 +286,24 @@ impl Engine {
             }
             self.record(&effects, 0, &[]);
         }
-        self.carry_out(effects);
+        self.carry_out(&mut effects);
         removed
+    }
+
+    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them. The
+    /// log is told at once, since the walk gives the shard's lock up; the rest is added to `effects`.
+    pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
+        let mut own = Effects::default();
+        for name in names {
+            let local = self.hasher.local_of(name);
+            let found = shard.dbs[db as usize].table.find(local, |entry| entry.key() == name);
+            if found.and_then(|entry| entry.deadline()).is_some_and(|at| access::is_due(at, now)) {
+                access::expire(self, shard, &mut own, db, local, name);
+            }
+        }
+        self.record(&own, db, &[]);
+        effects.garbage.append(&mut own.garbage);
+        effects.events.append(&mut own.events);
     }
 
     /// Keys in a database.
@@ -336,7 +375,8 @@ mod tests {
         edit.set_string(NewString::encode(value.into()), ttl);
         edit.commit(EventClass::STRING, "set");
         engine.record(&keys.effects, 0, &[b"SET", name, value]);
-        engine.carry_out(keys.finish());
+        keys.unlock();
+        engine.carry_out(&mut keys.effects);
     }
 
     fn get(engine: &Engine, name: &[u8], now: i64) -> Option<Vec<u8>> {

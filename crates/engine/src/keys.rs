@@ -9,12 +9,13 @@ use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
 use crate::locks::{Escalated, Several};
-use crate::shard::{Db, Shard};
+use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{KeyEntry, Str, Value, ValueExt};
-use crate::{Error, access};
+use crate::access::{self, AccessClock};
+use crate::Error;
 use smallvec::SmallVec;
-use structures::hashtable::Ref;
+use structures::hashtable::{Ref, Spot};
 use structures::sorted_set::SortedSet;
 
 /// A key's name and its hash.
@@ -96,26 +97,46 @@ impl<'e> Keys<'e> {
     /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        let spot = self.live_spot(key);
         let clock = if self.no_touch { None } else { Some(self.engine.access_clock(self.now)) };
-        self.remove_if_expired(key);
-        let (shard, local, db) = self.locate(key);
+        let (shard, _, db) = self.locate(key);
+        let Some(spot) = spot else {
+            shard.stats.misses += 1;
+            return None;
+        };
+        shard.stats.hits += 1;
         let table = &mut shard.dbs[db].table;
-        if let Some(clock) = clock {
-            access::touch(table, local, key.name, clock);
+        if let Some(clock) = clock
+            && let Some(meta) = table.at(spot).map(|entry| entry.meta())
+        {
+            // Written only when the mark changes, which by the second is rare.
+            let accessed = clock.accessed(meta);
+            if accessed != meta
+                && let Some(mut entry) = table.at_mut(spot)
+            {
+                entry.update(|entry| entry.set_meta(accessed));
+            }
         }
-        let found = table.find(local, |entry| entry.key() == key.name);
-        match found {
+        table.at(spot)
+    }
+
+    /// As [`find`](Self::find), but the access is not marked: for commands that ask about a key, not for its
+    /// value (TYPE, TTL).
+    pub fn look(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        let spot = self.live_spot(key);
+        let (shard, _, db) = self.locate(key);
+        match spot {
             Some(_) => shard.stats.hits += 1,
             None => shard.stats.misses += 1,
         }
-        found
+        shard.dbs[db].table.at(spot?)
     }
 
     /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
     pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        self.remove_if_expired(key);
-        let (shard, local, db) = self.locate(key);
-        shard.dbs[db].table.find(local, |entry| entry.key() == key.name)
+        let spot = self.live_spot(key)?;
+        let (shard, _, db) = self.locate(key);
+        shard.dbs[db].table.at(spot)
     }
 
     /// The key's value, or None.
@@ -136,12 +157,12 @@ impl<'e> Keys<'e> {
 
     /// The right to change a key; nothing happens until something is changed and committed.
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
-        self.remove_if_expired(key);
+        let spot = self.live_spot(key);
         let (engine, db_index, now) = (self.engine, self.db, self.now);
         let local = engine.hasher().local(key.hash);
         let index = engine.hasher().shard(key.hash);
         let shard = Self::shard_of(&mut self.held, index);
-        Edit::new(engine, shard, &mut self.effects, db_index, key, local, now)
+        Edit::new(engine, shard, &mut self.effects, db_index, key, local, spot, now)
     }
 
     /// Something happened to a key that no edit covers.
@@ -176,9 +197,9 @@ impl<'e> Keys<'e> {
         }
     }
 
-    /// Gives up the locks and returns what is to be done without them.
-    pub fn finish(self) -> Effects {
-        self.effects
+    /// Gives up the locks. What is left to do without them is in `effects`.
+    pub fn unlock(&mut self) {
+        self.held = Held::Nothing;
     }
 
     #[inline]
@@ -201,21 +222,26 @@ impl<'e> Keys<'e> {
         (Self::shard_of(&mut self.held, index), local, self.db as usize)
     }
 
+    /// Where the key's entry lies. One whose time has come is removed first.
     #[inline]
-    fn remove_if_expired(&mut self, key: Key<'_>) {
+    fn live_spot(&mut self, key: Key<'_>) -> Option<Spot> {
         let now = self.now;
-        let db_index = self.db;
-        let engine = self.engine;
         let (shard, local, db) = self.locate(key);
-        let Db { table, expiry, .. } = &mut shard.dbs[db];
-        if expiry.is_empty() {
-            return;
-        }
-        let deadline = table.find(local, |entry| entry.key() == key.name).and_then(|found| found.deadline());
+        let table = &shard.dbs[db].table;
+        let spot = table.spot(local, |entry| entry.key() == key.name)?;
+        let deadline = table.at(spot)?.deadline();
         if deadline.is_some_and(|deadline| access::is_due(deadline, now)) {
-            let index = engine.hasher().shard(key.hash);
-            let shard = Self::shard_of(&mut self.held, index);
-            access::expire(engine, shard, &mut self.effects, db_index, local, key.name);
+            self.expire(key);
+            return None;
         }
+        Some(spot)
+    }
+
+    #[cold]
+    fn expire(&mut self, key: Key<'_>) {
+        let hasher = self.engine.hasher();
+        let (index, local) = (hasher.shard(key.hash), hasher.local(key.hash));
+        let shard = Self::shard_of(&mut self.held, index);
+        access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
     }
 }

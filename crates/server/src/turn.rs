@@ -100,9 +100,10 @@ impl Worker {
                     prepared.prefetch_entry(&self.shared.engine, self.connections[*token].session.db);
                 }
             }
-            for item in window.drain(..) {
+            for item in &mut window {
                 self.run_item(item, now);
             }
+            window.clear();
             if self.reply.len() >= REPLY_HIGH {
                 self.write_replies(now);
             }
@@ -169,7 +170,7 @@ impl Worker {
         }
     }
 
-    fn run_item(&mut self, item: Item<'_>, now: Now) {
+    fn run_item(&mut self, item: &mut Item<'_>, now: Now) {
         let start = self.reply.len();
         let token = item.token();
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -177,16 +178,16 @@ impl Worker {
         let engine = &self.shared.engine;
         let flow = match item {
             Item::Command { args, .. } if connection.job.is_some() => {
-                return connection.queued.push_back(args.into_owned());
+                return connection.queued.push_back(std::mem::take(args).into_owned());
             }
             _ if connection.closing => return,
-            Item::Command { mut args, prepared, .. } => {
+            Item::Command { args, prepared, .. } => {
                 self.shared.engine.metrics()[self.index].commands.add(1);
                 let row = prepared.entry().map(|entry| {
                     connection.session.info.last_command.store(entry.id + 1, Relaxed);
                     entry.command
                 });
-                let flow = dispatch::run(engine, &mut connection.session, prepared, &mut args, now, &mut self.reply);
+                let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, &mut self.reply);
                 connection.protocol = self.reply.protocol();
                 match (flow, row) {
                     (Flow::More(work), Some(row)) => {
@@ -198,12 +199,12 @@ impl Worker {
                 }
             }
             Item::Violation { error, .. } => {
-                self.reply.protocol_error(&error);
+                self.reply.protocol_error(error);
                 Flow::Close
             }
-            Item::Book { mut args, .. } => {
+            Item::Book { args, .. } => {
                 self.shared.engine.metrics()[self.index].commands.add(1);
-                commands::book::run(engine, &mut connection.session, &mut args, now, &mut self.reply);
+                commands::book::run(engine, &mut connection.session, args, now, &mut self.reply);
                 Flow::Next
             }
             Item::BookViolation { .. } => Flow::Close,

@@ -254,6 +254,16 @@ impl Bucket {
         self.lines().flat_map(|line| line.used().map(|slot| line.bits(slot)))
     }
 
+    /// The bits at a place, if it exists and is in use.
+    #[inline]
+    pub(super) fn bits_at(&self, place: Place) -> Option<u64> {
+        let mut line = self;
+        for _ in 0..place.depth {
+            line = line.child()?;
+        }
+        (line.tag(place.slot) != 0 && !(line.is_chained() && place.slot == LINK)).then(|| line.bits(place.slot))
+    }
+
     #[inline]
     pub(super) fn line_mut(&mut self, depth: usize) -> &mut Bucket {
         let mut line = self;

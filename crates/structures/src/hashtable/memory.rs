@@ -102,6 +102,11 @@ impl BucketArray {
     }
 
     #[inline]
+    pub(super) fn get(&self, i: usize) -> Option<&Bucket> {
+        (i < self.len).then(|| self.at(i))
+    }
+
+    #[inline]
     pub(super) fn at_mut(&mut self, i: usize) -> &mut Bucket {
         assert!(i < self.len, "bucket {i} of {}", self.len);
         // SAFETY: `i` is below `len`, so this is not the shared `NO_BUCKET` but memory that the array owns, borrowed

@@ -219,6 +219,32 @@ impl<T: Handle> HashTable<T> {
         }
     }
 
+    /// Where the entry with this hash lies for which `eq` holds: for a caller that looks at it first and decides then what
+    /// to do, without searching again.
+    #[inline]
+    pub fn spot(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<Spot> {
+        let moved = position(hash) < self.frontier_position;
+        let bucket = index(hash, if moved { self.new.len() } else { self.old.len() });
+        let (place, _) = self.locate(hash, eq)?;
+        Some(Spot { moved, bucket, place })
+    }
+
+    /// The entry at a spot. The table must not have been changed since, or it may be another one or none.
+    #[inline]
+    pub fn at(&self, spot: Spot) -> Option<Ref<'_, T>> {
+        let array = if spot.moved { &self.new } else { &self.old };
+        let bits = array.get(spot.bucket)?.bits_at(spot.place)?;
+        Some(self.borrow(bits))
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, spot: Spot) -> Option<OccupiedEntry<'_, T>> {
+        let array = if spot.moved { &mut self.new } else { &mut self.old };
+        let bits = array.get(spot.bucket)?.bits_at(spot.place)?;
+        Some(OccupiedEntry::new(array.at_mut(spot.bucket), &mut self.counts, spot.place, bits))
+    }
+
     /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash. `pred`
     /// is asked about every entry of a bucket, also those at other positions.
     pub fn find_at_position(&self, position: u64, mut pred: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
@@ -565,6 +591,15 @@ impl<'a, T: Handle> IntoIterator for &'a HashTable<T> {
 #[inline]
 fn scale(random: u64, len: usize) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
+}
+
+/// Where an entry was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// In the new array.
+    moved: bool,
+    bucket: usize,
+    place: Place,
 }
 
 /// The next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
