@@ -97,10 +97,10 @@ fn about_the_same(peer: &Value, subject: &Value, per_sec: i64) -> bool {
     }
 }
 
-/// HELLO without the server's name, its version and the number of the connection; their kinds stay.
+/// HELLO without the server's name, version and modules and the number of the connection; their kinds stay.
 fn without_identity(hello: &Value) -> Value {
     let hide = |key: &Value, value: &Value| match key.text() {
-        Some(b"server" | b"version" | b"id") => Value::Simple(value.kind().into()),
+        Some(b"server" | b"version" | b"modules" | b"id") => Value::Simple(value.kind().into()),
         _ => value.clone(),
     };
     match hello {
@@ -112,12 +112,14 @@ fn without_identity(hello: &Value) -> Value {
     }
 }
 
-/// Sorts every list of names, and every list of table rows (subcommands), at all depths.
+/// Sorts every list of names, and every list of table rows (subcommands), at all depths. An empty set is taken for an
+/// empty array: versions differ in how they say that a command has no subcommands.
 fn deeply_sorted(value: &Value) -> Value {
     let all = |values: &[Value]| values.iter().map(deeply_sorted).collect::<Vec<_>>();
     let is_row = |value: &Value| value.elements().is_some_and(|e| e.len() > 6);
     match value {
         Value::Map(pairs) => Value::Map(pairs.iter().map(|(k, v)| (k.clone(), deeply_sorted(v))).collect()),
+        Value::Set(values) if values.is_empty() => Value::Array(Vec::new()),
         Value::Set(values) => {
             let mut values = all(values);
             values.sort();

@@ -43,7 +43,7 @@ pub const COMMON: &[Word] = &[
 ];
 
 /// All keys there are: few, so that commands meet each other's values.
-pub const KEYS: [&[u8]; 12] = [
+pub const KEYS: [&[u8]; 14] = [
     b"k0",
     b"k1",
     b"k2",
@@ -56,7 +56,12 @@ pub const KEYS: [&[u8]; 12] = [
     b"",
     b"\x00\xff\r\n9",
     b"long-key-long-key-long-key-long-key-long-key-long-key-long-key-11",
+    COLLECTIONS[0],
+    COLLECTIONS[1],
 ];
+
+/// The keys that hold collections more often than not: `key` rarely draws them, so that strings are rarely put there.
+pub const COLLECTIONS: [&[u8]; 2] = [b"c0", b"c1"];
 
 pub fn one_of(rng: &mut Rng, texts: &[&str]) -> Vec<u8> {
     texts[rng.usize(..texts.len())].as_bytes().to_vec()
@@ -67,7 +72,16 @@ pub fn decimal(number: impl ToString) -> Vec<u8> {
 }
 
 pub fn key(rng: &mut Rng) -> Vec<u8> {
-    KEYS[rng.usize(..KEYS.len())].to_vec()
+    let rare = if rng.u8(..4) == 0 { 0 } else { COLLECTIONS.len() };
+    KEYS[rng.usize(..KEYS.len() - rare)].to_vec()
+}
+
+/// The word `key` of families whose values are not strings.
+pub fn collection_key(rng: &mut Rng) -> Vec<u8> {
+    match rng.u8(..4) {
+        0 => key(rng),
+        _ => COLLECTIONS[rng.usize(..COLLECTIONS.len())].to_vec(),
+    }
 }
 
 /// Lengths at and beside which strings are stored differently, and ordinary ones.

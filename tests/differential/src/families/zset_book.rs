@@ -1,14 +1,15 @@
 //! Sorted sets: the commands that the book protocol stands on, with ranges by index only.
 
 use super::{Family, row};
-use crate::words::{Word, decimal, float, one_of, value};
+use crate::words::{Word, collection_key, decimal, float, one_of, value};
 use fastrand::Rng;
 
 pub const FAMILY: Family = Family {
     name: "zset-book",
     words: WORDS,
     rows: &[
-        row(10, "ZADD key (score member)+"),
+        row(10, "ZADD key (good_score member)+"),
+        row(4, "ZADD key (score member)+"),
         row(5, "ZADD key [NX|XX] [CH] (score member)+"),
         row(5, "ZADD key XX [GT|LT] [CH] (score member)+"),
         row(4, "ZADD key INCR score member"),
@@ -29,14 +30,18 @@ pub const FAMILY: Family = Family {
     rules: &[],
 };
 
-const WORDS: &[Word] = &[("score", score), ("member", member)];
+const WORDS: &[Word] = &[("key", collection_key), ("score", score), ("good_score", good_score), ("member", member)];
 
-/// Scores often equal each other, so that members decide the order.
 fn score(rng: &mut Rng) -> Vec<u8> {
+    if rng.bool() { good_score(rng) } else { float(rng) }
+}
+
+/// Scores often equal each other, so that members decide the order. All are legal, or no long command would be.
+fn good_score(rng: &mut Rng) -> Vec<u8> {
     match rng.u8(..10) {
-        0..5 => decimal(rng.i8(-3..4)),
-        5 => one_of(rng, &["inf", "-inf", "+inf", "-0", "0.1", "1e300", "1e-300"]),
-        _ => float(rng),
+        0..7 => decimal(rng.i8(-3..4)),
+        7 => one_of(rng, &["inf", "-inf", "+inf", "-0", "0.1", "1e300", "1e-300", "-1.7976931348623157e308"]),
+        _ => decimal((rng.f64() - 0.5) * 1e6),
     }
 }
 
