@@ -79,6 +79,11 @@ impl Blocked {
         !self.by_key.is_empty() && self.by_key.contains_key(key)
     }
 
+    /// The keys that somebody waits for.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_key.keys().map(|key| &**key)
+    }
+
     /// Keys with waiters.
     pub fn len(&self) -> usize {
         self.by_key.len()

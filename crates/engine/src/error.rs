@@ -68,6 +68,12 @@ texts! {
     INVALID_SECOND_DB_INDEX = "ERR invalid second DB index";
     SAME_OBJECT = "ERR source and destination objects are the same";
     INVALID_CURSOR = "ERR invalid cursor";
+    NOT_AN_INT32 = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    NOVALUES_WITHOUT_HASH = "ERR NOVALUES option can only be used in HSCAN";
+    EXPIRE_NX_CONFLICT = "ERR NX and XX, GT or LT options at the same time are not compatible";
+    EXPIRE_GT_LT_CONFLICT = "ERR GT and LT options at the same time are not compatible";
+    LFU_NOT_SELECTED = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+    LFU_SELECTED = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
     NO_AUTH = "NOAUTH Authentication required.";
 }
@@ -75,6 +81,14 @@ texts! {
 impl Error {
     pub fn wrong_arity(command: &str) -> Self {
         Error::new(format!("ERR wrong number of arguments for '{command}' command"))
+    }
+
+    pub fn unsupported_option(option: &[u8]) -> Self {
+        Error::new([b"ERR Unsupported option ", option].concat())
+    }
+
+    pub fn unknown_type(name: &[u8]) -> Self {
+        Error::new([b"ERR unknown type name '", name, b"'"].concat())
     }
 
     pub fn invalid_expire(command: &str) -> Self {

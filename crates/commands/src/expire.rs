@@ -1,0 +1,317 @@
+//! Deadlines of keys: EXPIRE and its kin set them, TTL and its kin tell them, PERSIST takes them away.
+//!
+//! The change log always gets absolute milliseconds, so that a replay at another time means the same. A
+//! deadline that has passed already removes the key at once, and the log gets the removal.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::row::{Command, FAST, Group, READONLY, ROW, WRITE, key};
+use engine::Error;
+use engine::config::Directive;
+use engine::effects::{EventClass, Record};
+
+const SETTER: Command = Command {
+    group: Group::Generic,
+    arity: -3,
+    flags: WRITE.and(FAST),
+    categories: &["keyspace"],
+    keys: &[key(1).rw().update()],
+    complexity: "O(1)",
+    ..ROW
+};
+
+const GETTER: Command = Command {
+    group: Group::Generic,
+    arity: 2,
+    flags: READONLY.and(FAST),
+    categories: &["keyspace"],
+    keys: &[key(1).ro().access()],
+    syntax: "key",
+    complexity: "O(1)",
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "expire",
+        since: "1.0.0",
+        syntax: "key seconds [NX | XX | GT | LT]",
+        summary: "Sets the expiration time of a key in seconds.",
+        run: expire,
+        ..SETTER
+    },
+    Command {
+        name: "expireat",
+        since: "1.2.0",
+        syntax: "key unix-time-seconds [NX | XX | GT | LT]",
+        summary: "Sets the expiration time of a key to a Unix timestamp.",
+        run: expireat,
+        ..SETTER
+    },
+    Command {
+        name: "pexpire",
+        since: "2.6.0",
+        syntax: "key milliseconds [NX | XX | GT | LT]",
+        summary: "Sets the expiration time of a key in milliseconds.",
+        run: pexpire,
+        ..SETTER
+    },
+    Command {
+        name: "pexpireat",
+        since: "2.6.0",
+        syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
+        summary: "Sets the expiration time of a key to a Unix milliseconds timestamp.",
+        run: pexpireat,
+        ..SETTER
+    },
+    Command {
+        name: "persist",
+        since: "2.2.0",
+        arity: 2,
+        syntax: "key",
+        summary: "Removes the expiration time of a key.",
+        run: persist,
+        ..SETTER
+    },
+    Command {
+        name: "ttl",
+        since: "1.0.0",
+        summary: "Returns the expiration time in seconds of a key.",
+        tips: &["nondeterministic_output"],
+        run: ttl,
+        ..GETTER
+    },
+    Command {
+        name: "pttl",
+        since: "2.6.0",
+        summary: "Returns the expiration time in milliseconds of a key.",
+        tips: &["nondeterministic_output"],
+        run: pttl,
+        ..GETTER
+    },
+    Command {
+        name: "expiretime",
+        since: "7.0.0",
+        summary: "Returns the expiration time of a key as a Unix timestamp.",
+        run: expiretime,
+        ..GETTER
+    },
+    Command {
+        name: "pexpiretime",
+        since: "7.0.0",
+        summary: "Returns the expiration time of a key as a Unix milliseconds timestamp.",
+        run: pexpiretime,
+        ..GETTER
+    },
+];
+
+fn expire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    set_deadline(cx, args, SECOND, now)
+}
+
+fn pexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    set_deadline(cx, args, MILLISECOND, now)
+}
+
+fn expireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, SECOND, 0)
+}
+
+fn pexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, MILLISECOND, 0)
+}
+
+/// Units in milliseconds.
+const SECOND: i64 = 1000;
+const MILLISECOND: i64 = 1;
+
+/// What the present deadline must be like; several may be asked for.
+#[derive(Clone, Copy, Default)]
+struct Conditions {
+    missing: bool,
+    present: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Conditions {
+    fn parse(args: &Args<'_>) -> Result<Conditions, Error> {
+        let mut conditions = Conditions::default();
+        for index in 3..args.len() {
+            let flag = match args[index].to_ascii_lowercase().as_slice() {
+                b"nx" => &mut conditions.missing,
+                b"xx" => &mut conditions.present,
+                b"gt" => &mut conditions.later,
+                b"lt" => &mut conditions.earlier,
+                _ => return Err(Error::unsupported_option(&args[index])),
+            };
+            *flag = true;
+        }
+        if conditions.missing && (conditions.present || conditions.later || conditions.earlier) {
+            return Err(Error::EXPIRE_NX_CONFLICT);
+        }
+        if conditions.later && conditions.earlier {
+            return Err(Error::EXPIRE_GT_LT_CONFLICT);
+        }
+        Ok(conditions)
+    }
+
+    /// Whether `new` may replace the present deadline; none is later than any.
+    fn allow(self, present: Option<i64>, new: i64) -> bool {
+        match present {
+            Some(at) => !self.missing && (!self.later || new > at) && (!self.earlier || new < at),
+            None => !self.present && !self.later,
+        }
+    }
+}
+
+/// `base`: what the number counts from, in Unix milliseconds.
+fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
+    let conditions = Conditions::parse(args)?;
+    let number = args.int(2)?;
+    let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
+    let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.row.name))?;
+    let (engine, key, now) = (cx.engine, cx.key(args, 1), cx.now_ms());
+    let mut edit = cx.keys.edit(key);
+    if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {
+        cx.reply.int(0);
+        return Ok(());
+    }
+    if deadline <= now {
+        edit.remove();
+        edit.log_as(|| vec![removal(engine, key.name)]);
+        edit.commit(EventClass::GENERIC, "del");
+    } else {
+        edit.set_deadline(Some(deadline));
+        edit.log_as(|| vec![absolute(args, deadline)]);
+        edit.commit(EventClass::GENERIC, "expire");
+    }
+    cx.reply.int(1);
+    Ok(())
+}
+
+/// The record of a key that has run out: `lazyfree-lazy-expire` chooses the word.
+fn removal(engine: &engine::Engine, key: &[u8]) -> Record {
+    let lazy = engine.config().snapshot().flag(Directive::LazyfreeLazyExpire);
+    vec![if lazy { b"UNLINK".to_vec() } else { b"DEL".to_vec() }, key.to_vec()]
+}
+
+fn absolute(args: &Args<'_>, deadline: i64) -> Record {
+    let mut record = vec![b"PEXPIREAT".to_vec(), args[1].to_vec(), deadline.to_string().into_bytes()];
+    record.extend(args.from(3).map(<[u8]>::to_vec));
+    record
+}
+
+fn persist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    let had_one = edit.deadline().is_some();
+    if had_one {
+        edit.set_deadline(None);
+        edit.commit(EventClass::GENERIC, "persist");
+    }
+    cx.reply.int(had_one.into());
+    Ok(())
+}
+
+fn ttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    tell_deadline(cx, args, |at| at.saturating_sub(now).max(0).saturating_add(SECOND / 2) / SECOND)
+}
+
+fn pttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    tell_deadline(cx, args, |at| at.saturating_sub(now).max(0))
+}
+
+fn expiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, |at| (at.max(0) as u64 + 500).div_euclid(1000) as i64)
+}
+
+fn pexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, |at| at)
+}
+
+/// Replies the deadline, put in another form; -1 for a key that has none, -2 for no key.
+fn tell_deadline(cx: &mut Cx<'_>, args: &Args<'_>, form: impl FnOnce(i64) -> i64) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let answer = match cx.keys.look(key) {
+        Some(entry) => entry.deadline().map_or(-1, |at| form(i64::try_from(at).unwrap_or(i64::MAX))),
+        None => -2,
+    };
+    cx.reply.int(answer);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn deadlines_are_set_told_and_taken_away() {
+        let mut client = Client::new();
+        client.is("TTL a", ":-2").is("SET a 1", "+OK").is("TTL a", ":-1").is("PERSIST a", ":0");
+        client.is("EXPIRE a 10", ":1").is("TTL a", ":10").is("PTTL a", ":10000");
+        client.is("PEXPIREAT a 1700000020400", ":1").is("EXPIRETIME a", ":1700000020").is("TTL a", ":20");
+        client.is("PEXPIRETIME a", ":1700000020400").is("PERSIST a", ":1").is("EXPIRETIME a", ":-1");
+        client.is("EXPIRE missing 10", ":0").is("PEXPIREAT a 9223372036854775807", ":1");
+        client.is("PEXPIRETIME a", ":9223372036854775807");
+    }
+
+    #[test]
+    fn a_key_is_gone_when_its_time_has_come() {
+        let mut client = Client::new();
+        client.is("SET a 1", "+OK").is("PEXPIRE a 100", ":1").later(99).is("PTTL a", ":1");
+        client.later(1).is("PTTL a", ":-2").is("EXPIRE a 10", ":0").is("PERSIST a", ":0");
+    }
+
+    #[test]
+    fn conditions_look_at_the_present_deadline() {
+        let mut client = Client::new();
+        client.is("SET a 1", "+OK");
+        client.is("EXPIRE a 10 XX", ":0").is("EXPIRE a 10 GT", ":0").is("EXPIRE a 10 LT", ":1");
+        client.is("EXPIRE a 20 NX", ":0").is("EXPIRE a 10 GT", ":0").is("EXPIRE a 10 LT", ":0");
+        client.is("EXPIRE a 11 gt xx", ":1").is("EXPIRE a 10 LT XX", ":1").is("TTL a", ":10");
+        client.is("PERSIST a", ":1").is("EXPIRE a 5 LT XX", ":0").is("EXPIRE a 5 NX", ":1");
+        let nx = "-ERR NX and XX, GT or LT options at the same time are not compatible";
+        client.is("EXPIRE a 5 NX XX", nx).is("EXPIRE a 5 LT GT NX", nx);
+        client.is("EXPIRE a 5 GT LT", "-ERR GT and LT options at the same time are not compatible");
+        client.is("EXPIRE a x NX foo", "-ERR Unsupported option foo");
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused_before_the_key_is_looked_at() {
+        let mut client = Client::new();
+        client.is("EXPIRE a x", "-ERR value is not an integer or out of range");
+        client.is("EXPIRE a 9223372036854775", "-ERR invalid expire time in 'expire' command");
+        client.is("EXPIRE a -9223372036854776", "-ERR invalid expire time in 'expire' command");
+        client.is("PEXPIRE a 9223372036854775807", "-ERR invalid expire time in 'pexpire' command");
+        client.is("EXPIREAT a 9223372036854776", "-ERR invalid expire time in 'expireat' command");
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_removes_the_key() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        client.is("SET a 1", "+OK").events();
+        client.is("EXPIRE a -1", ":1").is("EXISTS a", ":0");
+        assert_eq!(client.events(), ["0 del a"]);
+        client.is("SET a 1", "+OK").is("EXPIREAT a 0", ":1").is("SET a 1", "+OK").is("EXPIRE a 0 NX", ":1");
+        assert_eq!(log.take().len(), 6);
+    }
+
+    #[test]
+    fn the_log_gets_absolute_times() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("SET a 1", "+OK").is("EXPIRE a 10 NX", ":1").is("EXPIRE a 0", ":1").is("EXPIRE a 10", ":0");
+        let words: Vec<String> = log.take().iter().map(|(_, record)| record.join(&b' ')).map(text).collect();
+        assert_eq!(words, ["SET a 1", "PEXPIREAT a 1700000010000 NX", "UNLINK a"]);
+    }
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).expect("test data is text")
+    }
+}

@@ -1,0 +1,234 @@
+//! Databases as a whole: DBSIZE counts one, FLUSHDB and FLUSHALL empty them, SWAPDB exchanges two.
+//!
+//! Emptying and exchanging hold all shards' locks, so that nobody sees half of it, but only to take tables out
+//! or to swap them, which does not depend on how much is in them. The memory is freed afterwards: in the
+//! background, or with SYNC piece by piece before the reply.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow, Piecewise};
+use crate::row::{ALL_DBS, Command, FAST, Group, READONLY, ROW, WRITE};
+use engine::Error;
+use engine::config::Directive;
+use engine::expiry::ExpiryIndex;
+use engine::shard::{Db, Table};
+use std::mem::{swap, take};
+use std::ops::Range;
+
+const FLUSH: Command = Command {
+    group: Group::Server,
+    since: "1.0.0",
+    arity: -1,
+    categories: &["keyspace", "dangerous"],
+    syntax: "[ASYNC | SYNC]",
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "dbsize",
+        group: Group::Server,
+        since: "1.0.0",
+        arity: 1,
+        flags: READONLY.and(FAST),
+        categories: &["keyspace"],
+        summary: "Returns the number of keys in the database.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+        run: dbsize,
+        ..ROW
+    },
+    Command {
+        name: "flushall",
+        flags: WRITE.and(ALL_DBS),
+        summary: "Removes all keys from all databases.",
+        complexity: "O(N) where N is the total number of keys in all databases",
+        run: flushall,
+        ..FLUSH
+    },
+    Command {
+        name: "flushdb",
+        flags: WRITE,
+        summary: "Remove all keys from the current database.",
+        complexity: "O(N) where N is the number of keys in the selected database",
+        run: flushdb,
+        ..FLUSH
+    },
+    Command {
+        name: "swapdb",
+        group: Group::Server,
+        since: "4.0.0",
+        arity: 3,
+        flags: WRITE.and(FAST),
+        categories: &["keyspace", "dangerous"],
+        syntax: "index1 index2",
+        summary: "Swaps two databases.",
+        complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+        run: swapdb,
+        ..ROW
+    },
+];
+
+fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let db = cx.keys.db_index() as usize;
+    let mut count = 0;
+    cx.keys.each_shard(|_, shard, _| count += shard.dbs[db].table.len());
+    cx.reply.int(count as i64);
+    Ok(())
+}
+
+fn flushall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let all = 0..cx.engine.databases();
+    flush(cx, args, all)
+}
+
+fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let db = cx.keys.db_index() as usize;
+    flush(cx, args, db..db + 1)
+}
+
+fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Error> {
+    let background = match args.len() {
+        1 => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+        2 if args.is(1, "async") => true,
+        2 if args.is(1, "sync") => false,
+        _ => return Err(Error::SYNTAX),
+    };
+    let mut work = FreeBeforeReply::default();
+    let mut removed = 0;
+    let hasher = cx.engine.hasher();
+    cx.keys.escalate();
+    cx.keys.each_shard(|_, shard, effects| {
+        for Db { table, expiry, watchers, .. } in &mut shard.dbs[dbs.clone()] {
+            watchers.touch_if(|key| table.find(hasher.local_of(key), |entry| entry.key() == key).is_some());
+            shard.stats.dirty += table.len() as u64;
+            removed += table.len() as u64;
+            let (table, expiry) = (take(table), take(expiry));
+            if background {
+                effects.discard_table(table, expiry);
+            } else if !table.is_empty() {
+                work.tables.push((table, expiry));
+            }
+        }
+    });
+    // The log is told of a flush even when there was nothing to remove.
+    cx.keys.effects.dirty += removed.max(1);
+    if background {
+        cx.reply.ok();
+    } else {
+        cx.flow = Flow::More(Box::new(work));
+    }
+    Ok(())
+}
+
+/// FLUSHALL SYNC and FLUSHDB SYNC, when nothing is locked any more.
+#[derive(Default)]
+struct FreeBeforeReply {
+    tables: Vec<(Table, ExpiryIndex)>,
+}
+
+/// Entries that are freed in one piece: some hundred microseconds' worth.
+const FREED_AT_ONCE: usize = 1000;
+
+impl Piecewise for FreeBeforeReply {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        if let Some((table, _)) = self.tables.last_mut()
+            && table.drain_step(FREED_AT_ONCE)
+        {
+            self.tables.pop();
+        }
+        let done = self.tables.is_empty();
+        if done {
+            cx.reply.ok();
+        }
+        done
+    }
+}
+
+fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let number = |index, error| args.int(index).ok().and_then(|n| i32::try_from(n).ok()).ok_or(error);
+    let one = number(1, Error::INVALID_FIRST_DB_INDEX)?;
+    let two = number(2, Error::INVALID_SECOND_DB_INDEX)?;
+    let databases = cx.engine.databases();
+    let database = |n: i32| usize::try_from(n).ok().filter(|db| *db < databases).ok_or(Error::DB_INDEX);
+    let (one, two) = (database(one)?, database(two)?);
+    let hasher = cx.engine.hasher();
+    cx.keys.escalate();
+    cx.keys.each_shard(|_, shard, effects| {
+        let Ok([first, second]) = shard.dbs.get_disjoint_mut([one, two]) else { return };
+        let there = |table: &Table, key: &[u8]| table.find(hasher.local_of(key), |entry| entry.key() == key).is_some();
+        for db in [&*first, &*second] {
+            db.watchers.touch_if(|key| there(&first.table, key) || there(&second.table, key));
+        }
+        swap(&mut first.table, &mut second.table);
+        swap(&mut first.expiry, &mut second.expiry);
+        for (index, db) in [(one, &*first), (two, &*second)] {
+            let ready = db.blocked.keys().filter(|key| there(&db.table, key));
+            effects.ready.extend(ready.map(|key| (index as u32, key.to_vec())));
+        }
+    });
+    cx.keys.with_shard(0, |shard, effects| {
+        shard.stats.dirty += 1;
+        effects.dirty += 1;
+    });
+    cx.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::watch::WatchFlag;
+    use std::sync::Arc;
+
+    fn filled() -> Client {
+        let mut client = Client::new();
+        for n in 0..3000 {
+            client.is(&format!("SET key:{n} v EX {}", 100 + n), "+OK");
+        }
+        client.select(3).is("SET other v", "+OK").select(0);
+        client
+    }
+
+    fn watch(client: &Client, db: usize, key: &[u8]) -> Arc<WatchFlag> {
+        let flag = Arc::new(WatchFlag::default());
+        let engine = client.engine();
+        let shard = engine.hasher().shard(engine.hasher().hash(key));
+        engine.locks().one(shard).dbs[db].watchers.watch(key, &flag);
+        flag
+    }
+
+    #[test]
+    fn flushdb_empties_one_database() {
+        for how in ["FLUSHDB", "FLUSHDB ASYNC", "FLUSHDB sync"] {
+            let mut client = filled();
+            client.is("DBSIZE", ":3000").is(how, "+OK").is("DBSIZE", ":0").is("GET key:1", "nil");
+            assert_eq!(client.engine().summary(0, client.now_ms()).expires, 0);
+            client.select(3).is("DBSIZE", ":1");
+        }
+    }
+
+    #[test]
+    fn flushall_empties_all_and_raises_watchers_of_what_was_there() {
+        let mut client = filled();
+        let log = client.log();
+        let (there, missing) = (watch(&client, 3, b"other"), watch(&client, 3, b"missing"));
+        client.is("FLUSHALL SYNC", "+OK").is("DBSIZE", ":0").select(3).is("DBSIZE", ":0").select(0);
+        assert!(there.is_raised() && !missing.is_raised());
+        client.is("FLUSHALL", "+OK");
+        assert_eq!(log.take().len(), 2, "also when there is nothing");
+        client.is("FLUSHALL now", "-ERR syntax error").is("FLUSHDB SYNC ASYNC", "-ERR syntax error");
+        assert_eq!(client.engine().stats().dirty, 6002);
+    }
+
+    #[test]
+    fn swapdb_exchanges_contents_but_not_watchers() {
+        let mut client = filled();
+        let (old, new, missing) = (watch(&client, 0, b"key:1"), watch(&client, 0, b"other"), watch(&client, 0, b"no"));
+        client.is("SWAPDB 0 3", "+OK").is("DBSIZE", ":1").is("GET other", "v").select(3).is("TTL key:1", ":101");
+        assert!(old.is_raised() && new.is_raised() && !missing.is_raised());
+        client.is("SWAPDB 1 1", "+OK");
+        client.is("SWAPDB x y", "-ERR invalid first DB index").is("SWAPDB 0 y", "-ERR invalid second DB index");
+        client.is("SWAPDB 0 16", "-ERR DB index is out of range").is("SWAPDB -1 0", "-ERR DB index is out of range");
+    }
+}

@@ -1,0 +1,522 @@
+//! Walks over the keys of a database: SCAN, KEYS, RANDOMKEY.
+//!
+//! A [`Walk`] goes through the shards in order and through each table in hash order. It is made of pieces: a
+//! piece locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in
+//! between. Where a walk stands is a place on the line of all hashes, which is what SCAN's cursor says, so it
+//! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
+//!
+//! A KEYS takes as many pieces as there are; a SCAN stops when it has seen COUNT entries, whether they matched
+//! or not. Keys whose deadline has passed are not shown, and are removed on the way.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow, Piecewise};
+use crate::row::{Command, Group, READONLY, ROW, TOUCHES_ARBITRARY_KEYS};
+use engine::access::is_due;
+use engine::keys::Keys;
+use engine::value::{KeyEntry, ValueExt};
+use engine::{Error, glob};
+use resp::Reply;
+use structures::hashtable::position;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "scan",
+        group: Group::Generic,
+        since: "2.8.0",
+        arity: -2,
+        flags: READONLY.and(TOUCHES_ARBITRARY_KEYS),
+        categories: &["keyspace"],
+        syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+        summary: "Iterates over the key names in the database.",
+        complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+        tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        run: scan,
+        ..ROW
+    },
+    Command {
+        name: "keys",
+        group: Group::Generic,
+        since: "1.0.0",
+        arity: 2,
+        flags: READONLY,
+        categories: &["keyspace", "dangerous"],
+        syntax: "pattern",
+        summary: "Returns all key names that match a pattern.",
+        complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
+        tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+        run: keys,
+        ..ROW
+    },
+    Command {
+        name: "randomkey",
+        group: Group::Generic,
+        since: "1.0.0",
+        arity: 1,
+        flags: READONLY.and(TOUCHES_ARBITRARY_KEYS),
+        categories: &["keyspace"],
+        summary: "Returns a random key name from the database.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+        run: randomkey,
+        ..ROW
+    },
+];
+
+/// Entries that are visited before others get their turn: some hundred microseconds' worth.
+const PIECE: usize = 1000;
+/// Buckets that a walk looks into for every entry that it may visit; a table that was emptied has few of these
+/// in many of those.
+const BUCKETS_PER_ENTRY: usize = 10;
+
+/// Where a walk stands.
+struct Walk {
+    shard: usize,
+    /// In the shard's table.
+    position: u64,
+    /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
+    exact: bool,
+}
+
+impl Walk {
+    fn from_cursor(keys: &Keys<'_>, cursor: u64) -> Walk {
+        let hasher = keys.engine().hasher();
+        let (shard, position) = hasher.place(cursor).unwrap_or((keys.engine().locks().len(), 0));
+        Walk { shard, position, exact: false }
+    }
+
+    /// What SCAN is to be called with to go on; 0 at the end.
+    fn cursor(&self, keys: &Keys<'_>) -> u64 {
+        let ended = self.shard >= keys.engine().locks().len();
+        if ended { 0 } else { keys.engine().hasher().cursor(self.shard, self.position) }
+    }
+
+    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets.
+    /// Returns how much of `max` that was, or None at the end.
+    fn piece(&mut self, keys: &mut Keys<'_>, max: usize, mut visit: impl FnMut(&KeyEntry)) -> Option<usize> {
+        let (mut entries, mut buckets) = (0, 0);
+        let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
+        while self.shard < keys.engine().locks().len() {
+            if entries >= max || buckets >= bucket_max {
+                return Some(entries.max(buckets / BUCKETS_PER_ENTRY));
+            }
+            self.shard_piece(keys, |entry| {
+                match entry {
+                    Some(entry) => {
+                        entries += 1;
+                        visit(entry);
+                    }
+                    None => buckets += 1,
+                }
+                entries < max && buckets < bucket_max
+            });
+        }
+        None
+    }
+
+    /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
+    /// every bucket; it says whether to go on.
+    fn shard_piece(&mut self, keys: &mut Keys<'_>, mut visit: impl FnMut(Option<&KeyEntry>) -> bool) {
+        let (engine, db, now) = (keys.engine(), keys.db_index(), keys.now());
+        let mut at = Some(self.position);
+        // A bucket may have been joined with one that was visited before the lock was last given up.
+        let mut visited_below = if self.exact { self.position } else { 0 };
+        let mut expired = Vec::new();
+        keys.with_shard(self.shard, |shard, effects| {
+            let table = &shard.dbs[db as usize].table;
+            while let Some(position_now) = at {
+                at = table.scan(position_now, |entry| {
+                    let is_new = visited_below == 0 || position(engine.hasher().local_of(entry.key())) >= visited_below;
+                    if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
+                        expired.push(entry.key().to_vec());
+                    } else if is_new {
+                        visit(Some(entry));
+                    }
+                });
+                visited_below = 0;
+                if !visit(None) {
+                    break;
+                }
+            }
+            if !expired.is_empty() {
+                engine.remove_expired(shard, effects, db, &expired, now);
+            }
+        });
+        match at {
+            Some(position) => self.position = position,
+            None => (self.shard, self.position) = (self.shard + 1, 0),
+        }
+        self.exact = true;
+    }
+}
+
+/// Which keys are shown.
+#[derive(Default)]
+struct Filter {
+    /// None: any name.
+    pattern: Option<Vec<u8>>,
+    /// None: any type.
+    kind: Option<&'static str>,
+}
+
+impl Filter {
+    fn set_pattern(&mut self, pattern: &[u8]) {
+        self.pattern = (pattern != b"*").then(|| pattern.to_vec());
+    }
+
+    fn shows(&self, entry: &KeyEntry) -> bool {
+        self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
+            && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
+    }
+}
+
+/// A SCAN or KEYS under way.
+struct Listing {
+    walk: Walk,
+    filter: Filter,
+    /// Entries that are still to be visited; None: all.
+    left: Option<usize>,
+    names: Reply,
+    count: usize,
+    with_cursor: bool,
+}
+
+impl Listing {
+    /// Does the first piece, which for most is the only one.
+    fn begin(mut self, cx: &mut Cx<'_>) {
+        if !self.step(cx) {
+            cx.flow = Flow::More(Box::new(self));
+        }
+    }
+
+    fn reply(&self, cx: &mut Cx<'_>) {
+        if self.with_cursor {
+            cx.reply.array(2);
+            cx.reply.bulk(self.walk.cursor(&cx.keys).to_string().as_bytes());
+        }
+        cx.reply.array(self.count);
+        cx.reply.raw(self.names.as_slice());
+    }
+}
+
+impl Piecewise for Listing {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Listing { walk, filter, names, count, .. } = self;
+        let max = self.left.map_or(PIECE, |left| left.min(PIECE));
+        let used = walk.piece(&mut cx.keys, max, |entry| {
+            if filter.shows(entry) {
+                *count += 1;
+                names.bulk(entry.key());
+            }
+        });
+        self.left = self.left.map(|left| left.saturating_sub(used.unwrap_or(0)));
+        let done = used.is_none() || self.left == Some(0);
+        if done {
+            self.reply(cx);
+        }
+        done
+    }
+}
+
+fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let cursor = parse_cursor(&args[1])?;
+    let mut filter = Filter::default();
+    let mut count = 10;
+    let mut index = 2;
+    while index < args.len() {
+        let more = index + 1 < args.len();
+        if more && args.is(index, "count") {
+            count = usize::try_from(args.int(index + 1)?).ok().filter(|n| *n > 0).ok_or(Error::SYNTAX)?;
+        } else if more && args.is(index, "match") {
+            filter.set_pattern(&args[index + 1]);
+        } else if more && args.is(index, "type") {
+            filter.kind = Some(kind(&args[index + 1])?);
+        } else if args.is(index, "novalues") {
+            return Err(Error::NOVALUES_WITHOUT_HASH);
+        } else {
+            return Err(Error::SYNTAX);
+        }
+        index += 2;
+    }
+    let walk = Walk::from_cursor(&cx.keys, cursor);
+    Listing { walk, filter, left: Some(count), names: Reply::default(), count: 0, with_cursor: true }.begin(cx);
+    Ok(())
+}
+
+/// Cursors are unsigned; blanks and a plus sign before them are let pass.
+fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
+    let text = text.trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    let cursor = digits.iter().try_fold(0u64, |value, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    });
+    cursor.filter(|_| !digits.is_empty()).ok_or(Error::INVALID_CURSOR)
+}
+
+/// The types that TYPE can ask for.
+const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
+
+fn kind(name: &[u8]) -> Result<&'static str, Error> {
+    let found = TYPES.iter().find(|kind| kind.as_bytes().eq_ignore_ascii_case(name));
+    found.copied().ok_or_else(|| Error::unknown_type(name))
+}
+
+fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let pattern = &args[1];
+    if !pattern.iter().any(|byte| b"*?[\\".contains(byte)) {
+        let found = is_live(cx, pattern);
+        cx.reply.array(found.into());
+        if found {
+            cx.reply.bulk(pattern);
+        }
+        return Ok(());
+    }
+    let mut filter = Filter::default();
+    filter.set_pattern(pattern);
+    let walk = Walk { shard: 0, position: 0, exact: true };
+    Listing { walk, filter, left: None, names: Reply::default(), count: 0, with_cursor: false }.begin(cx);
+    Ok(())
+}
+
+/// Whether this key, of which the row knows nothing, is there.
+fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> bool {
+    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.now_ms());
+    let local = cx.engine.hasher().local(hash);
+    cx.keys.with_shard(cx.engine.hasher().shard(hash), |shard, _| {
+        let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
+        found.is_some_and(|entry| !entry.deadline().is_some_and(|deadline| is_due(deadline, now)))
+    })
+}
+
+/// Expired keys that RANDOMKEY removes before it gives up.
+const RANDOM_TRIES: usize = 1000;
+
+fn randomkey(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let mut name = None;
+    for _ in 0..RANDOM_TRIES {
+        match random_entry(cx) {
+            Draw::Live(found) => {
+                name = Some(found);
+                break;
+            }
+            Draw::Expired => {}
+            Draw::Empty => break,
+        }
+    }
+    match name {
+        Some(name) => cx.reply.bulk(&name),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+enum Draw {
+    Live(Vec<u8>),
+    /// Removed.
+    Expired,
+    Empty,
+}
+
+/// Any entry, each as likely as another.
+fn random_entry(cx: &mut Cx<'_>) -> Draw {
+    let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.now_ms());
+    let mut lens = Vec::with_capacity(engine.locks().len());
+    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db as usize].table.len()));
+    let total = lens.iter().sum::<usize>();
+    if total == 0 {
+        return Draw::Empty;
+    }
+    let mut pick = fastrand::usize(..total);
+    for (index, len) in lens.into_iter().enumerate() {
+        if pick >= len {
+            pick -= len;
+            continue;
+        }
+        return cx.keys.with_shard(index, |shard, effects| {
+            let found = shard.dbs[db as usize].table.random(fastrand::u64(..));
+            // Somebody may have emptied the shard since it was counted: drawn again.
+            let Some((name, deadline)) = found.map(|entry| (entry.key().to_vec(), entry.deadline())) else {
+                return Draw::Expired;
+            };
+            if deadline.is_some_and(|deadline| is_due(deadline, now)) {
+                engine.remove_expired(shard, effects, db, &[name], now);
+                return Draw::Expired;
+            }
+            Draw::Live(name)
+        });
+    }
+    Draw::Empty
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Args;
+    use crate::cx::Flow;
+    use crate::dispatch;
+    use crate::testing::Client;
+    use resp::Reply;
+    use resp::value::Value;
+    use std::collections::{BTreeSet, HashMap};
+
+    fn filled(keys: usize) -> Client {
+        let mut client = Client::new();
+        (0..keys).for_each(|n| _ = client.is(&format!("SET key:{n} v"), "+OK"));
+        client
+    }
+
+    fn names(value: &Value) -> Vec<String> {
+        let Value::Array(items) = value else { panic!("{value:?} is no array") };
+        let name = |item: &Value| match item {
+            Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            other => panic!("{other:?} is no name"),
+        };
+        items.iter().map(name).collect()
+    }
+
+    /// One call of SCAN: the next cursor and the names.
+    fn scan(client: &mut Client, line: &str) -> (String, Vec<String>) {
+        match client.value(line) {
+            Value::Array(parts) => {
+                let cursor = names(&Value::Array(parts[..1].to_vec()));
+                (cursor.into_iter().next().expect("a cursor"), names(&parts[1]))
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn scan_all(client: &mut Client, options: &str) -> Vec<String> {
+        let (mut cursor, mut all) = ("0".to_string(), Vec::new());
+        loop {
+            let (next, some) = scan(client, &format!("SCAN {cursor}{options}"));
+            all.extend(some);
+            if next == "0" {
+                return all;
+            }
+            cursor = next;
+        }
+    }
+
+    #[test]
+    fn a_whole_scan_finds_every_key_once_while_nothing_changes() {
+        let mut client = filled(5000);
+        for options in ["", " COUNT 1", " COUNT 777", " COUNT 1000000"] {
+            let all = scan_all(&mut client, options);
+            assert_eq!(all.len(), 5000, "{options}");
+            assert_eq!(all.into_iter().collect::<BTreeSet<_>>().len(), 5000, "{options}");
+        }
+        assert_eq!(scan(&mut client, "SCAN 0 COUNT 1000000").0, "0", "count is kept to beyond a piece");
+    }
+
+    #[test]
+    fn a_call_visits_about_count_entries() {
+        let mut client = filled(5000);
+        for count in [1, 10, 100, 1500] {
+            let (_, some) = scan(&mut client, &format!("SCAN 0 COUNT {count}"));
+            assert!(some.len() >= count && some.len() < count + 40, "{} of {count}", some.len());
+        }
+    }
+
+    #[test]
+    fn keys_that_stay_are_found_while_tables_grow_and_shrink() {
+        let mut client = filled(2000);
+        let (mut cursor, mut found, mut turn) = ("0".to_string(), BTreeSet::new(), 0);
+        loop {
+            let (next, some) = scan(&mut client, &format!("SCAN {cursor} COUNT 20 MATCH key:*"));
+            found.extend(some);
+            for n in 0..500 {
+                let verb = if turn % 40 < 20 { "SET other:{n} v" } else { "DEL other:{n}" };
+                client.run(&verb.replace("{n}", &format!("{}", (turn % 20) * 500 + n)));
+            }
+            turn += 1;
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+        assert_eq!(found.len(), 2000);
+        assert!(turn > 40, "the tables went both ways");
+    }
+
+    #[test]
+    fn options_filter_what_is_shown() {
+        let mut client = filled(200);
+        client.is("ZADD z 1 a", ":1").is("ZADD zz 1 a", ":1");
+        assert_eq!(scan_all(&mut client, " TYPE zset").len(), 2);
+        assert_eq!(scan_all(&mut client, " TYPE String").len(), 200);
+        assert_eq!(scan_all(&mut client, " TYPE hash").len(), 0);
+        assert_eq!(scan_all(&mut client, " MATCH key:1? MATCH key:2?").len(), 10);
+        assert_eq!(scan_all(&mut client, " MATCH z* TYPE zset COUNT 3").len(), 2);
+        client.is("SCAN 0 TYPE nope", "-ERR unknown type name 'nope'");
+    }
+
+    #[test]
+    fn faults_are_told_in_the_order_of_the_arguments() {
+        let mut client = Client::new();
+        for cursor in ["x", "-1", "\"\"", "1x", "99999999999999999999", "- 1"] {
+            client.is(&format!("SCAN {cursor} nope"), "-ERR invalid cursor");
+        }
+        client.is("SCAN +5", "[0 []]").is("SCAN 18446744073709551615", "[0 []]");
+        client.is("SCAN 0 COUNT 0", "-ERR syntax error").is("SCAN 0 COUNT", "-ERR syntax error");
+        client.is("SCAN 0 COUNT x nope", "-ERR value is not an integer or out of range");
+        client.is("SCAN 0 NOVALUES x", "-ERR NOVALUES option can only be used in HSCAN");
+        client.is("SCAN 0 nope", "-ERR syntax error");
+    }
+
+    #[test]
+    fn expired_keys_are_not_shown_and_go() {
+        let mut client = filled(100);
+        let log = client.log();
+        client.is("SET a v PX 10", "+OK").is("SET b v PX 10", "+OK").later(10);
+        client.is("KEYS a", "[]").is("DBSIZE", ":102");
+        assert_eq!(scan_all(&mut client, " COUNT 1000").len(), 100);
+        client.is("DBSIZE", ":100");
+        assert_eq!(log.take().len(), 4, "two SETs and two removals");
+    }
+
+    #[test]
+    fn keys_match_patterns() {
+        let mut client = filled(3000);
+        assert_eq!(names(&client.value("KEYS *")).len(), 3000);
+        assert_eq!(names(&client.value("KEYS key:29[0-4]?")).len(), 50);
+        client.is("KEYS key:12", "[key:12]").is("KEYS key:\\12", "[key:12]").is("KEYS nope", "[]").is("KEYS z*", "[]");
+    }
+
+    #[test]
+    fn a_long_walk_leaves_gaps_for_others() {
+        let mut client = filled(3000);
+        let (engine, now) = (client.beside(), client.now());
+        let mut args: Args<'_> = [&b"KEYS"[..], b"*"].into_iter().collect();
+        let mut reply = Reply::default();
+        let prepared = dispatch::prepare(engine.engine(), &args);
+        let row = prepared.entry().expect("a known command").command;
+        let flow = dispatch::run(engine.engine(), client.session(), &prepared, &mut args, now, &mut reply);
+        let Flow::More(mut work) = flow else { panic!("3000 keys are more than a piece") };
+        assert!(reply.is_empty());
+        let mut others = engine.beside();
+        let mut added = 0;
+        while !dispatch::step(engine.engine(), client.session(), row, &mut *work, now, &mut reply) {
+            (0..2000).for_each(|n| _ = others.is(&format!("SET more:{added}:{n} v"), "+OK"));
+            added += 1;
+        }
+        assert!(added > 0);
+        let bytes = reply.take();
+        let (value, _) = resp::value::Decoder::new().decode(&bytes).expect("valid").expect("whole");
+        let all = names(&value);
+        let unique: BTreeSet<_> = all.iter().collect();
+        assert_eq!(unique.len(), all.len(), "no key comes twice");
+        assert_eq!(unique.iter().filter(|name| name.starts_with("key:")).count(), 3000);
+    }
+
+    #[test]
+    fn random_keys_are_spread_evenly() {
+        let mut client = Client::new();
+        client.is("RANDOMKEY", "nil");
+        (0..20).for_each(|n| _ = client.is(&format!("SET {n} v"), "+OK"));
+        client.is("SET gone v PX 1", "+OK").later(1);
+        let mut counts = HashMap::<String, usize>::new();
+        (0..4000).for_each(|_| *counts.entry(client.run("RANDOMKEY")).or_default() += 1);
+        assert_eq!(counts.len(), 20, "{counts:?}");
+        assert!(counts.values().all(|count| (80..400).contains(count)), "{counts:?}");
+        client.is("FLUSHALL", "+OK").is("SET gone v PX 1", "+OK").later(1).is("RANDOMKEY", "nil").is("DBSIZE", ":0");
+    }
+}

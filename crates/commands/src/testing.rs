@@ -1,0 +1,149 @@
+//! A client without a server, for the tests of commands: one line in, one line out.
+
+use crate::args::Args;
+use crate::cx::Now;
+use crate::dispatch;
+use crate::session::Session;
+use engine::effects::{Event, Garbage};
+use engine::host::Host;
+use engine::log::MemoryLog;
+use engine::{Engine, Options};
+use resp::Reply;
+use resp::value::{Decoder, Value};
+use std::sync::{Arc, Mutex};
+
+/// Remembers events for the test.
+#[derive(Default)]
+struct Listener {
+    events: Mutex<Vec<Event>>,
+}
+
+impl Host for Listener {
+    fn free(&self, garbage: Vec<Garbage>) {
+        drop(garbage);
+    }
+
+    fn events(&self, events: Vec<Event>) {
+        self.events.lock().expect("no test panics here").extend(events);
+    }
+}
+
+/// A client of an engine of its own, with a clock that stands still until it is moved.
+pub struct Client {
+    engine: Arc<Engine>,
+    session: Session,
+    host: Arc<Listener>,
+    now: Now,
+}
+
+impl Client {
+    pub fn new() -> Client {
+        let host = Arc::new(Listener::default());
+        let options = Options { shards: 8, databases: 16, hash_seed: 7, workers: 1 };
+        let engine = Arc::new(Engine::new(&options, Arc::clone(&host) as Arc<dyn Host>));
+        Client { engine, session: Session::local(), host, now: Now { unix_us: 1_700_000_000_000_000 } }
+    }
+
+    /// One that hears of all events.
+    pub fn with_events() -> Client {
+        let client = Client::new();
+        client.engine.set_event_mask(u32::MAX);
+        client
+    }
+
+    /// Another client of the same engine.
+    pub fn beside(&self) -> Client {
+        Client {
+            engine: Arc::clone(&self.engine),
+            session: Session::local(),
+            host: Arc::clone(&self.host),
+            now: self.now,
+        }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    pub fn now(&self) -> Now {
+        self.now
+    }
+
+    pub fn now_ms(&self) -> i64 {
+        self.now.unix_ms()
+    }
+
+    /// The engine's change log from now on.
+    pub fn log(&self) -> Arc<MemoryLog> {
+        let log = Arc::new(MemoryLog::default());
+        self.engine.set_log(Arc::clone(&log) as Arc<_>);
+        log
+    }
+
+    /// Lets time pass, in milliseconds.
+    pub fn later(&mut self, ms: i64) -> &mut Client {
+        self.now.unix_us += ms * 1000;
+        self
+    }
+
+    pub fn select(&mut self, db: u32) -> &mut Client {
+        self.session.db = db;
+        self
+    }
+
+    /// Runs a command of words without blanks (`""` is the empty word) and shows its reply: `+status`,
+    /// `-error`, `:1`, `nil`, `[a b]`, strings as they are.
+    pub fn run(&mut self, line: &str) -> String {
+        show(&self.value(line))
+    }
+
+    /// The same, as a value.
+    pub fn value(&mut self, line: &str) -> Value {
+        let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });
+        let mut args: Args<'_> = words.map(str::as_bytes).collect();
+        let mut reply = Reply::default();
+        dispatch::execute(&self.engine, &mut self.session, &mut args, self.now, &mut reply);
+        let bytes = reply.take();
+        let (value, used) = Decoder::new().decode(&bytes).expect("a valid reply").expect("a whole reply");
+        assert_eq!(used, bytes.len(), "one reply a command");
+        value
+    }
+
+    /// Runs a command and compares what [`run`](Self::run) shows.
+    #[track_caller]
+    pub fn is(&mut self, line: &str, expected: &str) -> &mut Client {
+        assert_eq!(self.run(line), expected, "{line}");
+        self
+    }
+
+    /// Events since the last call, as `database name key`.
+    pub fn events(&self) -> Vec<String> {
+        let events = std::mem::take(&mut *self.host.events.lock().expect("no test panics here"));
+        let show = |event: &Event| format!("{} {} {}", event.db, event.name, String::from_utf8_lossy(&event.key));
+        events.iter().map(show).collect()
+    }
+}
+
+fn show(value: &Value) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match value {
+        Value::Simple(bytes) => format!("+{}", text(bytes)),
+        Value::Error(bytes) => format!("-{}", text(bytes)),
+        Value::Int(n) => format!(":{n}"),
+        Value::Bulk(bytes) => text(bytes),
+        Value::Null => "nil".into(),
+        Value::Double(text) => format!(",{text}"),
+        Value::Array(items) | Value::Set(items) => {
+            format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" "))
+        }
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(key, value)| format!("{}={}", show(key), show(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
+        }
+        other => format!("{other:?}"),
+    }
+}
