@@ -6,18 +6,35 @@ pub mod args;
 pub mod book;
 pub mod cx;
 pub mod dispatch;
+pub mod expire;
 mod expire_option;
+pub mod flush;
+pub mod keyspace;
 pub mod keyspec;
+pub mod object;
 pub mod row;
+pub mod scan;
 pub mod session;
 pub mod sorted_set;
 pub mod string;
 pub mod table;
+#[cfg(test)]
+mod testing;
+pub mod time;
 
 use row::Command;
 
 /// All rows.
-const FAMILIES: &[&[Command]] = &[sorted_set::COMMANDS, string::COMMANDS];
+const FAMILIES: &[&[Command]] = &[
+    expire::COMMANDS,
+    flush::COMMANDS,
+    keyspace::COMMANDS,
+    object::COMMANDS,
+    scan::COMMANDS,
+    sorted_set::COMMANDS,
+    string::COMMANDS,
+    time::COMMANDS,
+];
 
 pub use args::Args;
 pub use cx::{Cx, Flow, Now, Piecewise};
