@@ -91,8 +91,8 @@ fn draw_node(node: &Node, rng: &mut Rng, args: &mut Command) {
             }
         }
         Node::Many(node) => {
-            let often = rng.u8(..) == 0;
-            let max = if often { MANY_RARELY } else { MANY_USUALLY };
+            let rarely = rng.u8(..) == 0;
+            let max = if rarely { MANY_RARELY } else { MANY_USUALLY };
             for _ in 0..rng.usize(1..=max) {
                 draw_node(node, rng, args);
             }
