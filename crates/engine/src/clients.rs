@@ -27,6 +27,8 @@ pub struct ClientInfo {
     /// CLIENT NO-TOUCH, CLIENT NO-EVICT.
     pub no_touch: AtomicBool,
     pub no_evict: AtomicBool,
+    /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
+    pub redirects: AtomicBool,
     /// Bytes of unfinished requests and of replies not yet sent.
     pub query_bytes: AtomicUsize,
     pub reply_bytes: AtomicUsize,
@@ -60,6 +62,7 @@ impl ClientInfo {
             resp: AtomicU8::new(2),
             no_touch: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
+            redirects: AtomicBool::new(false),
             query_bytes: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
             commands: AtomicU64::new(0),
@@ -68,6 +71,16 @@ impl ClientInfo {
             output_bytes: AtomicU64::new(0),
             details: Mutex::new(Details::default()),
         }
+    }
+
+    /// Connected over a Unix socket or the loopback address, or not at all.
+    pub fn is_local(&self) -> bool {
+        self.addr.is_empty() || self.is_unix() || self.addr.starts_with("127.") || self.addr.starts_with("[::1]")
+    }
+
+    /// No port of a peer is 0.
+    pub fn is_unix(&self) -> bool {
+        self.addr.ends_with(":0")
     }
 
     /// A copy of what the client said.

@@ -1,15 +1,111 @@
-//! What the engine asks of whoever runs it.
+//! What the engine and its commands ask of whoever runs them.
 
+use crate::config::{Config, Directive};
 use crate::effects::{Event, Garbage};
+use std::io;
+use std::time::Duration;
 
-/// The engine starts no thread and opens no socket; what needs either goes through here. Called without
-/// locks held.
+/// The engine starts no thread, opens no socket or file and reads no clock; what needs one of them goes
+/// through here. Called without locks held. What has a body here is what a program without sockets and
+/// files does.
 pub trait Host: Send + Sync {
     /// Frees what is dear to free, preferably on another thread.
     fn free(&self, garbage: Vec<Garbage>);
 
     /// Something happened to keys, and `notify-keyspace-events` asks for it.
     fn events(&self, events: Vec<Event>);
+
+    /// Ends the connection of a client that `worker` serves (CLIENT KILL).
+    fn kill(&self, _worker: usize, _client: u64) {}
+
+    /// Stops the calling thread (DEBUG SLEEP).
+    fn sleep(&self, _time: Duration) {}
+
+    /// Writes a line into the server's log (DEBUG LOG).
+    fn log(&self, _line: &str) {}
+
+    fn process(&self) -> ProcessInfo {
+        ProcessInfo::default()
+    }
+
+    fn memory(&self) -> MemoryStats {
+        MemoryStats::default()
+    }
+
+    fn connections(&self) -> ConnectionStats {
+        ConnectionStats::default()
+    }
+
+    /// Counts connections anew (CONFIG RESETSTAT).
+    fn reset_stats(&self) {}
+
+    /// Makes a changed directive take effect outside of the engine; the text of an error is for the client.
+    fn apply(&self, _changed: Directive, _config: &Config) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Changes the working directory and answers its absolute path.
+    fn change_dir(&self, _path: &[u8]) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The whole of a file.
+    fn read_file(&self, _path: &[u8]) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Puts `content` in the place of a file, so that at every moment one of the two is there.
+    fn replace_file(&self, _path: &[u8], _content: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The process, for INFO.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessInfo {
+    pub id: u32,
+    /// Unix time in milliseconds.
+    pub started_at: i64,
+    /// Name, release and machine of the operating system.
+    pub os: String,
+    pub executable: String,
+    /// Absolute path of the configuration file; empty when there is none.
+    pub config_file: Vec<u8>,
+    /// 40 hexadecimal digits that are this run's own.
+    pub run_id: String,
+    /// Processor time used so far.
+    pub user: Duration,
+    pub system: Duration,
+}
+
+/// Memory in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStats {
+    /// Name and version of the allocator.
+    pub allocator: &'static str,
+    /// Bytes in live allocations, with what their size classes round them up by.
+    pub allocated: u64,
+    /// Bytes in pages that hold allocations.
+    pub active: u64,
+    /// Bytes in pages that the allocator has from the system.
+    pub resident: u64,
+    /// The highest `allocated` that was seen, and that of the empty server.
+    pub peak: u64,
+    pub startup: u64,
+    /// What the system counts as the process's.
+    pub rss: u64,
+    /// Memory of the machine.
+    pub total_system: u64,
+    /// Objects that wait to be freed, and that were freed, in the background.
+    pub lazy_pending: u64,
+    pub lazy_freed: u64,
+}
+
+/// Connections since the start or CONFIG RESETSTAT.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionStats {
+    pub received: u64,
+    pub rejected: u64,
 }
 
 /// A host without threads and listeners: frees on the spot, tells nobody.
