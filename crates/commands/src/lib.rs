@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod bitfield;
+pub mod bitmap;
 pub mod book;
+pub mod counter;
 pub mod cx;
 pub mod dispatch;
 pub mod expire;
@@ -11,6 +14,8 @@ mod expire_option;
 pub mod flush;
 pub mod keyspace;
 pub mod keyspec;
+pub mod lcs;
+pub mod mset;
 pub mod object;
 pub mod row;
 pub mod scan;
@@ -26,9 +31,14 @@ use row::Command;
 
 /// All rows.
 const FAMILIES: &[&[Command]] = &[
+    bitfield::COMMANDS,
+    bitmap::COMMANDS,
+    counter::COMMANDS,
     expire::COMMANDS,
     flush::COMMANDS,
     keyspace::COMMANDS,
+    lcs::COMMANDS,
+    mset::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sorted_set::COMMANDS,

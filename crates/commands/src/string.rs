@@ -1,16 +1,44 @@
-//! Strings: GET, SET and their kin.
+//! Strings as values: GET, SET and their kin, and the commands that work on a part of one.
 
-use crate::args::Args;
+use crate::args::{Arg, Args};
 use crate::cx::Cx;
-use crate::expire_option::{ExpireOption, pxat};
+use crate::expire_option::{ExpireOption, Lifetime, pxat};
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
-use engine::Error;
+use engine::config::Directive;
 use engine::edit::{Edit, Ttl};
 use engine::effects::{EventClass, Record};
 use engine::value::{NewString, Str};
+use engine::{Engine, Error};
 use resp::Reply;
+use std::ops::Range;
 
 pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "append",
+        group: Group::String,
+        since: "2.0.0",
+        arity: 3,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().insert()],
+        syntax: "key value",
+        summary: "Appends a string to the value of a key. Creates the key if it doesn't exist.",
+        complexity: "O(1). The amortized time complexity is O(1) assuming the appended value is small and the already present value is of any size, since the dynamic string library used by the server will double the free space available on every reallocation.",
+        run: append,
+        ..ROW
+    },
+    Command {
+        name: "delifeq",
+        group: Group::String,
+        since: "9.0.0",
+        arity: 3,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rm().delete()],
+        syntax: "key value",
+        summary: "Delete key if value matches string.",
+        complexity: "O(1)",
+        run: delifeq,
+        ..ROW
+    },
     Command {
         name: "get",
         group: Group::String,
@@ -22,6 +50,71 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the string value of a key.",
         complexity: "O(1)",
         run: get,
+        ..ROW
+    },
+    Command {
+        name: "getdel",
+        group: Group::String,
+        since: "6.2.0",
+        arity: 2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().delete()],
+        syntax: "key",
+        summary: "Returns the string value of a key after deleting the key.",
+        complexity: "O(1)",
+        run: getdel,
+        ..ROW
+    },
+    Command {
+        name: "getex",
+        group: Group::String,
+        since: "6.2.0",
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().update().notes("RW and UPDATE because it changes the TTL")],
+        syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+        summary: "Returns the string value of a key after setting its expiration time.",
+        complexity: "O(1)",
+        run: getex,
+        ..ROW
+    },
+    Command {
+        name: "getrange",
+        group: Group::String,
+        since: "2.4.0",
+        arity: 4,
+        flags: READONLY,
+        keys: &[key(1).ro().access()],
+        syntax: "key start end",
+        summary: "Returns a substring of the string stored at a key.",
+        complexity: PART_COMPLEXITY,
+        run: getrange,
+        ..ROW
+    },
+    Command {
+        name: "getset",
+        group: Group::String,
+        since: "1.0.0",
+        arity: 3,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().access().update()],
+        syntax: "key value",
+        summary: "Returns the previous string value of a key after setting it to a new value.",
+        complexity: "O(1)",
+        run: getset,
+        ..ROW
+    },
+    Command {
+        name: "psetex",
+        group: Group::String,
+        since: "2.6.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update()],
+        syntax: "key milliseconds value",
+        summary: "Sets both string value and expiration time in milliseconds of a key. The key is created if it doesn't exist.",
+        complexity: "O(1)",
+        run: psetex,
         ..ROW
     },
     Command {
@@ -38,22 +131,76 @@ pub const COMMANDS: &[Command] = &[
         ..ROW
     },
     Command {
-        name: "incr",
+        name: "setex",
+        group: Group::String,
+        since: "2.0.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update()],
+        syntax: "key seconds value",
+        summary: "Sets the string value and expiration time of a key. Creates the key if it doesn't exist.",
+        complexity: "O(1)",
+        run: setex,
+        ..ROW
+    },
+    Command {
+        name: "setnx",
         group: Group::String,
         since: "1.0.0",
-        arity: 2,
+        arity: 3,
         flags: WRITE.and(DENY_OOM).and(FAST),
-        keys: &[key(1).rw().access().update()],
-        syntax: "key",
-        summary: "Increments the integer value of a key by one. Uses 0 as initial value if the key doesn't exist.",
+        keys: &[key(1).ow().insert()],
+        syntax: "key value",
+        summary: "Sets the string value of a key only when the key doesn't exist.",
         complexity: "O(1)",
-        run: incr,
+        run: setnx,
+        ..ROW
+    },
+    Command {
+        name: "setrange",
+        group: Group::String,
+        since: "2.2.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).rw().update()],
+        syntax: "key offset value",
+        summary: "Overwrites a part of a string value with another by an offset. Creates the key if it doesn't exist.",
+        complexity: "O(1), not counting the time taken to copy the new string in place. Usually, this string is very small so the amortized complexity is O(1). Otherwise, complexity is O(M) with M being the length of the value argument.",
+        run: setrange,
+        ..ROW
+    },
+    Command {
+        name: "strlen",
+        group: Group::String,
+        since: "2.2.0",
+        arity: 2,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro()],
+        syntax: "key",
+        summary: "Returns the length of a string value.",
+        complexity: "O(1)",
+        run: strlen,
+        ..ROW
+    },
+    Command {
+        name: "substr",
+        group: Group::String,
+        since: "1.0.0",
+        arity: 4,
+        flags: READONLY,
+        keys: &[key(1).ro().access()],
+        syntax: "key start end",
+        summary: "Returns a substring from a string value.",
+        complexity: PART_COMPLEXITY,
+        run: getrange,
         ..ROW
     },
 ];
 
+const PART_COMPLEXITY: &str = "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.";
+
 /// Replies a string or nil.
-fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
+pub(crate) fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
     match value {
         Some(Str::Bytes(bytes)) => reply.bulk(bytes),
         Some(Str::Int(n)) => reply.bulk_int(n),
@@ -61,9 +208,31 @@ fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
     }
 }
 
+/// The least that `proto-max-bulk-len` can be set to: strings up to here need no look at the configuration.
+const ALWAYS_ALLOWED: usize = 1 << 20;
+
+/// Refuses a string of `len` bytes with `more` after them, when together they exceed `proto-max-bulk-len`.
+pub(crate) fn check_length(engine: &Engine, len: usize, more: usize) -> Result<(), Error> {
+    match len.checked_add(more) {
+        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine) => Ok(()),
+        _ => Err(Error::STRING_TOO_LONG),
+    }
+}
+
+/// `proto-max-bulk-len`.
+pub(crate) fn max_length(engine: &Engine) -> usize {
+    usize::try_from(engine.config().snapshot().int(Directive::ProtoMaxBulkLen)).unwrap_or(0)
+}
+
 fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = cx.keys.string(cx.key(args, 1))?;
     reply_string(cx.reply, value);
+    Ok(())
+}
+
+fn strlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = cx.keys.string(cx.key(args, 1))?;
+    cx.reply.int(value.map_or(0, |value| value.len() as i64));
     Ok(())
 }
 
@@ -80,8 +249,7 @@ enum Condition {
 struct SetOptions {
     condition: Option<Condition>,
     get: bool,
-    keep_ttl: bool,
-    expire: Option<ExpireOption>,
+    lifetime: Lifetime,
 }
 
 impl SetOptions {
@@ -89,24 +257,27 @@ impl SetOptions {
         let mut options = SetOptions::default();
         let mut index = 3;
         while index < args.len() {
-            if args.is(index, "nx") && options.condition.is_none() {
-                options.condition = Some(Condition::Missing);
-            } else if args.is(index, "xx") && options.condition.is_none() {
-                options.condition = Some(Condition::Exists);
-            } else if args.is(index, "ifeq") && options.condition.is_none() && index + 1 < args.len() {
-                options.condition = Some(Condition::Equals(index + 1));
-                index += 1;
+            let condition = if args.is(index, "nx") {
+                Some(Condition::Missing)
+            } else if args.is(index, "xx") {
+                Some(Condition::Exists)
+            } else if args.is(index, "ifeq") && index + 1 < args.len() {
+                Some(Condition::Equals(index + 1))
+            } else {
+                None
+            };
+            if condition.is_some() {
+                if options.condition.is_some() && options.condition != condition {
+                    return Err(Error::SYNTAX);
+                }
+                options.condition = condition;
+                index += if let Some(Condition::Equals(_)) = condition { 2 } else { 1 };
             } else if args.is(index, "get") {
                 options.get = true;
-            } else if args.is(index, "keepttl") && options.expire.is_none() {
-                options.keep_ttl = true;
-            } else if !options.keep_ttl && options.expire.is_none() {
-                options.expire = Some(ExpireOption::parse(args, index).ok_or(Error::SYNTAX)?);
                 index += 1;
             } else {
-                return Err(Error::SYNTAX);
+                index += options.lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::SYNTAX)?;
             }
-            index += 1;
         }
         Ok(options)
     }
@@ -114,53 +285,62 @@ impl SetOptions {
 
 fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = SetOptions::parse(args)?;
-    let deadline = options.expire.map(|expire| expire.deadline(cx, args)).transpose()?;
+    let deadline = options.lifetime.deadline(cx, args)?;
     let value = args.take(2);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
-    let mut old_replied = false;
     if options.get {
         reply_string(cx.reply, edit.string()?);
-        old_replied = true;
     }
-    if !condition_holds(options.condition, &edit, args)? {
-        if !old_replied {
-            cx.reply.null();
+    let holds = condition_holds(options.condition, &edit, args)?;
+    if holds {
+        if options.get {
+            edit.log_as(|| vec![logged_set(key.name, &value, options.lifetime)]);
         }
-        return Ok(());
+        store(edit, key.name, value, options.lifetime.ttl(deadline), cx.now.unix_ms());
     }
-    match deadline {
-        Some(at) if at <= cx.now.unix_ms() => {
-            if edit.remove() {
-                edit.log_as(|| vec![vec![b"DEL".to_vec(), args[1].to_vec()]]);
-                edit.commit(EventClass::GENERIC, "del");
-            }
-        }
-        _ => {
-            let ttl = match deadline {
-                Some(at) => Ttl::At(at),
-                None if options.keep_ttl => Ttl::Keep,
-                None => Ttl::Clear,
-            };
-            if let Some(at) = deadline {
-                edit.log_as(|| vec![logged_set(&args[1], &value, at)]);
-                edit.event(EventClass::GENERIC, "expire");
-            }
-            edit.set_string(NewString::encode(value), ttl);
-            edit.commit(EventClass::STRING, "set");
-        }
-    }
-    if !old_replied {
-        cx.reply.ok();
+    match (options.get, holds) {
+        (true, _) => {}
+        (false, true) => cx.reply.ok(),
+        (false, false) => cx.reply.null(),
     }
     Ok(())
 }
 
-/// `SET key value PXAT deadline`.
-fn logged_set(key: &[u8], value: &[u8], deadline: i64) -> Record {
+/// SET without its GET and its condition, which held.
+fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
     let mut record = vec![b"SET".to_vec(), key.to_vec(), value.to_vec()];
-    record.extend(pxat(deadline));
+    if lifetime == Lifetime::Keep {
+        record.push(b"KEEPTTL".to_vec());
+    }
     record
+}
+
+/// Makes the key this string and commits. A deadline that has passed removes the key instead.
+fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl, now: i64) {
+    let Ttl::At(at) = ttl else {
+        edit.set_string(NewString::encode(value), ttl);
+        return edit.commit(EventClass::STRING, "set");
+    };
+    if at <= now {
+        return remove_expired(edit, key);
+    }
+    edit.log_as(|| vec![[logged_set(key, &value, Lifetime::Unsaid), pxat(at).to_vec()].concat()]);
+    edit.set_string(NewString::encode(value), ttl);
+    edit.event(EventClass::STRING, "set");
+    edit.commit(EventClass::GENERIC, "expire");
+}
+
+/// Removes a key that was given a deadline in the past.
+fn remove_expired(mut edit: Edit<'_>, key: &[u8]) {
+    if edit.remove() {
+        edit.log_as(|| vec![logged_del(key)]);
+        edit.commit(EventClass::EXPIRED, "expired");
+    }
+}
+
+fn logged_del(key: &[u8]) -> Record {
+    vec![b"DEL".to_vec(), key.to_vec()]
 }
 
 fn condition_holds(condition: Option<Condition>, edit: &Edit<'_>, args: &Args<'_>) -> Result<bool, Error> {
@@ -168,29 +348,330 @@ fn condition_holds(condition: Option<Condition>, edit: &Edit<'_>, args: &Args<'_
         None => true,
         Some(Condition::Missing) => !edit.exists(),
         Some(Condition::Exists) => edit.exists(),
-        Some(Condition::Equals(index)) => match edit.string()? {
-            Some(value) => value.bytes(&mut itoa::Buffer::new()) == &args[index],
-            None => false,
-        },
+        Some(Condition::Equals(index)) => equals(edit.string()?, &args[index]),
     })
 }
 
-fn incr(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    add(cx, args, 1)
+fn equals(value: Option<Str<'_>>, bytes: &[u8]) -> bool {
+    value.is_some_and(|value| value.bytes(&mut itoa::Buffer::new()) == bytes)
 }
 
-/// Adds to the integer that the key holds and replies the sum.
-fn add(cx: &mut Cx<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
+fn setex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_with_deadline(cx, args, true)
+}
+
+fn psetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_with_deadline(cx, args, false)
+}
+
+fn set_with_deadline(cx: &mut Cx<'_>, args: &mut Args<'_>, seconds: bool) -> Result<(), Error> {
+    let deadline = ExpireOption::relative(seconds, 2).deadline(cx, args)?;
+    let value = args.take(3);
+    let key = cx.key(args, 1);
+    let edit = cx.keys.edit(key);
+    store(edit, key.name, value, Ttl::At(deadline), cx.now.unix_ms());
+    cx.reply.ok();
+    Ok(())
+}
+
+fn setnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let edit = cx.keys.edit(key);
+    let missing = !edit.exists();
+    if missing {
+        store(edit, key.name, value, Ttl::Clear, 0);
+    }
+    cx.reply.int(i64::from(missing));
+    Ok(())
+}
+
+fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.take(2);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
-    let old = match edit.string()? {
-        None => 0,
-        Some(Str::Int(n)) => n,
-        Some(Str::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::NOT_AN_INTEGER)?,
-    };
-    let sum = old.checked_add(increment).ok_or(Error::OVERFLOW)?;
-    edit.set_string(NewString::Int(sum), Ttl::Keep);
-    edit.commit(EventClass::STRING, "incrby");
-    cx.reply.int(sum);
+    reply_string(cx.reply, edit.string()?);
+    edit.log_as(|| vec![logged_set(key.name, &value, Lifetime::Unsaid)]);
+    store(edit, key.name, value, Ttl::Clear, 0);
     Ok(())
+}
+
+fn getdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    reply_string(cx.reply, edit.string()?);
+    if edit.remove() {
+        edit.log_as(|| vec![logged_del(key.name)]);
+        edit.commit(EventClass::GENERIC, "del");
+    }
+    Ok(())
+}
+
+fn delifeq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    let equal = equals(edit.string()?, &args[2]);
+    if equal {
+        edit.remove();
+        edit.log_as(|| vec![logged_del(key.name)]);
+        edit.commit(EventClass::GENERIC, "del");
+    }
+    cx.reply.int(i64::from(equal));
+    Ok(())
+}
+
+fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let mut lifetime = Lifetime::default();
+    let mut index = 2;
+    while index < args.len() {
+        index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::SYNTAX)?;
+    }
+    let key = cx.key(args, 1);
+    let now = cx.now.unix_ms();
+    // A missing key is nil whatever the deadline says.
+    if cx.keys.string(key)?.is_none() {
+        cx.reply.null();
+        return Ok(());
+    }
+    let deadline = lifetime.deadline(cx, args)?;
+    let mut edit = cx.keys.edit(key);
+    reply_string(cx.reply, edit.string()?);
+    match deadline {
+        Some(at) if at <= now => remove_expired(edit, key.name),
+        Some(at) => {
+            edit.set_deadline(Some(at));
+            let digits = || at.to_string().into_bytes();
+            edit.log_as(|| vec![vec![b"PEXPIREAT".to_vec(), key.name.to_vec(), digits()]]);
+            edit.commit(EventClass::GENERIC, "expire");
+        }
+        None if lifetime == Lifetime::Persist && edit.deadline().is_some() => {
+            edit.set_deadline(None);
+            edit.log_as(|| vec![vec![b"PERSIST".to_vec(), key.name.to_vec()]]);
+            edit.commit(EventClass::GENERIC, "persist");
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+fn append(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    let len = match edit.string()? {
+        None => {
+            let len = value.len();
+            edit.set_string(NewString::encode(value), Ttl::Clear);
+            len
+        }
+        Some(old) => {
+            check_length(cx.engine, old.len(), value.len())?;
+            edit.with_bytes(0, |bytes| {
+                bytes.extend_from_slice(&value);
+                bytes.len()
+            })?
+        }
+    };
+    edit.commit(EventClass::STRING, "append");
+    cx.reply.int(len as i64);
+    Ok(())
+}
+
+fn setrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OFFSET_OUT_OF_RANGE)?;
+    let part = &args[3];
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let old_len = edit.string()?.map_or(0, Str::len);
+    if part.is_empty() {
+        cx.reply.int(old_len as i64);
+        return Ok(());
+    }
+    check_length(cx.engine, offset, part.len())?;
+    let end = offset + part.len();
+    let len = edit.with_bytes(end, |bytes| {
+        bytes[offset..end].copy_from_slice(part);
+        bytes.len()
+    })?;
+    edit.commit(EventClass::STRING, "setrange");
+    cx.reply.int(len as i64);
+    Ok(())
+}
+
+fn getrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (start, end) = (args.int(2)?, args.int(3)?);
+    let value = cx.keys.string(cx.key(args, 1))?;
+    let mut digits = itoa::Buffer::new();
+    let bytes = value.map_or(&[][..], |value| value.bytes(&mut digits));
+    cx.reply.bulk(&bytes[span(start, end, bytes.len())]);
+    Ok(())
+}
+
+/// The part of `len` units from `start` to `end`, both included and counted from the end when negative; what
+/// lies before the beginning is the beginning.
+pub(crate) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    let from_start = |index: i64| match usize::try_from(index) {
+        Ok(index) => index,
+        Err(_) => len.saturating_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
+    };
+    let end = from_start(end).saturating_add(1).min(len);
+    from_start(start).min(end)..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn set_options() {
+        let mut client = Client::new();
+        for (command, reply) in [
+            ("SET k 1 NX NX", "+OK"),
+            ("SET k 2 NX", "nil"),
+            ("SET k 2 NX GET", "1"),
+            ("SET k 2 XX XX GET", "1"),
+            ("SET none 2 XX GET", "nil"),
+            ("SET k 3 IFEQ 1", "nil"),
+            ("SET k 3 IFEQ 2", "+OK"),
+            ("SET none 3 IFEQ 2", "nil"),
+            ("SET k 4 NX XX", "-ERR syntax error"),
+            ("SET k 4 IFEQ", "-ERR syntax error"),
+            ("SET k 4 IFEQ 3 IFEQ 4", "-ERR syntax error"),
+            ("SET k 4 EX 10 PX 10", "-ERR syntax error"),
+            ("SET k 4 EX 10 KEEPTTL", "-ERR syntax error"),
+            ("SET k 4 KEEPTTL EX 10", "-ERR syntax error"),
+            ("SET k 4 EX", "-ERR syntax error"),
+            ("SET k 4 PERSIST", "-ERR syntax error"),
+            ("SET k 4 EX 0", "-ERR invalid expire time in 'set' command"),
+            ("SET k 4 EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+            ("SET k 4 PX x", "-ERR value is not an integer or out of range"),
+            ("SETEX k 0 v", "-ERR invalid expire time in 'setex' command"),
+            ("PSETEX k -1 v", "-ERR invalid expire time in 'psetex' command"),
+            ("SET k 4 EX 1 EX 20", "+OK"),
+            ("GET k", "4"),
+        ] {
+            client.is(command, reply);
+        }
+        client.later(19_999).is("GET k", "4").later(1).is("GET k", "nil");
+    }
+
+    #[test]
+    fn deadlines_in_the_past_remove_the_key() {
+        let mut client = Client::with_events();
+        client.is("SET k v EXAT 100", "+OK");
+        assert!(client.events().is_empty());
+        client.is("SET k v", "+OK").is("SET k v EXAT 100", "+OK").is("STRLEN k", ":0");
+        assert_eq!(client.events(), ["0 new k", "0 set k", "0 expired k"]);
+        client.is("SET k v", "+OK").is("GETEX k EXAT 100", "v").is("GET k", "nil");
+    }
+
+    #[test]
+    fn getex_sets_and_takes_away_the_deadline() {
+        let mut client = Client::with_events();
+        client.is("GETEX none EX x", "nil").is("GETEX none EX", "-ERR syntax error");
+        client.is("SET k v", "+OK").is("GETEX k EX 10", "v").is("GETEX k PERSIST", "v").is("GETEX k PERSIST", "v");
+        client.is("GETEX k EX 0", "-ERR invalid expire time in 'getex' command");
+        client.is("GETEX k KEEPTTL", "-ERR syntax error").is("GETEX k EX 1 PERSIST", "-ERR syntax error");
+        assert_eq!(client.events(), ["0 new k", "0 set k", "0 expire k", "0 persist k"]);
+    }
+
+    #[test]
+    fn the_log_has_absolute_deadlines_and_no_questions() {
+        let mut client = Client::new();
+        let log = client.log();
+        for command in [
+            "SET k v EX 10",
+            "SET k v NX EX 10 GET",
+            "SET k v XX GET KEEPTTL",
+            "SETEX k 10 v",
+            "GETSET k w",
+            "GETEX k PX 5",
+            "GETEX k PERSIST",
+            "GETEX k",
+            "GETDEL k",
+            "SET k v EXAT 1",
+            "APPEND k v",
+            "DELIFEQ k x",
+            "DELIFEQ k v",
+        ] {
+            assert!(!client.run(command).starts_with('-'), "{command}");
+        }
+        let text =
+            |record: &Record| record.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
+        let logged: Vec<String> = log.take().iter().map(|(_, record)| text(record)).collect();
+        assert_eq!(
+            logged,
+            [
+                "SET k v PXAT 1700000010000",
+                "SET k v KEEPTTL",
+                "SET k v PXAT 1700000010000",
+                "SET k w",
+                "PEXPIREAT k 1700000000005",
+                "PERSIST k",
+                "DEL k",
+                "APPEND k v",
+                "DEL k",
+            ]
+        );
+    }
+
+    #[test]
+    fn parts_of_strings() {
+        let mut client = Client::new();
+        for (command, reply) in [
+            ("SET k Hello", "+OK"),
+            ("GETRANGE k 1 -2", "ell"),
+            ("GETRANGE k -3 -1", "llo"),
+            ("GETRANGE k -1 -3", ""),
+            ("GETRANGE k 0 -100", "H"),
+            ("GETRANGE k 3 100", "lo"),
+            ("GETRANGE k 5 5", ""),
+            ("GETRANGE k -9223372036854775808 9223372036854775807", "Hello"),
+            ("SUBSTR none 0 -1", ""),
+            ("GETRANGE none x 1", "-ERR value is not an integer or out of range"),
+            ("SETRANGE k 3 p!", ":5"),
+            ("SETRANGE k 6 x", ":7"),
+            ("GET k", "Help!\0x"),
+            ("SETRANGE k -1 x", "-ERR offset is out of range"),
+            ("SETRANGE none 10 \"\"", ":0"),
+            ("SETRANGE k 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            ("SETRANGE n 9223372036854775807 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            ("SETRANGE n 2 1", ":3"),
+            ("APPEND new 12", ":2"),
+            ("INCR new", ":13"),
+            ("APPEND new \"\"", ":2"),
+            ("APPEND new 4", ":3"),
+            ("INCR new", ":135"),
+            ("STRLEN new", ":3"),
+        ] {
+            client.is(command, reply);
+        }
+    }
+
+    #[test]
+    fn other_types_are_refused_or_replaced() {
+        let mut client = Client::new();
+        let wrong = format!("-{}", Error::WRONG_TYPE);
+        client.is("ZADD z 1 m", ":1");
+        for command in [
+            "GET z",
+            "STRLEN z",
+            "GETDEL z",
+            "GETEX z",
+            "GETSET z v",
+            "SET z v GET",
+            "SET z v IFEQ v",
+            "DELIFEQ z v",
+            "APPEND z v",
+            "SETRANGE z 0 v",
+            "SETRANGE z 0 \"\"",
+            "GETRANGE z 0 0",
+        ] {
+            client.is(command, &wrong);
+        }
+        client.is("SETNX z v", ":0").is("SET z v", "+OK").is("GET z", "v");
+    }
 }
