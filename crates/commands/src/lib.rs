@@ -1,8 +1,44 @@
 //! The commands of Redis and Valkey on Cinnabar's engine: one file a family, one row and one function a
 //! command.
+//!
+//! Together with `engine` this is a store without a server. Time is an argument, so what happens is the same
+//! each time:
+//!
+//! ```
+//! use commands::{Args, Now, Session, dispatch};
+//! use engine::{Engine, Options, host::Alone};
+//! use resp::{Protocol, Reply};
+//! use std::sync::Arc;
+//!
+//! let engine = Engine::new(&Options::default(), Arc::new(Alone));
+//! let mut client = Session::local();
+//! let mut run = |words: &[&str], unix_ms: i64| {
+//!     let mut args = Args::from(words);
+//!     let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+//!     dispatch::execute(&engine, &mut client, &mut args, Now { unix_us: unix_ms * 1000 }, &mut reply);
+//!     String::from_utf8(reply.into_inner()).unwrap()
+//! };
+//! assert_eq!(run(&["SET", "greeting", "hello", "PX", "500"], 1_000), "+OK\r\n");
+//! assert_eq!(run(&["GET", "greeting"], 1_499), "$5\r\nhello\r\n");
+//! assert_eq!(run(&["GET", "greeting"], 1_500), "$-1\r\n");
+//! assert_eq!(run(&["INCR", "greeting"], 1_501), ":1\r\n");
+//! ```
+//!
+//! An [`Engine`](engine::Engine) is shared by any number of threads; each runs commands for its own sessions.
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod version;
+pub mod shutdown;
+pub mod introspect;
+pub mod info;
+mod help;
+pub mod debug;
+pub mod connection;
+pub mod config_cmd;
+mod client_list;
+pub mod client;
+mod acl_category;
 pub mod bitfield;
 pub mod bitmap;
 pub mod book;
@@ -31,6 +67,13 @@ use row::Command;
 
 /// All rows.
 const FAMILIES: &[&[Command]] = &[
+    shutdown::COMMANDS,
+    introspect::COMMANDS,
+    info::COMMANDS,
+    debug::COMMANDS,
+    connection::COMMANDS,
+    config_cmd::COMMANDS,
+    client::COMMANDS,
     bitfield::COMMANDS,
     bitmap::COMMANDS,
     counter::COMMANDS,
