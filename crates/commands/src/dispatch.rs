@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
 use crate::row::{Command, NO_AUTH};
-use crate::session::Session;
+use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
 use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
@@ -46,7 +46,7 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
     if !entry.subcommands.is_empty() && args.len() > 1 {
         entry = entry.subcommand(&args[1]).ok_or_else(|| unknown_subcommand(entry, args))?;
     }
-    if !entry.command.accepts_arity(args.len()) || (!entry.subcommands.is_empty() && args.len() == 1) {
+    if !entry.command.accepts_arity(args.len()) {
         return Err(Error::wrong_arity(&entry.full_name));
     }
     Ok(entry)
@@ -80,18 +80,43 @@ pub fn run<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> Flow {
-    let entry = match &prepared.found {
-        Ok(entry) => entry,
-        Err(error) => {
-            reply.error(error);
-            return Flow::Next;
+    let start = reply.len();
+    let refusal = match &prepared.found {
+        Ok(entry) if session.authenticated || entry.command.flags.has(NO_AUTH) => None,
+        Ok(_) => Some(&Error::NO_AUTH),
+        Err(error) => Some(error),
+    };
+    let flow = match (refusal, &prepared.found) {
+        (None, Ok(entry)) => call(engine, session, entry.command, &prepared.keys, args, now, reply),
+        (refusal, _) => {
+            refuse(engine, session, refusal.unwrap_or(&Error::NO_AUTH), reply);
+            Flow::Next
         }
     };
-    if !session.authenticated && !entry.command.flags.has(NO_AUTH) {
-        reply.error(Error::NO_AUTH);
-        return Flow::Next;
+    if session.replies != Replies::On && !matches!(flow, Flow::More(_)) {
+        mute(session, reply, start);
     }
-    call(engine, session, entry.command, &prepared.keys, args, now, reply)
+    flow
+}
+
+/// Replies an error and counts it.
+fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) {
+    engine.metrics()[session.worker].count_error(error.as_bytes());
+    reply.error(error);
+}
+
+/// Takes back what was replied from `start` on, if the client does not want it.
+#[cold]
+fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
+    match session.replies {
+        Replies::On => {}
+        Replies::Off => reply.truncate(start),
+        Replies::SkipNext => session.replies = Replies::Skip,
+        Replies::Skip => {
+            reply.truncate(start);
+            session.replies = Replies::On;
+        }
+    }
 }
 
 /// Runs a handler under the locks of its keys and follows up on what it did.
@@ -112,8 +137,9 @@ pub(crate) fn call<'e>(
     let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
     if let Err(error) = (row.run)(&mut cx, args) {
-        cx.reply.error(&error);
+        refuse(engine, cx.session, &error, cx.reply);
     }
+    cx.session.info.count_command();
     if let Some(logged) = logged {
         let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
         engine.record(&cx.keys.effects, db, &command);
@@ -132,11 +158,15 @@ pub fn step<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> bool {
+    let start = reply.len();
     let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args: &[] };
     let done = work.step(&mut cx);
     cx.keys.unlock();
     engine.carry_out(&mut cx.keys.effects);
+    if done && cx.session.replies != Replies::On {
+        mute(cx.session, cx.reply, start);
+    }
     done
 }
 

@@ -4,6 +4,18 @@ use engine::clients::ClientInfo;
 use engine::watch::WatchFlag;
 use std::sync::Arc;
 
+/// Which replies the client wants (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    #[default]
+    On,
+    Off,
+    /// Not that of the command after this one.
+    SkipNext,
+    /// Not that of this command.
+    Skip,
+}
+
 /// The state of one client between its commands.
 #[derive(Debug)]
 pub struct Session {
@@ -11,6 +23,8 @@ pub struct Session {
     pub worker: usize,
     pub db: u32,
     pub authenticated: bool,
+    /// CLIENT REPLY.
+    pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
     pub no_touch: bool,
     /// Raised when a watched key changes.
@@ -21,7 +35,15 @@ pub struct Session {
 
 impl Session {
     pub fn new(info: Arc<ClientInfo>) -> Self {
-        Session { worker: info.worker, db: 0, authenticated: true, no_touch: false, watch: Arc::default(), info }
+        Session {
+            worker: info.worker,
+            db: 0,
+            authenticated: true,
+            replies: Replies::On,
+            no_touch: false,
+            watch: Arc::default(),
+            info,
+        }
     }
 
     /// A client without a connection, for whoever uses the engine as a library.

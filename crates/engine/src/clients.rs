@@ -83,6 +83,12 @@ impl ClientInfo {
         self.addr.ends_with(":0")
     }
 
+    /// One more command has ended. Only the worker that serves the client counts.
+    #[inline]
+    pub fn count_command(&self) {
+        self.commands.store(self.commands.load(Relaxed) + 1, Relaxed);
+    }
+
     /// A copy of what the client said.
     pub fn details(&self) -> Details {
         self.details.lock().clone()

@@ -1,15 +1,62 @@
 //! What the server does for the engine and for loading a configuration.
 
+use crate::clock;
+use crate::log;
+use crate::mailbox::Letter;
 use crate::reaper::Reaper;
+use crate::shared::Shared;
+use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
+use engine::host::{ConnectionStats, MemoryStats, ProcessInfo};
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
-/// The engine's host: frees in the background.
+/// The engine's host: frees in the background, knows the process and the other threads.
 pub struct EngineHost {
-    pub reaper: Reaper,
+    reaper: Reaper,
+    config_file: Vec<u8>,
+    started_at: i64,
+    run_id: String,
+    /// Bytes allocated when the server had no data yet, and at most.
+    startup: u64,
+    peak: AtomicU64,
+    shared: OnceLock<Weak<Shared>>,
+}
+
+impl EngineHost {
+    /// `config_file`: absolute path, or empty.
+    pub fn new(reaper: Reaper, config_file: Vec<u8>) -> EngineHost {
+        let startup = jemalloc::allocated();
+        EngineHost {
+            reaper,
+            config_file,
+            started_at: clock::now().unix_ms(),
+            run_id: random_hex(),
+            startup,
+            peak: AtomicU64::new(startup),
+            shared: OnceLock::new(),
+        }
+    }
+
+    /// Tells the host of the other threads, once.
+    pub fn set_shared(&self, shared: &Arc<Shared>) {
+        assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
+    }
+
+    fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.get().and_then(Weak::upgrade)
+    }
+}
+
+/// 40 hexadecimal digits from the system's randomness.
+fn random_hex() -> String {
+    (0..3).map(|n: u8| format!("{:016x}", RandomState::new().hash_one(n))).collect::<String>()[..40].to_owned()
 }
 
 impl engine::host::Host for EngineHost {
@@ -18,6 +65,181 @@ impl engine::host::Host for EngineHost {
     }
 
     fn events(&self, _: Vec<Event>) {}
+
+    fn kill(&self, worker: usize, client: u64) {
+        if let Some(shared) = self.shared() {
+            shared.post(worker, Letter::Kill { client });
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn log(&self, line: &str) {
+        log::warning(line);
+    }
+
+    fn process(&self) -> ProcessInfo {
+        let (user, system) = proc::cpu_times();
+        ProcessInfo {
+            id: std::process::id(),
+            started_at: self.started_at,
+            os: proc::os(),
+            executable: std::env::current_exe().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            config_file: self.config_file.clone(),
+            run_id: self.run_id.clone(),
+            user,
+            system,
+        }
+    }
+
+    fn memory(&self) -> MemoryStats {
+        let stats = jemalloc::stats();
+        let peak = self.peak.fetch_max(stats.allocated, Relaxed).max(stats.allocated);
+        MemoryStats {
+            peak,
+            startup: self.startup,
+            rss: proc::rss(),
+            total_system: proc::total_memory(),
+            lazy_pending: self.reaper.pending() as u64,
+            lazy_freed: self.reaper.freed() as u64,
+            ..stats
+        }
+    }
+
+    fn connections(&self) -> ConnectionStats {
+        let Some(shared) = self.shared() else { return ConnectionStats::default() };
+        ConnectionStats {
+            received: shared.connections_received.load(Relaxed),
+            rejected: shared.connections_rejected.load(Relaxed),
+        }
+    }
+
+    fn reset_stats(&self) {
+        if let Some(shared) = self.shared() {
+            shared.connections_received.store(0, Relaxed);
+            shared.connections_rejected.store(0, Relaxed);
+        }
+        self.reaper.reset_freed();
+    }
+
+    /// Listeners are opened once, and the workers are started once.
+    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
+        use Directive::{Bind, Port, Threads, TlsPort, UnixSocket};
+        let Some(shared) = self.shared() else { return Ok(()) };
+        let now = shared.engine.config().snapshot();
+        match changed {
+            Bind | Port | TlsPort | UnixSocket | Threads if config.value(changed) != now.value(changed) => {
+                Err("this takes effect at the next start only; set it in the configuration file".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        change_dir(name)
+    }
+
+    fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        std::fs::read(path(name))
+    }
+
+    fn replace_file(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
+        let target = path(name);
+        let mut temporary = target.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let temporary = Path::new(&temporary);
+        let written = write_synced(temporary, content).and_then(|()| {
+            if let Ok(old) = std::fs::metadata(target) {
+                std::fs::set_permissions(temporary, old.permissions())?;
+            }
+            std::fs::rename(temporary, target)
+        });
+        if written.is_err() {
+            // The error that is reported is the one that came first.
+            let _ = std::fs::remove_file(temporary);
+        }
+        written
+    }
+}
+
+/// The name as it is found from any working directory.
+pub fn absolute(name: &[u8]) -> Vec<u8> {
+    std::path::absolute(path(name)).map_or_else(|_| name.to_vec(), |path| path.into_os_string().into_vec())
+}
+
+fn write_synced(name: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = std::fs::File::create(name)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+fn change_dir(name: &[u8]) -> io::Result<Vec<u8>> {
+    std::env::set_current_dir(path(name))?;
+    Ok(std::env::current_dir()?.into_os_string().into_vec())
+}
+
+/// What the allocator tells of itself.
+mod jemalloc {
+    use engine::host::MemoryStats;
+    use tikv_jemalloc_ctl::{epoch, stats};
+
+    /// The numbers stand still until the epoch is advanced. Without statistics they are zero.
+    pub fn stats() -> MemoryStats {
+        let _ = epoch::advance();
+        MemoryStats {
+            allocator: "jemalloc-5.3.0",
+            allocated: stats::allocated::read().unwrap_or(0) as u64,
+            active: stats::active::read().unwrap_or(0) as u64,
+            resident: stats::resident::read().unwrap_or(0) as u64,
+            ..MemoryStats::default()
+        }
+    }
+
+    pub fn allocated() -> u64 {
+        stats().allocated
+    }
+}
+
+/// Linux's /proc. Where it is missing, everything is zero or empty.
+mod proc {
+    use std::fs::read_to_string;
+    use std::time::Duration;
+
+    /// The unit of memory in `statm`.
+    const PAGE: u64 = 4096;
+    /// The unit of processor time in `stat`: USER_HZ, 100 on every architecture that Linux runs Rust on.
+    const TICK: Duration = Duration::from_millis(10);
+
+    fn number(text: Option<&str>) -> u64 {
+        text.and_then(|word| word.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn rss() -> u64 {
+        let text = read_to_string("/proc/self/statm").unwrap_or_default();
+        number(text.split_whitespace().nth(1)) * PAGE
+    }
+
+    pub fn total_memory() -> u64 {
+        let text = read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+        number(line.split_whitespace().next()) * 1024
+    }
+
+    /// Processor time of all threads, in the program and in the kernel.
+    pub fn cpu_times() -> (Duration, Duration) {
+        let text = read_to_string("/proc/self/stat").unwrap_or_default();
+        // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
+        let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+        let mut times = fields.split_whitespace().skip(11).map(|word| TICK * number(Some(word)) as u32);
+        (times.next().unwrap_or_default(), times.next().unwrap_or_default())
+    }
+
+    pub fn os() -> String {
+        let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        format!("Linux {} {}", release.trim_end(), std::env::consts::ARCH)
+    }
 }
 
 /// Files and folders for the configuration.
@@ -44,8 +266,7 @@ impl engine::config::Host for ConfigHost {
     }
 
     fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
-        std::env::set_current_dir(path(name))?;
-        Ok(std::env::current_dir()?.into_os_string().into_vec())
+        change_dir(name)
     }
 
     fn can_append(&self, name: &[u8]) -> io::Result<()> {

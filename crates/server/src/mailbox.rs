@@ -14,6 +14,8 @@ pub const WAKE: Token = Token(usize::MAX);
 pub enum Letter {
     /// A connection that is this worker's from now on.
     Connection { stream: Stream, info: Arc<ClientInfo>, book: bool },
+    /// A client of this worker is to be disconnected.
+    Kill { client: u64 },
     /// The server ends: send what can be sent at once, then stop.
     Stop,
 }

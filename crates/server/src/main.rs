@@ -42,6 +42,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // Loading may change the working directory, which the name may be relative to.
+    let config_file = command_line.config_file.as_deref().map(host::absolute).unwrap_or_default();
     let loaded = match load(&command_line, &host::ConfigHost) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Text { .. }) => {
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
     let config = loaded.config;
     let file = String::from_utf8_lossy(config.text(Directive::LogFile)).into_owned();
     log::configure(&file, log::Level::named(config.choice(Directive::LogLevel)));
-    match start::serve(config) {
+    match start::serve(config, config_file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             log::warning(message);

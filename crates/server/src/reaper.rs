@@ -11,6 +11,7 @@ use std::thread;
 pub struct Reaper {
     queue: Sender<Garbage>,
     pending: Arc<AtomicUsize>,
+    freed: Arc<AtomicUsize>,
 }
 
 /// Pieces that are freed before other threads get a chance to run.
@@ -19,17 +20,18 @@ const STEP: usize = 512;
 impl Reaper {
     pub fn start(threads: usize) -> std::io::Result<Reaper> {
         let (queue, garbage) = unbounded::<Garbage>();
-        let pending = Arc::new(AtomicUsize::new(0));
+        let (pending, freed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         for n in 0..threads {
-            let (garbage, pending) = (garbage.clone(), Arc::clone(&pending));
+            let (garbage, pending, freed) = (garbage.clone(), Arc::clone(&pending), Arc::clone(&freed));
             thread::Builder::new().name(format!("reaper-{n}")).spawn(move || {
                 for item in garbage {
                     free(item);
                     pending.fetch_sub(1, Relaxed);
+                    freed.fetch_add(1, Relaxed);
                 }
             })?;
         }
-        Ok(Reaper { queue, pending })
+        Ok(Reaper { queue, pending, freed })
     }
 
     pub fn take(&self, garbage: Vec<Garbage>) {
@@ -43,6 +45,15 @@ impl Reaper {
     /// Objects that wait to be freed (`lazyfree_pending_objects`).
     pub fn pending(&self) -> usize {
         self.pending.load(Relaxed)
+    }
+
+    /// Objects that were freed (`lazyfreed_objects`).
+    pub fn freed(&self) -> usize {
+        self.freed.load(Relaxed)
+    }
+
+    pub fn reset_freed(&self) {
+        self.freed.store(0, Relaxed);
     }
 }
 

@@ -22,8 +22,9 @@ const SHARDS_PER_WORKER: usize = 32;
 /// File descriptors that are needed besides those of clients.
 const RESERVED_FILES: u64 = 32;
 
-/// Serves until it is asked to stop; an error is a line for the log.
-pub fn serve(config: Config) -> Result<(), String> {
+/// Serves until it is asked to stop; an error is a line for the log. `config_file`: where the configuration came
+/// from, empty when it was no file.
+pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
     let workers = worker_count(&config);
     raise_file_limit(&config);
     let reaper = Reaper::start(REAPERS).map_err(|error| format!("Can't start a background thread: {error}"))?;
@@ -34,8 +35,11 @@ pub fn serve(config: Config) -> Result<(), String> {
         workers,
     };
     let listeners = listener::open(&config)?;
-    let engine = Arc::new(Engine::with_config(&options, config, Arc::new(EngineHost { reaper })));
+    let host = Arc::new(EngineHost::new(reaper, config_file));
+    let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
+    commands::config_cmd::apply_all(&engine);
     let shared = Arc::new(Shared::new(engine, workers));
+    host.set_shared(&shared);
     let front = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
     let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
     log::notice("Server initialized");

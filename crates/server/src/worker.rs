@@ -143,6 +143,12 @@ impl Worker {
     fn take_letter(&mut self, letter: Letter, now: Now) {
         match letter {
             Letter::Stop => self.stopping = true,
+            Letter::Kill { client } => {
+                let token = self.connections.iter().find(|(_, connection)| connection.session.info.id == client);
+                if let Some((token, _)) = token {
+                    self.close(token);
+                }
+            }
             Letter::Connection { mut stream, info, book } => {
                 let entry = self.connections.vacant_entry();
                 let token = entry.key();
@@ -192,6 +198,9 @@ impl Worker {
         }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
+            if self.index == 0 {
+                self.shared.engine.sample_rates(now);
+            }
             self.wake_stuffed(now);
         }
         if now >= self.next_idle_check {

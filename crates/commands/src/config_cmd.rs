@@ -1,0 +1,171 @@
+//! CONFIG, and what a changed directive does at once.
+//!
+//! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
+//! own are put there by [`Hooks`], after CONFIG SET and once at the start ([`apply_all`]).
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::help::help;
+use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use engine::config::{
+    ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
+};
+use engine::{Engine, Error};
+use std::io;
+
+const COMMON: Flags = ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE);
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "config",
+    group: Group::Server,
+    since: "2.0.0",
+    arity: -2,
+    summary: "Commands about the configuration.",
+    complexity: "Depends on subcommand.",
+    subcommands: SUBCOMMANDS,
+    ..ROW
+}];
+
+const SUB: Command = Command { group: Group::Server, flags: COMMON, arity: 2, complexity: "O(1)", ..ROW };
+
+const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "get",
+        since: "2.0.0",
+        arity: -3,
+        syntax: "parameter [parameter ...]",
+        summary: "Answers the values of the directives that patterns name.",
+        complexity: "O(N) when N is the number of patterns",
+        run: get,
+        ..SUB
+    },
+    Command {
+        name: "help",
+        since: "5.0.0",
+        flags: LOADING.and(STALE),
+        summary: "Lists the subcommands.",
+        run: help,
+        ..SUB
+    },
+    Command {
+        name: "resetstat",
+        since: "2.0.0",
+        summary: "Counts anew what INFO counts.",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: reset_statistics,
+        ..SUB
+    },
+    Command {
+        name: "rewrite",
+        since: "2.8.0",
+        summary: "Writes the values in force into the configuration file.",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: rewrite,
+        ..SUB
+    },
+    Command {
+        name: "set",
+        since: "2.0.0",
+        arity: -4,
+        syntax: "parameter value [parameter value ...]",
+        summary: "Changes directives, all or none of them.",
+        complexity: "O(N) when N is the number of directives",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: set,
+        ..SUB
+    },
+];
+
+fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let patterns: Vec<&[u8]> = args.from(2).collect();
+    let found = cx.engine.config().get(&patterns);
+    cx.reply.map(found.len());
+    for (name, value) in found {
+        cx.reply.bulk(&name);
+        cx.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let words: Vec<&[u8]> = args.from(2).collect();
+    if words.len() % 2 != 0 {
+        return Err(Error::SYNTAX);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let caller = Caller { local: cx.session.info.is_local(), loading: false };
+    match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine }) {
+        Ok(()) => cx.reply.ok(),
+        Err(SetError::Loading) => return Err(Error::text("LOADING Valkey is loading the dataset in memory")),
+        Err(SetError::Refused(text)) => return Err(Error::new(format!("ERR {text}"))),
+    }
+    Ok(())
+}
+
+/// What follows from a directive, in the engine and in the server around it.
+struct Hooks<'e> {
+    engine: &'e Engine,
+}
+
+impl ApplyHooks for Hooks<'_> {
+    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
+        use Directive::{LfuDecayTime, LfuLogFactor, MaxMemoryPolicy, NotifyKeyspaceEvents};
+        match changed {
+            MaxMemoryPolicy | LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
+            NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
+            _ => {}
+        }
+        self.engine.host().apply(changed, config)
+    }
+
+    fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+        self.engine.host().change_dir(path).map_err(|error| system_text(&error))
+    }
+}
+
+fn set_access_policy(engine: &Engine, config: &Config) {
+    let number = |directive| config.int(directive).clamp(0, u32::MAX.into()) as u32;
+    let by_frequency = config.choice(Directive::MaxMemoryPolicy).ends_with("lfu");
+    engine.set_access_policy(by_frequency, number(Directive::LfuDecayTime), number(Directive::LfuLogFactor));
+}
+
+/// Puts the configuration that the engine was made with into effect.
+pub fn apply_all(engine: &Engine) {
+    let config = engine.config().snapshot();
+    set_access_policy(engine, &config);
+    engine.set_event_mask(config.keyspace_events());
+}
+
+/// The system's text for an error, as the C library has it: without the number that Rust adds.
+fn system_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.engine.reset_stats();
+    cx.engine.metrics().iter().for_each(|worker| worker.reset());
+    cx.engine.host().reset_stats();
+    cx.reply.ok();
+    Ok(())
+}
+
+fn rewrite(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let host = cx.engine.host();
+    let file = host.process().config_file;
+    if file.is_empty() {
+        return Err(Error::new(format!("ERR {NO_CONFIG_FILE}")));
+    }
+    let old = match host.read_file(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        result => result,
+    };
+    let result = old.and_then(|old| {
+        let config = cx.engine.config().snapshot();
+        let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all: false };
+        host.replace_file(&file, &rewritten(input))
+    });
+    result.map_err(|error| Error::new(format!("ERR Rewriting config file: {}", system_text(&error))))?;
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow};
+use crate::row::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, ROW, STALE};
+use crate::session::Replies;
+use crate::version;
+use engine::Error;
+use engine::config::Directive;
+use resp::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
+
+const ALWAYS: Flags = NO_SCRIPT.and(LOADING).and(STALE).and(FAST).and(NO_AUTH).and(ALLOW_BUSY);
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "ping",
+        group: Group::Connection,
+        arity: -1,
+        flags: FAST,
+        syntax: "[message]",
+        summary: "Answers PONG, or the message.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: ping,
+        ..ROW
+    },
+    Command {
+        name: "echo",
+        group: Group::Connection,
+        arity: 2,
+        flags: LOADING.and(STALE).and(FAST),
+        syntax: "message",
+        summary: "Answers the message.",
+        complexity: "O(1)",
+        run: echo,
+        ..ROW
+    },
+    Command {
+        name: "hello",
+        group: Group::Connection,
+        since: "6.0.0",
+        arity: -1,
+        flags: ALWAYS,
+        syntax: "[protover [AUTH username password] [SETNAME clientname]]",
+        summary: "Chooses the protocol and tells about the server.",
+        complexity: "O(1)",
+        run: hello,
+        ..ROW
+    },
+    Command {
+        name: "auth",
+        group: Group::Connection,
+        arity: -2,
+        flags: ALWAYS,
+        syntax: "[username] password",
+        summary: "Authenticates the connection.",
+        complexity: "O(N) where N is the number of passwords of the user",
+        run: auth,
+        ..ROW
+    },
+    Command {
+        name: "select",
+        group: Group::Connection,
+        arity: 2,
+        flags: LOADING.and(STALE).and(FAST).and(ALLOW_BUSY),
+        syntax: "index",
+        summary: "Chooses the database of the connection.",
+        complexity: "O(1)",
+        run: select,
+        ..ROW
+    },
+    Command {
+        name: "quit",
+        group: Group::Connection,
+        arity: -1,
+        flags: ALWAYS,
+        summary: "Closes the connection.",
+        complexity: "O(1)",
+        run: quit,
+        ..ROW
+    },
+    Command {
+        name: "reset",
+        group: Group::Connection,
+        since: "6.2.0",
+        arity: 1,
+        flags: ALWAYS,
+        summary: "Puts the connection back into the state of a new one.",
+        complexity: "O(1)",
+        run: reset,
+        ..ROW
+    },
+];
+
+const WRONG_PASSWORD: Error = Error::text("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD_SET: Error = Error::text(
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+);
+const NO_SUCH_PROTOCOL: Error = Error::text("NOPROTO unsupported protocol version");
+const NOT_A_PROTOCOL: Error = Error::text("ERR Protocol version is not an integer or out of range");
+const HELLO_NO_AUTH: Error = Error::text(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+);
+const BAD_CLIENT_NAME: Error = Error::text("ERR Client names cannot contain spaces, newlines or special characters.");
+
+fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match args.len() {
+        1 => cx.reply.simple("PONG"),
+        2 => cx.reply.bulk(&args[1]),
+        _ => return Err(Error::wrong_arity("ping")),
+    }
+    Ok(())
+}
+
+fn echo(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.bulk(&args[1]);
+    Ok(())
+}
+
+fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let wanted = match args.get(1) {
+        None => None,
+        Some(text) => Some(match resp::number::parse_i64(text).ok_or(NOT_A_PROTOCOL)? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(NO_SUCH_PROTOCOL),
+        }),
+    };
+    let mut credentials = None;
+    let mut name = None;
+    let mut index = 2;
+    while index < args.len() {
+        let more = args.len() - 1 - index;
+        if args.is(index, "auth") && more >= 2 {
+            credentials = Some((index + 1, index + 2));
+            index += 3;
+        } else if args.is(index, "setname") && more >= 1 {
+            if !is_clean(&args[index + 1]) {
+                return Err(BAD_CLIENT_NAME);
+            }
+            name = Some(index + 1);
+            index += 2;
+        } else {
+            let mut text = b"ERR Syntax error in HELLO option '".to_vec();
+            text.extend_from_slice(&args[index]);
+            text.push(b'\'');
+            return Err(Error::new(text));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(cx, &args[user], &args[password])?;
+    }
+    if !cx.session.authenticated {
+        return Err(HELLO_NO_AUTH);
+    }
+    if let Some(index) = name {
+        set_name(cx, &args[index])?;
+    }
+    if let Some(protocol) = wanted {
+        use_protocol(cx, protocol);
+    }
+    reply_hello(cx);
+    Ok(())
+}
+
+/// What HELLO tells about the server.
+fn reply_hello(cx: &mut Cx<'_>) {
+    let config = cx.engine.config().snapshot();
+    let (server, version) = match config.flag(Directive::ExtendedRedisCompatibility) {
+        true => ("redis", version::REDIS),
+        false => ("valkey", version::VALKEY),
+    };
+    let zone = config.text(Directive::AvailabilityZone);
+    let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
+    let reply = &mut *cx.reply;
+    reply.map(7 + usize::from(!zone.is_empty()));
+    for (key, value) in [("server", server), ("version", version)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.int(if reply.protocol() == Protocol::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.int(cx.session.info.id as i64);
+    for (key, value) in [("mode", mode), ("role", "master")] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone);
+    }
+}
+
+fn use_protocol(cx: &mut Cx<'_>, protocol: Protocol) {
+    cx.reply.set_protocol(protocol);
+    cx.session.info.resp.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
+}
+
+fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match args.len() {
+        2 if cx.engine.config().snapshot().text(Directive::RequirePass).is_empty() => return Err(NO_PASSWORD_SET),
+        2 => authenticate(cx, b"default", &args[1])?,
+        3 => authenticate(cx, &args[1], &args[2])?,
+        _ => return Err(Error::SYNTAX),
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The only user is `default`; without a password of its own it takes any.
+fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
+    let config = cx.engine.config().snapshot();
+    let wanted = config.text(Directive::RequirePass);
+    if user != b"default" || !(wanted.is_empty() || same_secret(wanted, password)) {
+        return Err(WRONG_PASSWORD);
+    }
+    cx.session.authenticated = true;
+    Ok(())
+}
+
+/// Takes as long for a wrong password as for a right one, so that time does not give it away letter by letter.
+fn same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let mut difference = secret.len() ^ given.len();
+    for (index, byte) in given.iter().enumerate() {
+        difference |= usize::from(byte ^ secret[index % secret.len()]);
+    }
+    difference == 0
+}
+
+fn select(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let index = args.int(1)?;
+    if i32::try_from(index).is_err() {
+        return Err(Error::new(format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX)));
+    }
+    let db = u32::try_from(index).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DB_INDEX)?;
+    use_database(cx, db);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn use_database(cx: &mut Cx<'_>, db: u32) {
+    cx.session.db = db;
+    cx.session.info.db.store(db, Relaxed);
+}
+
+fn quit(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.ok();
+    cx.flow = Flow::Close;
+    Ok(())
+}
+
+fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    use_protocol(cx, Protocol::Resp2);
+    use_database(cx, 0);
+    let session = &mut *cx.session;
+    session.authenticated = cx.engine.config().snapshot().text(Directive::RequirePass).is_empty();
+    session.no_touch = false;
+    session.replies = Replies::On;
+    session.info.no_touch.store(false, Relaxed);
+    session.info.no_evict.store(false, Relaxed);
+    // The library behind the connection stays the same.
+    session.info.edit_details(|details| details.name.clear());
+    cx.reply.simple("RESET");
+    Ok(())
+}
+
+/// Names are shown between spaces in CLIENT LIST.
+pub(crate) fn is_clean(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+/// Names the connection, as CLIENT SETNAME does.
+pub(crate) fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Result<(), Error> {
+    if !is_clean(name) {
+        return Err(BAD_CLIENT_NAME);
+    }
+    cx.session.info.edit_details(|details| details.name = name.to_vec());
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! DEBUG: what test suites and the curious need. Only where `enable-debug-command` allows it.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::help::reply_help;
+use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE};
+use engine::Error;
+use engine::config::Directive;
+use engine::edit::Ttl;
+use engine::effects::EventClass;
+use engine::value::{NewString, ValueExt};
+use engine::{glob, value};
+use resp::{Protocol, Reply};
+use std::time::Duration;
+use structures::sorted_set::SortedSet;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "debug",
+    group: Group::Server,
+    arity: -2,
+    flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE).and(PROTECTED),
+    syntax: "subcommand [arg [arg ...]]",
+    summary: "Commands for testing the server.",
+    complexity: "Depends on subcommand.",
+    run: debug,
+    ..ROW
+}];
+
+const NOT_ALLOWED: Error = Error::text(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+const NO_SUCH_TYPE: Error = Error::text(
+    "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+);
+
+const TOPICS: &[(&str, &str)] = &[
+    ("ERROR <string>", "Reply with this error."),
+    ("LOG <message>", "Write a message into the server's log."),
+    ("OBJECT <key>", "Tell how a value is held."),
+    ("POPULATE <count> [<prefix>] [<size>]", "Create string keys named <prefix>:<number>; default prefix: key."),
+    ("PROTOCOL <type>", "Reply with a value of this type of the protocol."),
+    ("SET-ACTIVE-EXPIRE <0|1>", "Switch the removal of expired keys that nobody looks at."),
+    ("SLEEP <seconds>", "Stop the server for a while. Decimals allowed."),
+    ("STRINGMATCH-LEN <length> <pattern>", "Match a pattern with a string of a letter repeated."),
+];
+
+fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let config = cx.engine.config().snapshot();
+    if !config.permits(Directive::EnableDebugCommand, cx.session.info.is_local()) {
+        return Err(NOT_ALLOWED);
+    }
+    let name = args[1].to_ascii_lowercase();
+    match (&name[..], args.len()) {
+        (b"help", 2) => reply_help(cx.reply, "debug", TOPICS),
+        (b"error", 3) => return Err(Error::new(&args[2])),
+        (b"log", 3) => {
+            cx.engine.host().log(&format!("DEBUG LOG: {}", String::from_utf8_lossy(&args[2])));
+            cx.reply.ok();
+        }
+        (b"object", 3..) => return object(cx, args),
+        (b"populate", 3..=5) => return populate(cx, args),
+        (b"protocol", 3) => return protocol(cx.reply, &args[2]),
+        (b"set-active-expire", 3) => {
+            cx.engine.pause_expiry(resp::number::parse_i64_c(&args[2]).unwrap_or(0) == 0);
+            cx.reply.ok();
+        }
+        (b"sleep", 3) => sleep(cx, &args[2]),
+        (b"stringmatch-len", 4) => {
+            let length = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
+            if length > STRING_MAX {
+                return Err(Error::STRING_TOO_LONG);
+            }
+            cx.reply.int(glob::matches(&args[3], &vec![b'a'; length]).into());
+        }
+        _ => {
+            let start = b"ERR unknown subcommand or wrong number of arguments for '";
+            return Err(Error::new([&start[..], &args[1], b"'. Try DEBUG HELP."].concat()));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the strings that DEBUG makes, at most.
+const STRING_MAX: usize = 512 << 20;
+
+/// Nobody gets at the data meanwhile, whichever thread serves him.
+fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) {
+    let seconds = resp::number::parse_f64_c(seconds).unwrap_or(0.0).clamp(0.0, 3600.0);
+    cx.keys.escalate();
+    cx.keys.each_shard(|_, _, _| {});
+    cx.engine.host().sleep(Duration::from_secs_f64(seconds));
+    cx.reply.ok();
+}
+
+fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    cx.keys.escalate();
+    let clock = cx.engine.access_clock(cx.now_ms());
+    let key = cx.keys.key(&args[2]);
+    let Some(found) = cx.keys.peek(key) else { return Err(Error::NO_SUCH_KEY) };
+    let text = format!(
+        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        found.key().as_ptr(),
+        found.value().encoding(),
+        serialized_len(&found.value()),
+        found.meta(),
+        clock.idle_seconds(found.meta()),
+    );
+    cx.reply.simple(&text);
+    Ok(())
+}
+
+/// Bytes of the value in a dump without compression; of collections, those of the elements and a length for each.
+fn serialized_len(value: &value::Value<'_>) -> usize {
+    let string = |len: usize| match len {
+        0..64 => 1 + len,
+        64..16384 => 2 + len,
+        _ => 5 + len,
+    };
+    match value.as_string() {
+        Ok(value::Str::Int(n)) if i8::try_from(n).is_ok() => 2,
+        Ok(value::Str::Int(n)) if i16::try_from(n).is_ok() => 3,
+        Ok(value::Str::Int(n)) if i32::try_from(n).is_ok() => 5,
+        Ok(text) => string(text.len()),
+        Err(_) => {
+            let members = |set: &SortedSet| set.range(0..set.len()).map(|(name, _)| string(name.len()) + 8).sum();
+            value.as_sorted_set().map_or(0, members)
+        }
+    }
+}
+
+fn populate(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let count = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
+    let size = args.get(4).map(|_| args.int(4)).transpose()?;
+    let size = size.map(|size| usize::try_from(size).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)).transpose()?;
+    if size.is_some_and(|size| size > STRING_MAX) {
+        return Err(Error::STRING_TOO_LONG);
+    }
+    let prefix = args.get(3).unwrap_or(b"key");
+    cx.keys.escalate();
+    for number in 0..count {
+        let name = [prefix, b":", itoa::Buffer::new().format(number).as_bytes()].concat();
+        let mut value = format!("value:{number}").into_bytes();
+        if let Some(size) = size {
+            value.resize(size, 0);
+        }
+        let mut edit = cx.keys.edit(cx.keys.key(&name));
+        if edit.exists() {
+            edit.leave();
+            continue;
+        }
+        edit.log_as(|| vec![vec![b"SET".to_vec(), name.clone(), value.clone()]]);
+        edit.set_string(NewString::encode(value.into()), Ttl::Clear);
+        edit.commit(EventClass::STRING, "set");
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// One value of each type that the protocol has.
+fn protocol(reply: &mut Reply, kind: &[u8]) -> Result<(), Error> {
+    match &kind.to_ascii_lowercase()[..] {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.int(12345),
+        b"double" => reply.double(3.141),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|n| reply.int(n));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|n| reply.int(n));
+        }
+        b"map" => {
+            reply.map(3);
+            for n in 0..3 {
+                reply.int(n);
+                reply.boolean(n == 1);
+            }
+        }
+        b"attrib" => {
+            if reply.attribute(1) {
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.int(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" => {
+            if reply.protocol() == Protocol::Resp2 {
+                return Err(Error::text("ERR RESP2 is not supported by this command"));
+            }
+            reply.bulk(b"Some real reply following the push reply");
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.int(42);
+        }
+        b"verbatim" => reply.verbatim(b"txt", b"This is a verbatim\nstring"),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        _ => return Err(NO_SUCH_TYPE),
+    }
+    Ok(())
+}

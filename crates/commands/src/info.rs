@@ -1,0 +1,307 @@
+//! INFO: the state of the server as text.
+//!
+//! ```text
+//! # Clients\r\n
+//! connected_clients:1\r\n
+//! maxclients:10000\r\n
+//! \r\n
+//! # Memory\r\n
+//! ```
+//!
+//! A field is here when it is true. What this server has no equivalent of (fork, io threads) is left out unless zero is
+//! the right answer for it.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::row::{Command, Group, LOADING, ROW, STALE};
+use crate::version;
+use engine::clients::ClientInfo;
+use engine::config::{Config, Directive};
+use engine::host::ProcessInfo;
+use engine::metrics::{self, Totals};
+use engine::{Engine, Error};
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "info",
+    group: Group::Server,
+    arity: -1,
+    flags: LOADING.and(STALE),
+    categories: &["dangerous"],
+    syntax: "[section [section ...]]",
+    summary: "Answers statistics and the state of the server.",
+    complexity: "O(1)",
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    run: info,
+    ..ROW
+}];
+
+/// Writes the fields of a section.
+type Fields = fn(&mut Text, &Source<'_>);
+
+const SECTIONS: &[(&str, Fields)] = &[
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("CPU", cpu),
+    // There are none.
+    ("Modules", |_, _| {}),
+    ("Errorstats", error_stats),
+    ("Cluster", cluster),
+    ("Keyspace", keyspace),
+];
+
+/// Names that stand for all sections.
+const ALL: [&str; 3] = ["default", "all", "everything"];
+
+/// What the sections read.
+struct Source<'e> {
+    engine: &'e Engine,
+    config: Arc<Config>,
+    process: ProcessInfo,
+    now_us: i64,
+}
+
+/// The text while it is written.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn title(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push_str("\r\n");
+        }
+        let _ = write!(self.0, "# {name}\r\n");
+    }
+
+    fn field(&mut self, name: &str, value: impl Display) {
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    fn zeros(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.field(name, 0));
+    }
+
+    /// A number of bytes, and again as people read it.
+    fn bytes(&mut self, name: &str, bytes: u64) {
+        self.field(name, bytes);
+        let _ = write!(self.0, "{name}_human:{}\r\n", human(bytes));
+    }
+}
+
+/// `1.18M`: bytes in the largest unit that leaves at least one.
+fn human(bytes: u64) -> String {
+    if bytes < 1 << 10 {
+        return format!("{bytes}B");
+    }
+    let (shift, unit) = match bytes {
+        n if n < 1 << 20 => (10, 'K'),
+        n if n < 1 << 30 => (20, 'M'),
+        n if n < 1 << 40 => (30, 'G'),
+        n if n < 1 << 50 => (40, 'T'),
+        _ => (50, 'P'),
+    };
+    format!("{:.2}{unit}", bytes as f64 / (1u64 << shift) as f64)
+}
+
+fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let source = Source {
+        engine: cx.engine,
+        config: cx.engine.config().snapshot(),
+        process: cx.engine.host().process(),
+        now_us: cx.now.unix_us,
+    };
+    let mut text = Text::default();
+    for (name, write_fields) in SECTIONS {
+        let is_named = |word: &[u8]| ALL.iter().chain([name]).any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        if args.len() == 1 || args.from(1).any(is_named) {
+            text.title(name);
+            write_fields(&mut text, &source);
+        }
+    }
+    cx.reply.verbatim(b"txt", text.0.as_bytes());
+    Ok(())
+}
+
+fn server(text: &mut Text, source: &Source<'_>) {
+    let Source { config, process, now_us, .. } = source;
+    let uptime = (now_us / 1000 - process.started_at).max(0) / 1000;
+    text.field("redis_version", version::REDIS);
+    text.field("server_name", "valkey");
+    text.field("valkey_version", version::VALKEY);
+    text.field("valkey_release_stage", "ga");
+    text.field("cinnabar_version", version::CINNABAR);
+    text.field("redis_git_sha1", "00000000");
+    text.field("redis_git_dirty", 0);
+    let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
+    text.field("server_mode", mode);
+    text.field("os", &process.os);
+    text.field("arch_bits", usize::BITS);
+    text.field("multiplexing_api", "epoll");
+    text.field("process_id", process.id);
+    text.field("process_supervised", "no");
+    text.field("run_id", &process.run_id);
+    text.field("tcp_port", config.int(Directive::Port));
+    text.field("server_time_usec", now_us);
+    text.field("uptime_in_seconds", uptime);
+    text.field("uptime_in_days", uptime / 86_400);
+    for name in ["hz", "configured_hz", "clients_hz"] {
+        text.field(name, config.int(Directive::Hz));
+    }
+    text.field("lru_clock", (now_us / 1_000_000) & 0xFF_FFFF);
+    text.field("executable", &process.executable);
+    text.field("config_file", String::from_utf8_lossy(&process.config_file));
+    text.field("io_threads_active", 0);
+    text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AvailabilityZone)));
+    text.field("worker_threads", source.engine.metrics().len());
+}
+
+fn clients(text: &mut Text, source: &Source<'_>) {
+    text.field("connected_clients", source.engine.clients().len());
+    text.field("cluster_connections", 0);
+    text.field("maxclients", source.config.int(Directive::MaxClients));
+    text.zeros(&["blocked_clients", "tracking_clients", "pubsub_clients", "watching_clients", "total_watched_keys"]);
+    text.zeros(&["total_blocking_keys", "total_blocking_keys_on_nokey"]);
+}
+
+fn client_bytes(client: &ClientInfo) -> usize {
+    client.query_bytes.load(Relaxed) + client.reply_bytes.load(Relaxed) + size_of::<ClientInfo>()
+}
+
+fn memory(text: &mut Text, source: &Source<'_>) {
+    let memory = source.engine.host().memory();
+    let config = &source.config;
+    let ratio = |whole: u64, part: u64| if part == 0 { 0.0 } else { whole as f64 / part as f64 };
+    let clients = source.engine.clients().all().iter().map(|client| client_bytes(client)).sum::<usize>() as u64;
+    let overhead = memory.startup + clients;
+    let dataset = memory.allocated.saturating_sub(overhead);
+    let since_start = memory.allocated.saturating_sub(memory.startup);
+    text.bytes("used_memory", memory.allocated);
+    text.bytes("used_memory_rss", memory.rss);
+    text.bytes("used_memory_peak", memory.peak);
+    text.field("used_memory_peak_perc", format_args!("{:.2}%", ratio(memory.allocated, memory.peak) * 100.0));
+    text.field("used_memory_overhead", overhead);
+    text.field("used_memory_startup", memory.startup);
+    text.field("used_memory_dataset", dataset);
+    text.field("used_memory_dataset_perc", format_args!("{:.2}%", ratio(dataset, since_start) * 100.0));
+    text.field("allocator_allocated", memory.allocated);
+    text.field("allocator_active", memory.active);
+    text.field("allocator_resident", memory.resident);
+    text.bytes("total_system_memory", memory.total_system);
+    text.bytes("maxmemory", config.bytes(Directive::MaxMemory));
+    text.field("maxmemory_policy", config.choice(Directive::MaxMemoryPolicy));
+    let difference = |whole: u64, part: u64| whole as i64 - part as i64;
+    text.field("allocator_frag_ratio", format_args!("{:.2}", ratio(memory.active, memory.allocated)));
+    text.field("allocator_frag_bytes", difference(memory.active, memory.allocated));
+    text.field("allocator_rss_ratio", format_args!("{:.2}", ratio(memory.resident, memory.active)));
+    text.field("allocator_rss_bytes", difference(memory.resident, memory.active));
+    text.field("rss_overhead_ratio", format_args!("{:.2}", ratio(memory.rss, memory.resident)));
+    text.field("rss_overhead_bytes", difference(memory.rss, memory.resident));
+    text.field("mem_fragmentation_ratio", format_args!("{:.2}", ratio(memory.rss, memory.allocated)));
+    text.field("mem_fragmentation_bytes", difference(memory.rss, memory.allocated));
+    text.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers"]);
+    text.zeros(&["mem_replicas_repl_buffer", "mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer"]);
+    text.field("mem_clients_normal", clients);
+    text.field("mem_allocator", memory.allocator);
+    text.field("active_defrag_running", 0);
+    text.field("lazyfree_pending_objects", memory.lazy_pending);
+    text.field("lazyfreed_objects", memory.lazy_freed);
+}
+
+fn persistence(text: &mut Text, source: &Source<'_>) {
+    text.zeros(&["loading", "async_loading"]);
+    text.field("rdb_changes_since_last_save", source.engine.stats().dirty);
+    text.field("rdb_bgsave_in_progress", 0);
+    // As if the empty data set had been saved when the server started.
+    text.field("rdb_last_save_time", source.process.started_at / 1000);
+    text.field("rdb_last_bgsave_status", "ok");
+    text.field("rdb_last_bgsave_time_sec", -1);
+    text.field("rdb_current_bgsave_time_sec", -1);
+    text.field("rdb_saves", 0);
+    text.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    text.field("aof_last_rewrite_time_sec", -1);
+    text.field("aof_current_rewrite_time_sec", -1);
+    text.field("aof_last_bgrewrite_status", "ok");
+    text.field("aof_last_write_status", "ok");
+}
+
+fn stats(text: &mut Text, source: &Source<'_>) {
+    let engine = source.engine;
+    let connections = engine.host().connections();
+    let workers = engine.metrics();
+    let (totals, rates, shards) = (Totals::of(workers), engine.rates().per_second(), engine.stats());
+    text.field("total_connections_received", connections.received);
+    text.field("total_commands_processed", totals.commands);
+    text.field("instantaneous_ops_per_sec", rates.commands);
+    text.field("total_net_input_bytes", totals.input_bytes);
+    text.field("total_net_output_bytes", totals.output_bytes);
+    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    text.field("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes as f64 / 1024.0));
+    text.field("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes as f64 / 1024.0));
+    text.field("rejected_connections", connections.rejected);
+    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.field("expired_keys", shards.expired);
+    text.zeros(&["evicted_keys", "evicted_clients", "evicted_scripts", "total_eviction_exceeded_time"]);
+    text.field("keyspace_hits", shards.hits);
+    text.field("keyspace_misses", shards.misses);
+    text.zeros(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks"]);
+    text.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits"]);
+    text.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
+    text.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    text.zeros(&["unexpected_error_replies"]);
+    text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
+    text.field("total_reads_processed", metrics::sum(workers, |worker| &worker.reads));
+    text.field("total_writes_processed", metrics::sum(workers, |worker| &worker.writes));
+    text.field("eventloop_cycles", metrics::sum(workers, |worker| &worker.turns));
+}
+
+fn replication(text: &mut Text, source: &Source<'_>) {
+    text.field("role", "master");
+    text.field("connected_slaves", 0);
+    text.field("master_failover_state", "no-failover");
+    text.field("master_replid", &source.process.run_id);
+    text.field("master_replid2", "0".repeat(40));
+    text.field("master_repl_offset", 0);
+    text.field("second_repl_offset", -1);
+    text.field("repl_backlog_active", 0);
+    text.field("repl_backlog_size", source.config.bytes(Directive::ReplBacklogSize));
+    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+fn cpu(text: &mut Text, source: &Source<'_>) {
+    text.field("used_cpu_sys", format_args!("{:.6}", source.process.system.as_secs_f64()));
+    text.field("used_cpu_user", format_args!("{:.6}", source.process.user.as_secs_f64()));
+    text.field("used_cpu_sys_children", "0.000000");
+    text.field("used_cpu_user_children", "0.000000");
+}
+
+fn error_stats(text: &mut Text, source: &Source<'_>) {
+    for (code, count) in metrics::errors(source.engine.metrics()) {
+        // A colon would end the field's name.
+        let code: String =
+            String::from_utf8_lossy(&code).chars().map(|c| if c == ':' || c.is_control() { '_' } else { c }).collect();
+        let _ = write!(text.0, "errorstat_{code}:count={count}\r\n");
+    }
+}
+
+fn cluster(text: &mut Text, source: &Source<'_>) {
+    text.field("cluster_enabled", u8::from(source.config.flag(Directive::ClusterEnabled)));
+}
+
+fn keyspace(text: &mut Text, source: &Source<'_>) {
+    for db in 0..source.engine.databases() as u32 {
+        let summary = source.engine.summary(db, source.now_us / 1000);
+        if summary.keys > 0 {
+            let _ = write!(
+                text.0,
+                "db{db}:keys={},expires={},avg_ttl={},keys_with_volatile_items=0\r\n",
+                summary.keys, summary.expires, summary.mean_ttl
+            );
+        }
+    }
+}

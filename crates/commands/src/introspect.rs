@@ -1,0 +1,358 @@
+//! COMMAND: what the server tells of its commands, all of it read off their rows.
+
+use crate::acl_category::{CATEGORIES, categories};
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::help::help;
+use crate::keyspec;
+use crate::row::{
+    Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS_NAME,
+    NO_MANDATORY_KEYS, ROW, STALE,
+};
+use crate::table::{Entry, Table};
+use engine::{Error, glob};
+use resp::Reply;
+
+const COMMON: Flags = LOADING.and(STALE);
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "command",
+    since: "2.8.13",
+    arity: -1,
+    summary: "Tells about all commands.",
+    subcommands: SUBCOMMANDS,
+    run: all,
+    ..SUB
+}];
+
+const SUB: Command = Command {
+    group: Group::Server,
+    flags: COMMON,
+    categories: &["connection"],
+    complexity: "O(N) where N is the number of commands",
+    tips: &["nondeterministic_output_order"],
+    ..ROW
+};
+const KEYS: Command =
+    Command { complexity: "O(N) where N is the number of arguments to the command", arity: -3, tips: &[], ..SUB };
+
+const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "count",
+        since: "2.8.13",
+        arity: 2,
+        summary: "Answers the number of commands.",
+        complexity: "O(1)",
+        run: count,
+        tips: &[],
+        ..SUB
+    },
+    Command {
+        name: "getkeys",
+        since: "2.8.13",
+        syntax: "command [arg [arg ...]]",
+        summary: "Answers the keys of a whole command.",
+        run: get_keys,
+        ..KEYS
+    },
+    Command {
+        name: "getkeysandflags",
+        since: "7.0.0",
+        syntax: "command [arg [arg ...]]",
+        summary: "Answers the keys of a whole command, each with what is done to it.",
+        run: get_keys_and_flags,
+        ..KEYS
+    },
+    Command {
+        name: "help",
+        since: "5.0.0",
+        arity: 2,
+        summary: "Lists the subcommands.",
+        complexity: "O(1)",
+        run: help,
+        tips: &[],
+        ..SUB
+    },
+    Command {
+        name: "info",
+        since: "2.8.13",
+        arity: -2,
+        syntax: "[command-name [command-name ...]]",
+        summary: "Tells about these commands, or about all.",
+        run: info,
+        ..SUB
+    },
+    Command {
+        name: "list",
+        since: "7.0.0",
+        arity: -2,
+        syntax: "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
+        summary: "Lists the names of commands.",
+        run: list,
+        ..SUB
+    },
+];
+
+fn all(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.array(Table::get().len());
+    for entry in Table::get().iter() {
+        describe(cx.reply, entry);
+    }
+    Ok(())
+}
+
+fn count(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(Table::get().len() as i64);
+    Ok(())
+}
+
+fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() == 2 {
+        return all(cx, args);
+    }
+    cx.reply.array(args.len() - 2);
+    for name in args.from(2) {
+        match by_name(name) {
+            Some(entry) => describe(cx.reply, entry),
+            None => cx.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+/// The command of a name, which may be that of a subcommand: `config|get`.
+fn by_name(name: &[u8]) -> Option<&'static Entry> {
+    let mut parts = name.splitn(2, |byte| *byte == b'|');
+    let entry = Table::get().find(parts.next()?)?;
+    match parts.next() {
+        None => Some(entry),
+        Some(sub) => entry.subcommand(sub),
+    }
+}
+
+/// One element of COMMAND INFO.
+fn describe(reply: &mut Reply, entry: &Entry) {
+    let row = entry.command;
+    let legacy = Legacy::of(row);
+    reply.array(10);
+    reply.bulk(entry.full_name.as_bytes());
+    reply.int(row.arity.into());
+    let mut flags: Vec<&str> =
+        FLAG_NAMES.iter().filter(|(flag, _)| row.flags.has(*flag)).map(|(_, name)| *name).collect();
+    if legacy.movable {
+        flags.push(MOVABLE_KEYS_NAME);
+    }
+    reply_statuses(reply, &flags);
+    for number in [legacy.first, legacy.last, legacy.step] {
+        reply.int(number);
+    }
+    let names: Vec<String> = categories(row).map(|name| format!("@{name}")).collect();
+    reply_statuses(reply, &names);
+    reply.set(row.tips.len());
+    for tip in row.tips {
+        reply.bulk(tip.as_bytes());
+    }
+    reply.set(row.keys.len());
+    for spec in row.keys {
+        describe_keys(reply, spec);
+    }
+    reply.array(entry.subcommands.len());
+    for sub in &entry.subcommands {
+        describe(reply, sub);
+    }
+}
+
+fn reply_statuses(reply: &mut Reply, words: &[impl AsRef<str>]) {
+    reply.set(words.len());
+    for word in words {
+        reply.simple(word.as_ref());
+    }
+}
+
+fn reply_key_flags(reply: &mut Reply, flags: KeyFlags) {
+    let names: Vec<&str> = KeyFlags::NAMES.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, name)| *name).collect();
+    reply_statuses(reply, &names);
+}
+
+fn describe_keys(reply: &mut Reply, spec: &KeySpec) {
+    reply.map(3 + usize::from(spec.notes.is_some()));
+    if let Some(notes) = spec.notes {
+        reply.bulk(b"notes");
+        reply.bulk(notes.as_bytes());
+    }
+    reply.bulk(b"flags");
+    reply_key_flags(reply, spec.flags);
+    reply.bulk(b"begin_search");
+    match spec.begin {
+        Begin::Index(index) => reply_typed(reply, "index", &[("index", index as i64)]),
+        Begin::Keyword { word, from } => {
+            reply.map(2);
+            reply.bulk(b"type");
+            reply.bulk(b"keyword");
+            reply.bulk(b"spec");
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.as_bytes());
+            reply.bulk(b"startfrom");
+            reply.int(from.into());
+        }
+        Begin::Unknown => reply_typed(reply, "unknown", &[]),
+    }
+    reply.bulk(b"find_keys");
+    match spec.find {
+        FindKeys::Range { last, step, limit } => {
+            let fields = [("lastkey", last.into()), ("keystep", step as i64), ("limit", limit as i64)];
+            reply_typed(reply, "range", &fields);
+        }
+        FindKeys::Counted { count, first, step } => {
+            let fields = [("keynumidx", count as i64), ("firstkey", first as i64), ("keystep", step as i64)];
+            reply_typed(reply, "keynum", &fields);
+        }
+        FindKeys::Unknown => reply_typed(reply, "unknown", &[]),
+    }
+}
+
+fn reply_typed(reply: &mut Reply, kind: &str, fields: &[(&str, i64)]) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+    reply.map(fields.len());
+    for (name, value) in fields {
+        reply.bulk(name.as_bytes());
+        reply.int(*value);
+    }
+}
+
+/// Keys in the form from before there were key specifications: one range, and whether it is all there is.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Legacy {
+    first: i64,
+    last: i64,
+    step: i64,
+    movable: bool,
+}
+
+impl Legacy {
+    fn of(row: &Command) -> Legacy {
+        let mut legacy = Legacy::default();
+        for spec in row.keys {
+            match (spec.begin, spec.find) {
+                (Begin::Index(index), FindKeys::Range { last, step, .. }) => {
+                    let plain = step == 1 || row.keys.len() == 1;
+                    legacy.add(index as i64, last.into(), step as i64, plain);
+                    legacy.movable |= spec.flags.has(KeyFlags::INCOMPLETE);
+                }
+                _ => legacy.movable = true,
+            }
+        }
+        legacy
+    }
+
+    /// Joins a range that goes on where the last one ended; others cannot be said in this form.
+    fn add(&mut self, first: i64, last: i64, step: i64, plain: bool) {
+        if !plain || (self.first != 0 && self.last + 1 != first) {
+            self.movable = true;
+            return;
+        }
+        if self.first == 0 {
+            self.first = first;
+        }
+        self.last = if last < 0 { last } else { first + last };
+        self.step = step;
+    }
+}
+
+fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let admits: Box<dyn Fn(&Entry) -> bool> = match args.len() {
+        2 => Box::new(|_| true),
+        5 if args.is(2, "filterby") => filter(args)?,
+        _ => return Err(Error::SYNTAX),
+    };
+    // Without a filter there are containers only, with one their subcommands too.
+    let deep = args.len() > 2;
+    let entries = Table::get().iter().flat_map(|entry| {
+        let subcommands = entry.subcommands.iter().filter(move |_| deep);
+        std::iter::once(entry).chain(subcommands)
+    });
+    let names: Vec<&str> = entries.filter(|entry| admits(entry)).map(|entry| entry.full_name.as_str()).collect();
+    cx.reply.set(names.len());
+    for name in names {
+        cx.reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+type Admits = Box<dyn Fn(&Entry) -> bool>;
+
+fn filter(args: &Args<'_>) -> Result<Admits, Error> {
+    let value = args[4].to_vec();
+    Ok(match () {
+        // No command is a module's.
+        () if args.is(3, "module") => Box::new(|_| false),
+        () if args.is(3, "aclcat") => {
+            let category = CATEGORIES.into_iter().find(|name| name.as_bytes().eq_ignore_ascii_case(&value));
+            Box::new(move |entry| category.is_some_and(|wanted| categories(entry.command).any(|name| name == wanted)))
+        }
+        () if args.is(3, "pattern") => {
+            Box::new(move |entry| glob::matches_ignoring_case(&value, entry.full_name.as_bytes()))
+        }
+        () => return Err(Error::SYNTAX),
+    })
+}
+
+/// The keys of the command that begins at argument 2, each with its specification.
+fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), Error> {
+    let inner: Args<'_> = args.from(2).collect();
+    let inner = inner.into_owned();
+    let mut entry = Table::get().find(&inner[0]).ok_or(Error::text("ERR Invalid command specified"))?;
+    if !entry.subcommands.is_empty() && inner.len() > 1 {
+        entry = entry.subcommand(&inner[1]).ok_or(Error::text("ERR Invalid command specified"))?;
+    }
+    let row = entry.command;
+    if row.keys.iter().all(|spec| spec.flags.has(KeyFlags::NOT_KEY)) {
+        return Err(Error::text("ERR The command has no key arguments"));
+    }
+    if !row.accepts_arity(inner.len()) {
+        return Err(Error::text("ERR Invalid number of arguments specified for command"));
+    }
+    let mut found = Vec::new();
+    let result = keyspec::for_each(row, &inner, |index, spec| found.push((index, flags_now(row, &inner, spec))));
+    let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
+    if invalid || (found.is_empty() && !row.flags.has(NO_MANDATORY_KEYS)) {
+        return Err(Error::text("ERR Invalid arguments specified for command"));
+    }
+    Ok((inner, found))
+}
+
+/// What is done to a key, when that depends on the other arguments.
+fn flags_now(row: &Command, args: &Args<'_>, spec: &KeySpec) -> KeyFlags {
+    let has = |word: &str| (0..args.len()).any(|index| args.is(index, word));
+    let writes = KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0);
+    let reads = KeyFlags(KeyFlags::RO.0 | KeyFlags::ACCESS.0);
+    match row.name {
+        "set" if !has("get") => writes,
+        "bitfield" if !has("set") && !has("incrby") => reads,
+        _ => KeyFlags(spec.flags.0 & !KeyFlags::VARIABLE.0),
+    }
+}
+
+fn get_keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (inner, found) = keys_of(args)?;
+    cx.reply.array(found.len());
+    for (index, _) in found {
+        cx.reply.bulk(&inner[index]);
+    }
+    Ok(())
+}
+
+fn get_keys_and_flags(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (inner, found) = keys_of(args)?;
+    cx.reply.array(found.len());
+    for (index, flags) in found {
+        cx.reply.array(2);
+        cx.reply.bulk(&inner[index]);
+        reply_key_flags(cx.reply, flags);
+    }
+    Ok(())
+}

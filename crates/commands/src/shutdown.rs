@@ -1,0 +1,33 @@
+//! SHUTDOWN.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow};
+use crate::row::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use engine::Error;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "shutdown",
+    group: Group::Server,
+    arity: -1,
+    flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE).and(NO_MULTI).and(ALLOW_BUSY),
+    syntax: "[[NOSAVE | SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] | ABORT]",
+    summary: "Ends the server.",
+    complexity: "O(N) when saving, where N is the number of keys, otherwise O(1)",
+    run: shutdown,
+    ..ROW
+}];
+
+/// There are no replicas to wait for and no cluster to hand over, so all ways to shut down are one.
+fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let given = |word: &str| (1..args.len()).any(|index| args.is(index, word));
+    const KNOWN: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
+    let known = |index: usize| KNOWN.iter().any(|word| args.is(index, word));
+    if !(1..args.len()).all(known) || given("save") && given("nosave") || given("abort") && args.len() > 2 {
+        return Err(Error::SYNTAX);
+    }
+    if given("abort") {
+        return Err(Error::text("ERR No shutdown in progress."));
+    }
+    cx.flow = Flow::Shutdown;
+    Ok(())
+}
