@@ -1,0 +1,226 @@
+//! The engine without a network: what a command costs from its arguments to its reply.
+//!
+//! A million random 16-byte keys with 64-byte values lie in 64 shards. Each of one, two or four threads draws keys at
+//! random and runs commands on them as a worker of the server does, one by one ([`dispatch::prepare`] and
+//! [`dispatch::run`]) or in batches: prepare 16, ask for their buckets, ask for their entries, run them. Making the
+//! arguments and writing the replies belongs to the measured time, parsing does not.
+//!
+//! With more threads than processors a thread's time includes its waiting for a processor; the last columns then tell.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use commands::dispatch::{self, Prepared};
+use commands::{Args, Now, Session};
+use common::{Call, Took, key, ns_each, print_table, time};
+use engine::host::Alone;
+use engine::{Engine, Options};
+use resp::{Protocol, Reply};
+use std::array::from_fn;
+use std::sync::{Arc, Barrier};
+
+/// Commands that are prefetched together, as in the server.
+const BATCH: usize = 16;
+const MGET_KEYS: usize = 10;
+const VALUE: [u8; 64] = [b'v'; 64];
+const NOW: Now = Now { unix_us: 1_700_000_000_000_000 };
+
+#[derive(Clone, Copy)]
+enum Command {
+    Get,
+    Set,
+    Mget,
+}
+
+struct Case {
+    name: &'static str,
+    command: Command,
+    in_batches: bool,
+}
+
+const CASES: &[Case] = &[
+    Case { name: "get, one by one", command: Command::Get, in_batches: false },
+    Case { name: "get, batch of 16", command: Command::Get, in_batches: true },
+    Case { name: "set, one by one", command: Command::Set, in_batches: false },
+    Case { name: "set, batch of 16", command: Command::Set, in_batches: true },
+    Case { name: "mget of 10, one by one", command: Command::Mget, in_batches: false },
+    Case { name: "mget of 10, batch of 16", command: Command::Mget, in_batches: true },
+];
+const THREADS: [usize; 3] = [1, 2, 4];
+
+struct Sizes {
+    keys: usize,
+    /// Keys that a thread touches in a round.
+    touched: usize,
+}
+
+fn main() {
+    let Some(call) = Call::read() else { return };
+    let sizes =
+        if call.measures { Sizes { keys: 1_000_000, touched: 2_000_000 } } else { Sizes { keys: 1000, touched: 3200 } };
+    let engine = Engine::new(&Options { shards: 64, ..Options::default() }, Arc::new(Alone));
+    let before = common::allocated();
+    fill(&engine, sizes.keys);
+    let bytes = common::allocated() - before;
+
+    let mut rows: Vec<Row> = CASES
+        .iter()
+        .flat_map(|case| THREADS.map(|threads| Row { case, threads, best: Took::FOREVER }))
+        .filter(|row| call.wants(&format!("{} {}", row.case.name, row.threads)))
+        .collect();
+    for _ in 0..call.rounds() {
+        for row in &mut rows {
+            row.best = row.best.best(round(&engine, row, &sizes));
+        }
+    }
+    if call.measures {
+        println!("{} keys; entries take {:.1} bytes each", sizes.keys, bytes as f64 / sizes.keys as f64);
+        print(&rows, &sizes);
+    }
+}
+
+/// One case with a number of threads.
+struct Row {
+    case: &'static Case,
+    threads: usize,
+    best: Took,
+}
+
+impl Row {
+    /// Commands that a thread runs in a round.
+    fn commands(&self, sizes: &Sizes) -> usize {
+        match self.case.command {
+            Command::Get | Command::Set => sizes.touched,
+            Command::Mget => sizes.touched / MGET_KEYS,
+        }
+    }
+
+    fn per_second(&self, sizes: &Sizes) -> f64 {
+        (self.threads * self.commands(sizes)) as f64 / self.best.wall.as_secs_f64()
+    }
+}
+
+fn fill(engine: &Engine, keys: usize) {
+    let mut session = Session::local();
+    let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+    for n in 0..keys {
+        let key = key(n);
+        let mut args: Args<'_> = [&b"SET"[..], &key, &VALUE].into_iter().collect();
+        dispatch::execute(engine, &mut session, &mut args, NOW, &mut reply);
+        reply.truncate(0);
+    }
+    assert_eq!(engine.len(0), keys);
+}
+
+/// What the slowest thread took, and the mean thread's processor time.
+fn round(engine: &Engine, row: &Row, sizes: &Sizes) -> Took {
+    let barrier = Barrier::new(row.threads);
+    let took: Vec<Took> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..row.threads)
+            .map(|seed| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let mut client = Client::new(engine, sizes.keys, seed as u64);
+                    let commands = row.commands(sizes);
+                    // Before the clock starts: the memory of buffers and the first faults on it.
+                    client.run(row.case, BATCH);
+                    barrier.wait();
+                    time(|| client.run(row.case, commands)).0
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no command panics")).collect()
+    });
+    Took {
+        wall: took.iter().map(|took| took.wall).max().unwrap_or_default(),
+        cpu: took.iter().map(|took| took.cpu).sum::<std::time::Duration>() / row.threads as u32,
+    }
+}
+
+struct Client<'e> {
+    engine: &'e Engine,
+    session: Session,
+    reply: Reply,
+    random: fastrand::Rng,
+    keys: usize,
+}
+
+impl<'e> Client<'e> {
+    fn new(engine: &'e Engine, keys: usize, seed: u64) -> Self {
+        let reply = Reply::new(Vec::with_capacity(64 << 10), Protocol::Resp2);
+        Client { engine, session: Session::local(), reply, random: fastrand::Rng::with_seed(seed), keys }
+    }
+
+    /// Runs so many commands, rounded down to batches.
+    fn run(&mut self, case: &Case, commands: usize) {
+        match case.command {
+            Command::Get => self.run_each(case.in_batches, commands, |[key]: &[[u8; 16]; 1]| [b"GET", key]),
+            Command::Set => self.run_each(case.in_batches, commands, |[key]: &[[u8; 16]; 1]| [b"SET", key, &VALUE]),
+            Command::Mget => self.run_each(case.in_batches, commands, |keys: &[[u8; 16]; MGET_KEYS]| {
+                from_fn::<_, { MGET_KEYS + 1 }, _>(|at| if at == 0 { &b"MGET"[..] } else { &keys[at - 1] })
+            }),
+        }
+    }
+
+    /// `words` makes a command of K keys. All replies of a batch are written one behind the other and then forgotten.
+    fn run_each<const K: usize, const W: usize>(
+        &mut self,
+        in_batches: bool,
+        commands: usize,
+        words: impl for<'k> Fn(&'k [[u8; 16]; K]) -> [&'k [u8]; W],
+    ) {
+        for _ in 0..commands / BATCH {
+            let keys: [[[u8; 16]; K]; BATCH] = from_fn(|_| from_fn(|_| key(self.random.usize(..self.keys))));
+            let commands = keys.iter().map(|keys| Args::from_iter(words(keys)));
+            if in_batches {
+                self.batch(commands);
+            } else {
+                self.one_by_one(commands);
+            }
+            assert!(self.reply.len() >= BATCH * b"+OK\r\n".len() && self.reply.as_slice()[0] != b'-');
+            self.reply.truncate(0);
+        }
+    }
+
+    fn one_by_one<'k>(&mut self, commands: impl Iterator<Item = Args<'k>>) {
+        for mut args in commands {
+            dispatch::execute(self.engine, &mut self.session, &mut args, NOW, &mut self.reply);
+        }
+    }
+
+    fn batch<'k>(&mut self, commands: impl Iterator<Item = Args<'k>>) {
+        let mut window: Vec<(Args<'k>, Prepared)> = Vec::with_capacity(BATCH);
+        for args in commands {
+            let prepared = dispatch::prepare(self.engine, &args);
+            prepared.prefetch_bucket(self.engine, 0);
+            window.push((args, prepared));
+        }
+        for (_, prepared) in &window {
+            prepared.prefetch_entry(self.engine, 0);
+        }
+        for (args, prepared) in &mut window {
+            dispatch::run(self.engine, &mut self.session, prepared, args, NOW, &mut self.reply);
+        }
+    }
+}
+
+fn print(rows: &[Row], sizes: &Sizes) {
+    let head = ["command", "threads", "ns each", "of it CPU", "commands/s", "to 1 thread", "by CPU"];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
+    for row in rows {
+        let alone = rows.iter().find(|other| other.case.name == row.case.name && other.threads == 1);
+        let times = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let commands = row.commands(sizes);
+        let threads = row.threads as f64;
+        table.push(vec![
+            row.case.name.to_owned(),
+            row.threads.to_string(),
+            format!("{:.0}", ns_each(row.best.wall, commands)),
+            format!("{:.0}", ns_each(row.best.cpu, commands)),
+            format!("{:.2} M", row.per_second(sizes) / 1e6),
+            times(alone.map(|alone| row.per_second(sizes) / alone.per_second(sizes))),
+            times(alone.map(|alone| threads * alone.best.cpu.as_secs_f64() / row.best.cpu.as_secs_f64())),
+        ]);
+    }
+    print_table("Engine, per thread and command", &table);
+}
