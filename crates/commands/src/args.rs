@@ -1,7 +1,8 @@
-//! A command's arguments: borrowed from the read buffer, but for large ones, which own their bytes.
+//! A command's arguments: places in the buffer that the command was read into, but for large ones, which
+//! own their bytes.
 
 use engine::Error;
-use smallvec::SmallVec;
+use resp::Span;
 use std::borrow::Cow;
 use std::ops::Index;
 
@@ -11,61 +12,87 @@ pub type Arg<'a> = Cow<'a, [u8]>;
 /// The arguments of one command; number 0 is its name.
 #[derive(Debug, Default)]
 pub struct Args<'a> {
-    list: SmallVec<[Arg<'a>; 6]>,
+    /// What the spans refer to.
+    bytes: Cow<'a, [u8]>,
+    spans: Cow<'a, [Span]>,
+    /// Arguments with bytes of their own, by index; nearly always empty, and then without memory.
+    own: Vec<(usize, Vec<u8>)>,
 }
 
 impl<'a> Args<'a> {
+    /// Arguments where a parser found them.
+    #[inline]
+    pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: Vec<(usize, Vec<u8>)>) -> Self {
+        Args { bytes: Cow::Borrowed(bytes), spans: Cow::Borrowed(spans), own }
+    }
+
+    /// Gives back the arguments with bytes of their own.
+    #[inline]
+    pub fn into_own(self) -> Vec<(usize, Vec<u8>)> {
+        self.own
+    }
+
+    #[inline]
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.spans.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.spans.is_empty()
     }
 
-    pub fn push(&mut self, arg: Arg<'a>) {
-        self.list.push(arg);
-    }
-
-    /// Replaces argument `index`, which the parser left empty, by bytes of its own.
+    /// Replaces argument `index` by bytes of its own.
     pub fn own(&mut self, index: usize, bytes: Vec<u8>) {
-        if let Some(arg) = self.list.get_mut(index) {
-            *arg = Cow::Owned(bytes);
-        }
+        self.own.retain(|(owned, _)| *owned != index);
+        self.own.push((index, bytes));
     }
 
+    #[inline]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
-        self.list.get(index).map(Cow::as_ref)
+        if !self.own.is_empty()
+            && let Some((_, bytes)) = self.own.iter().find(|(owned, _)| *owned == index)
+        {
+            return Some(bytes);
+        }
+        self.spans.get(index).map(|span| span.of(&self.bytes))
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
-        self.list.iter().map(Cow::as_ref)
+        self.from(0)
     }
 
     /// The arguments from `index` on.
     pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
-        self.list[index.min(self.list.len())..].iter().map(Cow::as_ref)
+        (index.min(self.len())..self.len()).map(|index| &self[index])
     }
 
-    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards.
+    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one.
+    #[inline]
     pub fn take(&mut self, index: usize) -> Arg<'a> {
-        std::mem::take(&mut self.list[index])
+        if let Some(at) = self.own.iter().position(|(owned, _)| *owned == index) {
+            return Cow::Owned(std::mem::take(&mut self.own[at].1));
+        }
+        match &self.bytes {
+            Cow::Borrowed(bytes) => Cow::Borrowed(self.spans[index].of(bytes)),
+            Cow::Owned(bytes) => Cow::Owned(self.spans[index].of(bytes).to_vec()),
+        }
     }
 
     /// The same arguments, independent of the buffer that they were borrowed from.
     pub fn into_owned(self) -> Args<'static> {
-        Args { list: self.list.into_iter().map(|arg| Cow::Owned(arg.into_owned())).collect() }
+        let own = self.own.clone();
+        let mut args: Args<'static> = self.iter().collect();
+        args.own = own;
+        args
     }
 
     /// The same arguments where shorter-lived ones are wanted.
-    pub fn shortened<'b>(self) -> Args<'b>
-    where
-        'a: 'b,
-    {
-        Args { list: self.list.into_iter().map(|arg| -> Arg<'b> { arg }).collect() }
+    pub fn reborrow(&self) -> Args<'_> {
+        Args::parsed(&self.bytes, &self.spans, self.own.clone())
     }
 
     /// True when the argument is this word, in whatever case.
+    #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self[index].eq_ignore_ascii_case(word.as_bytes())
     }
@@ -84,19 +111,60 @@ impl<'a> Args<'a> {
 impl Index<usize> for Args<'_> {
     type Output = [u8];
 
+    #[inline]
     fn index(&self, index: usize) -> &[u8] {
-        &self.list[index]
+        match self.get(index) {
+            Some(bytes) => bytes,
+            None => panic!("argument {index} of {}", self.len()),
+        }
     }
 }
 
-impl<'a> FromIterator<&'a [u8]> for Args<'a> {
-    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(args: I) -> Self {
-        Args { list: args.into_iter().map(Cow::Borrowed).collect() }
+/// Arguments from anywhere are copied into a buffer of their own.
+impl<'b> FromIterator<&'b [u8]> for Args<'_> {
+    fn from_iter<I: IntoIterator<Item = &'b [u8]>>(words: I) -> Self {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        for word in words {
+            spans.push(Span { start: bytes.len(), len: word.len() });
+            bytes.extend_from_slice(word);
+        }
+        Args { bytes: Cow::Owned(bytes), spans: Cow::Owned(spans), own: Vec::new() }
     }
 }
 
-impl<'a> From<&'a [&'a str]> for Args<'a> {
-    fn from(words: &'a [&'a str]) -> Self {
+impl From<&[&str]> for Args<'_> {
+    fn from(words: &[&str]) -> Self {
         words.iter().map(|word| word.as_bytes()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_found_wherever_it_lies() {
+        let buffer = b"SET key  ";
+        let spans = [Span { start: 0, len: 3 }, Span { start: 4, len: 3 }, Span { start: 0, len: 0 }];
+        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())]);
+        assert_eq!((&args[0], &args[1], &args[2]), (&b"SET"[..], &b"key"[..], &b"large"[..]));
+        assert_eq!(args.from(1).collect::<Vec<_>>(), [&b"key"[..], b"large"]);
+        assert!(args.is(0, "set") && args.get(3).is_none());
+        assert!(matches!(args.take(1), Cow::Borrowed(b"key")));
+        assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
+        assert_eq!(&args[2], b"");
+    }
+
+    #[test]
+    fn owned_arguments_outlive_their_buffer() {
+        let owned = {
+            let buffer = b"GETkey".to_vec();
+            let spans = vec![Span { start: 0, len: 3 }, Span { start: 3, len: 3 }];
+            let mut args = Args::parsed(&buffer, &spans, Vec::new());
+            args.own(1, b"other".to_vec());
+            args.into_owned()
+        };
+        assert_eq!(owned.iter().collect::<Vec<_>>(), [&b"GET"[..], b"other"]);
+        assert_eq!(owned.reborrow().total_len(), 8);
     }
 }

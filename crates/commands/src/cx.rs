@@ -10,7 +10,7 @@ use resp::Reply;
 use smallvec::SmallVec;
 
 /// The keys of a command, as its row finds them: argument index and hash.
-pub type KeyArgs = SmallVec<[(usize, KeyHash); 2]>;
+pub type KeyArgs = SmallVec<[(usize, KeyHash); 1]>;
 
 /// The moment at which a command runs; it stands still while it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,15 +19,16 @@ use resp::Reply;
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
-    found: Result<&'static Entry, Error>,
+    /// None when the command will be refused.
+    entry: Option<&'static Entry>,
     keys: KeyArgs,
 }
 
 /// Looks the command up, checks its arity and hashes its keys.
 pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
-    let found = find(args);
+    let entry = lookup(args).filter(|entry| entry.command.accepts_arity(args.len()));
     let mut keys = KeyArgs::new();
-    if let Ok(entry) = found {
+    if let Some(entry) = entry {
         match entry.plan {
             KeyPlan::None => {}
             KeyPlan::One(index) => keys.push((index, engine.hasher().hash(&args[index]))),
@@ -37,15 +38,23 @@ pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
             }
         }
     }
-    Prepared { found, keys }
+    Prepared { entry, keys }
 }
 
-/// The row for these arguments, of a subcommand where the command has some.
+/// The row that the first words name, of a subcommand where the command has some.
+fn lookup(args: &Args<'_>) -> Option<&'static Entry> {
+    let entry = Table::get().find(&args[0])?;
+    if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
+}
+
+/// The row for these arguments, or why there is none.
 pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
-    let Some(mut entry) = Table::get().find(&args[0]) else { return Err(unknown_command(args)) };
-    if !entry.subcommands.is_empty() && args.len() > 1 {
-        entry = entry.subcommand(&args[1]).ok_or_else(|| unknown_subcommand(entry, args))?;
-    }
+    let Some(entry) = lookup(args) else {
+        return Err(match Table::get().find(&args[0]) {
+            Some(container) => unknown_subcommand(container, args),
+            None => unknown_command(args),
+        });
+    };
     if !entry.command.accepts_arity(args.len()) {
         return Err(Error::wrong_arity(&entry.full_name));
     }
@@ -67,7 +76,7 @@ impl Prepared {
 
     /// The row, unless the command is refused anyway.
     pub fn entry(&self) -> Option<&'static Entry> {
-        self.found.as_ref().ok().copied()
+        self.entry
     }
 }
 
@@ -81,15 +90,13 @@ pub fn run<'e>(
     reply: &'e mut Reply,
 ) -> Flow {
     let start = reply.len();
-    let refusal = match &prepared.found {
-        Ok(entry) if session.authenticated || entry.command.flags.has(NO_AUTH) => None,
-        Ok(_) => Some(&Error::NO_AUTH),
-        Err(error) => Some(error),
-    };
-    let flow = match (refusal, &prepared.found) {
-        (None, Ok(entry)) => call(engine, session, entry.command, &prepared.keys, args, now, reply),
-        (refusal, _) => {
-            refuse(engine, session, refusal.unwrap_or(&Error::NO_AUTH), reply);
+    let flow = match prepared.entry {
+        Some(entry) if session.authenticated || entry.command.flags.has(NO_AUTH) => {
+            call(engine, session, entry.command, &prepared.keys, args, now, reply)
+        }
+        _ => {
+            // Looked up again for the reason, which is rare.
+            refuse(engine, session, &find(args).err().unwrap_or(Error::NO_AUTH), reply);
             Flow::Next
         }
     };

@@ -1,8 +1,6 @@
 //! All commands by name.
 
 use crate::row::{Begin, Command, FindKeys};
-use foldhash::fast::FixedState;
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// Where a command's keys are, in the form that the dispatcher wants.
@@ -30,14 +28,23 @@ pub struct Entry {
     pub subcommands: Vec<Entry>,
 }
 
-/// Every command, by lower-case name.
+/// Every command, by name in whatever case.
 pub struct Table {
-    by_name: HashMap<Vec<u8>, Entry, FixedState>,
+    /// Commands by [`slot`] of their name; few share one.
+    slots: Vec<Vec<Entry>>,
     count: usize,
 }
 
-/// The longest name that is looked up.
-const NAME_MAX: usize = 40;
+/// A power of two, well above the number of commands.
+const SLOTS: usize = 2048;
+
+/// A number that names in any case share and other names seldom do: length and some letters.
+#[inline]
+fn slot(name: &[u8]) -> usize {
+    let letter = |index: usize| usize::from(name.get(index).map_or(0, |byte| byte | 0x20));
+    let mix = letter(0) + letter(1) * 7 + letter(2) * 61 + letter(name.len().saturating_sub(1)) * 257;
+    (mix + name.len() * 523) % SLOTS
+}
 
 impl Table {
     /// The table of all commands that exist.
@@ -47,11 +54,11 @@ impl Table {
     }
 
     fn new(families: &[&'static [Command]]) -> Table {
-        let mut table = Table { by_name: HashMap::default(), count: 0 };
+        let mut table = Table { slots: (0..SLOTS).map(|_| Vec::new()).collect(), count: 0 };
         for command in families.iter().copied().flatten() {
+            assert!(table.find(command.name.as_bytes()).is_none(), "two rows for {}", command.name);
             let entry = Entry::new(command, "", &mut table.count);
-            let known = table.by_name.insert(command.name.into(), entry);
-            assert!(known.is_none(), "two rows for {}", command.name);
+            table.slots[slot(command.name.as_bytes())].push(entry);
         }
         table
     }
@@ -59,25 +66,21 @@ impl Table {
     /// The command of this name, in whatever case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Entry> {
-        let mut lower = [0u8; NAME_MAX];
-        let lower = lower.get_mut(..name.len())?;
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        self.by_name.get(&*lower)
+        self.slots[slot(name)].iter().find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// Top-level commands, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.by_name.values()
+        self.slots.iter().flatten()
     }
 
     /// Number of top-level commands.
     pub fn len(&self) -> usize {
-        self.by_name.len()
+        self.iter().count()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+        self.count == 0
     }
 
     /// Number of commands and subcommands; ids are below it.
@@ -126,7 +129,11 @@ mod tests {
         let table = Table::get();
         assert_eq!(table.find(b"GeT").map(|entry| entry.command.name), Some("get"));
         assert!(table.find(b"nope").is_none());
-        assert!(table.find(&[b'g'; NAME_MAX + 1]).is_none());
-        assert!(table.iter().all(|entry| entry.command.name.len() <= NAME_MAX));
+        assert!(table.find(b"").is_none() && table.find(&[0xff; 100]).is_none());
+        for entry in table.iter() {
+            let name = entry.command.name.to_uppercase();
+            assert_eq!(table.find(name.as_bytes()).map(|found| found.id), Some(entry.id));
+        }
+        assert!(table.slots.iter().all(|slot| slot.len() <= 3), "names crowd in a slot: mix their letters better");
     }
 }

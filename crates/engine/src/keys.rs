@@ -32,19 +32,27 @@ pub enum Held<'e> {
     /// None for longer than a step: commands without keys, walks over the keyspace.
     Nothing,
     One(usize, MutexGuard<'e, Shard>),
-    Several(Several<'e, Shard>),
-    Anything(Escalated<'e, Shard>),
+    Several(Box<Several<'e, Shard>>),
+    Anything(Box<Escalated<'e, Shard>>),
 }
 
 impl<'e> Held<'e> {
     /// Locks the shards of these keys.
-    pub fn keys(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+    #[inline]
+    pub fn keys(engine: &'e Engine, mut hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+        if hashes.len() <= 1 {
+            let only = hashes.next().map(|hash| engine.hasher().shard(hash));
+            return only.map_or(Held::Nothing, |only| Held::One(only, engine.locks().one(only)));
+        }
+        Held::many(engine, hashes)
+    }
+
+    fn many(engine: &'e Engine, hashes: impl Iterator<Item = KeyHash>) -> Self {
         let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| engine.hasher().shard(hash)).collect();
         match shards[..] {
             [] => Held::Nothing,
-            [only] => Held::One(only, engine.locks().one(only)),
             [first, ..] if shards.iter().all(|shard| *shard == first) => Held::One(first, engine.locks().one(first)),
-            _ => Held::Several(engine.locks().several(&mut shards)),
+            _ => Held::Several(Box::new(engine.locks().several(&mut shards))),
         }
     }
 }
@@ -192,7 +200,7 @@ impl<'e> Keys<'e> {
     /// hold nothing.
     pub fn escalate(&mut self) {
         if let Held::Nothing = self.held {
-            self.held = Held::Anything(self.engine.locks().escalated());
+            self.held = Held::Anything(Box::new(self.engine.locks().escalated()));
         }
     }
 

@@ -6,7 +6,7 @@ use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
 use commands::{Args, Now};
 use engine::Engine;
-use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
+use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -90,24 +90,27 @@ impl Worker {
     fn process(&mut self, arena: &[u8], inputs: &mut Vec<Input>, now: Now) {
         let mut place = Place::default();
         let mut window: Vec<Item<'_>> = Vec::with_capacity(WINDOW);
+        let mut spans = std::mem::take(&mut self.spans);
         loop {
-            self.fill_window(arena, inputs, &mut place, &mut window);
+            spans.clear();
+            self.fill_window(arena, inputs, &mut place, &mut window, &mut spans, now);
             if window.is_empty() {
                 break;
             }
             for item in &window {
-                if let Item::Command { token, prepared, .. } = item {
-                    prepared.prefetch_entry(&self.shared.engine, self.connections[*token].session.db);
+                if let What::Command { prepared, .. } = &item.what {
+                    prepared.prefetch_entry(&self.shared.engine, self.connections[item.token].session.db);
                 }
             }
             for item in &mut window {
-                self.run_item(item, now);
+                self.run_item(item, &spans, now);
             }
             window.clear();
             if self.reply.len() >= REPLY_HIGH {
                 self.write_replies(now);
             }
         }
+        self.spans = spans;
         drop(window);
         inputs.clear();
     }
@@ -118,97 +121,64 @@ impl Worker {
         inputs: &'b [Input],
         place: &mut Place,
         window: &mut Vec<Item<'b>>,
+        spans: &mut Vec<Span>,
+        now: Now,
     ) {
-        while window.len() < WINDOW
-            && let Some(input) = inputs.get(place.input)
-        {
-            let token = input.token;
-            let Some(connection) = self.connections.get_mut(token) else {
-                *place = Place { input: place.input + 1, offset: 0 };
-                continue;
-            };
+        while let Some(input) = inputs.get(place.input) {
             let bytes = match &input.bytes {
                 Bytes::Arena(range) => &arena[range.clone()],
                 Bytes::Own(bytes) => &bytes[..],
             };
-            let rest = &bytes[place.offset..];
-            if connection.is_held() || connection.outbox.len() > REPLY_HIGH {
-                connection.unparsed = true;
-                connection.pending = rest.to_vec();
-                *place = Place { input: place.input + 1, offset: 0 };
-                continue;
-            }
-            if let Some(args) = connection.queued.pop_front() {
-                let args = args.shortened();
-                let prepared = dispatch::prepare(&self.shared.engine, &args);
-                prepared.prefetch_bucket(&self.shared.engine, connection.session.db);
-                window.push(Item::Command { token, args, prepared });
-                continue;
-            }
-            connection.unparsed = false;
-            let authenticated = connection.session.authenticated;
-            let (consumed, item) = match &mut connection.wire {
-                Wire::Resp(parser) => {
-                    let limits = self.settings.limits(authenticated);
-                    parse_resp(parser, rest, &limits, &mut self.spans, token, &self.shared.engine, connection.session.db)
-                }
-                Wire::Book => parse_book(rest, &mut self.spans, token),
-            };
-            let is_command = item.is_some();
-            window.extend(item);
-            match consumed {
-                Consumed::Go(n) => place.offset += n,
-                Consumed::Wait { keep } => {
-                    connection.pending = rest[..keep].to_vec();
-                    *place = Place { input: place.input + 1, offset: 0 };
+            if let Some(connection) = self.connections.get_mut(input.token) {
+                let limits = self.settings.limits(connection.session.authenticated);
+                let (engine, token, now) = (&*self.shared.engine, input.token, now.unix_ms());
+                let mut filler = Filler { engine, token, limits, now, window: &mut *window, spans: &mut *spans };
+                if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
+                    return;
                 }
             }
-            if is_command && !authenticated {
-                // What may come next depends on how this one ends.
-                return;
-            }
+            *place = Place { input: place.input + 1, offset: 0 };
         }
     }
 
-    fn run_item(&mut self, item: &mut Item<'_>, now: Now) {
-        let start = self.reply.len();
-        let token = item.token();
+    fn run_item(&mut self, item: &mut Item<'_>, spans: &[Span], now: Now) {
+        let token = item.token;
         let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.job.is_some() {
+            return connection.queued.extend(item.to_queue(spans));
+        }
+        if connection.closing {
+            return;
+        }
+        let start = self.reply.len();
         self.reply.set_protocol(connection.protocol);
         let engine = &self.shared.engine;
-        let flow = match item {
-            Item::Command { args, .. } if connection.job.is_some() => {
-                return connection.queued.push_back(std::mem::take(args).into_owned());
+        let metrics = &engine.metrics()[self.index];
+        let flow = match &mut item.what {
+            What::Command { spans: range, own, prepared } => {
+                metrics.commands.add(1);
+                let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
+                run_command(engine, connection, prepared, &mut args, now, &mut self.reply)
             }
-            _ if connection.closing => return,
-            Item::Command { args, prepared, .. } => {
-                self.shared.engine.metrics()[self.index].commands.add(1);
-                let row = prepared.entry().map(|entry| {
-                    connection.session.info.last_command.store(entry.id + 1, Relaxed);
-                    entry.command
-                });
-                let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, &mut self.reply);
-                connection.protocol = self.reply.protocol();
-                match (flow, row) {
-                    (Flow::More(work), Some(row)) => {
-                        connection.job = Some(Job { work, row });
-                        self.jobs.push(token);
-                        Flow::Next
-                    }
-                    (flow, _) => flow,
-                }
+            What::Queued { args, prepared } => {
+                metrics.commands.add(1);
+                run_command(engine, connection, prepared, args, now, &mut self.reply)
             }
-            Item::Violation { error, .. } => {
+            What::Violation(error) => {
                 self.reply.protocol_error(error);
                 Flow::Close
             }
-            Item::Book { args, .. } => {
-                self.shared.engine.metrics()[self.index].commands.add(1);
-                commands::book::run(engine, &mut connection.session, args, now, &mut self.reply);
+            What::Book { spans: range } => {
+                metrics.commands.add(1);
+                let mut args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
+                commands::book::run(engine, &mut connection.session, &mut args, now, &mut self.reply);
                 Flow::Next
             }
-            Item::BookViolation { .. } => Flow::Close,
+            What::BookViolation => Flow::Close,
         };
+        if connection.job.is_some() {
+            self.jobs.push(token);
+        }
         self.note_reply(token, start);
         self.follow(token, flow);
     }
@@ -354,20 +324,31 @@ enum Bytes {
 }
 
 /// A command in the window, or what came instead of one.
-enum Item<'b> {
-    Command { token: usize, args: Args<'b>, prepared: Prepared },
-    Violation { token: usize, error: ProtocolError },
-    Book { token: usize, args: Args<'b> },
-    BookViolation { token: usize },
+struct Item<'b> {
+    token: usize,
+    /// The input from the first byte of the command on.
+    bytes: &'b [u8],
+    what: What,
+}
+
+enum What {
+    Command { spans: Range<usize>, own: Vec<(usize, Vec<u8>)>, prepared: Prepared },
+    /// A command that waited behind another one.
+    Queued { args: Box<Args<'static>>, prepared: Prepared },
+    Violation(ProtocolError),
+    Book { spans: Range<usize> },
+    BookViolation,
 }
 
 impl Item<'_> {
-    fn token(&self) -> usize {
-        match self {
-            Item::Command { token, .. }
-            | Item::Violation { token, .. }
-            | Item::Book { token, .. }
-            | Item::BookViolation { token } => *token,
+    /// A command that cannot run now, independent of the buffer that it lies in.
+    fn to_queue(&mut self, spans: &[Span]) -> Option<Args<'static>> {
+        match &mut self.what {
+            What::Command { spans: range, own, .. } => {
+                Some(Args::parsed(self.bytes, &spans[range.clone()], std::mem::take(own)).into_owned())
+            }
+            What::Queued { args, .. } => Some(std::mem::take(args)),
+            _ => None,
         }
     }
 }
@@ -379,6 +360,106 @@ struct Place {
     offset: usize,
 }
 
+/// Why filling stopped.
+#[derive(PartialEq, Eq)]
+enum Filled {
+    /// The window has to run before there can be more.
+    Window,
+    /// The input is used up.
+    Input,
+}
+
+/// Parses commands of one connection into the window.
+struct Filler<'w, 'b> {
+    engine: &'w Engine,
+    token: usize,
+    limits: Limits,
+    /// Unix time in milliseconds.
+    now: i64,
+    window: &'w mut Vec<Item<'b>>,
+    spans: &'w mut Vec<Span>,
+}
+
+impl<'b> Filler<'_, 'b> {
+    /// Goes on at `offset` of the connection's input and leaves there how far it came. Input that cannot be parsed or
+    /// run yet becomes the connection's pending input.
+    fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
+        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now);
+        if connection.unparsed {
+            connection.pending = bytes[*offset..].to_vec();
+            return Filled::Input;
+        }
+        let db = connection.session.db;
+        while self.window.len() < WINDOW {
+            if let Some(args) = connection.queued.pop_front() {
+                let prepared = self.prepare(&args, db);
+                self.window.push(Item { token: self.token, bytes: &[], what: What::Queued { args: Box::new(args), prepared } });
+                continue;
+            }
+            let rest = &bytes[*offset..];
+            let parsed = match &mut connection.wire {
+                Wire::Resp(parser) => self.parse_resp(parser, rest, db),
+                Wire::Book => self.parse_book(rest),
+            };
+            match parsed {
+                Consumed::Go(n) => *offset += n,
+                Consumed::Wait { keep } => {
+                    connection.pending = rest[..keep].to_vec();
+                    return Filled::Input;
+                }
+            }
+            if !self.limits.authenticated && !self.window.is_empty() {
+                // What may come next depends on how this one ends.
+                return Filled::Window;
+            }
+        }
+        Filled::Window
+    }
+
+    fn prepare(&self, args: &Args<'_>, db: u32) -> Prepared {
+        let prepared = dispatch::prepare(self.engine, args);
+        prepared.prefetch_bucket(self.engine, db);
+        prepared
+    }
+
+    #[inline]
+    fn parse_resp(&mut self, parser: &mut RequestParser, rest: &'b [u8], db: u32) -> Consumed {
+        let first = self.spans.len();
+        match parser.parse(rest, &self.limits, self.spans) {
+            Ok(Progress::Command { consumed, owned }) => {
+                let args = Args::parsed(rest, &self.spans[first..], owned);
+                let prepared = self.prepare(&args, db);
+                let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
+                self.window.push(Item { token: self.token, bytes: rest, what });
+                Consumed::Go(consumed)
+            }
+            Ok(Progress::Empty { consumed }) => Consumed::Go(consumed),
+            Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
+            Ok(Progress::Large { keep }) => Consumed::Wait { keep },
+            Err(error) => {
+                self.window.push(Item { token: self.token, bytes: &[], what: What::Violation(error) });
+                Consumed::Wait { keep: 0 }
+            }
+        }
+    }
+
+    fn parse_book(&mut self, rest: &'b [u8]) -> Consumed {
+        let first = self.spans.len();
+        match resp::book::parse_request(rest, self.spans) {
+            Ok(Some(consumed)) => {
+                let what = What::Book { spans: first..self.spans.len() };
+                self.window.push(Item { token: self.token, bytes: rest, what });
+                Consumed::Go(consumed)
+            }
+            Ok(None) => Consumed::Wait { keep: rest.len() },
+            Err(_) => {
+                self.window.push(Item { token: self.token, bytes: &[], what: What::BookViolation });
+                Consumed::Wait { keep: 0 }
+            }
+        }
+    }
+}
+
 /// What parsing did with the input.
 enum Consumed {
     /// So many bytes are done with; go on behind them.
@@ -387,41 +468,25 @@ enum Consumed {
     Wait { keep: usize },
 }
 
-fn parse_resp<'b>(
-    parser: &mut RequestParser,
-    rest: &'b [u8],
-    limits: &Limits,
-    spans: &mut Vec<Span>,
-    token: usize,
+#[inline]
+fn run_command(
     engine: &Engine,
-    db: u32,
-) -> (Consumed, Option<Item<'b>>) {
-    spans.clear();
-    match parser.parse(rest, limits, spans) {
-        Ok(Progress::Command { consumed, owned }) => {
-            let mut args: Args<'b> = spans.iter().map(|span| span.of(rest)).collect();
-            for (index, bytes) in owned {
-                args.own(index, bytes);
-            }
-            let prepared = dispatch::prepare(engine, &args);
-            prepared.prefetch_bucket(engine, db);
-            (Consumed::Go(consumed), Some(Item::Command { token, args, prepared }))
-        }
-        Ok(Progress::Empty { consumed }) => (Consumed::Go(consumed), None),
-        Ok(Progress::Incomplete) => (Consumed::Wait { keep: rest.len() }, None),
-        Ok(Progress::Large { keep }) => (Consumed::Wait { keep }, None),
-        Err(error) => (Consumed::Wait { keep: 0 }, Some(Item::Violation { token, error })),
+    connection: &mut Connection,
+    prepared: &Prepared,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &mut Reply,
+) -> Flow {
+    if let Some(entry) = prepared.entry() {
+        connection.session.info.last_command.store(entry.id + 1, Relaxed);
     }
-}
-
-fn parse_book<'b>(rest: &'b [u8], spans: &mut Vec<Span>, token: usize) -> (Consumed, Option<Item<'b>>) {
-    spans.clear();
-    match resp::book::parse_request(rest, spans) {
-        Ok(Some(consumed)) => {
-            let args = spans.iter().map(|span| span.of(rest)).collect();
-            (Consumed::Go(consumed), Some(Item::Book { token, args }))
+    let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, reply);
+    connection.protocol = reply.protocol();
+    match (flow, prepared.entry()) {
+        (Flow::More(work), Some(entry)) => {
+            connection.job = Some(Job { work, row: entry.command });
+            Flow::Next
         }
-        Ok(None) => (Consumed::Wait { keep: rest.len() }, None),
-        Err(_) => (Consumed::Wait { keep: 0 }, Some(Item::BookViolation { token })),
+        (flow, _) => flow,
     }
 }
