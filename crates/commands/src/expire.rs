@@ -7,7 +7,6 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
-use engine::config::Directive;
 use engine::effects::{EventClass, Record};
 
 const SETTER: Command = Command {
@@ -173,16 +172,14 @@ fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resul
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
     let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.row.name))?;
-    let (engine, key, now) = (cx.engine, cx.key(args, 1), cx.now_ms());
+    let (key, now) = (cx.key(args, 1), cx.now_ms());
     let mut edit = cx.keys.edit(key);
     if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {
         cx.reply.int(0);
         return Ok(());
     }
     if deadline <= now {
-        edit.remove();
-        edit.log_as(|| vec![removal(engine, key.name)]);
-        edit.commit(EventClass::GENERIC, "del");
+        edit.expire_at_once();
     } else {
         edit.set_deadline(Some(deadline));
         edit.log_as(|| vec![absolute(args, deadline)]);
@@ -190,12 +187,6 @@ fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resul
     }
     cx.reply.int(1);
     Ok(())
-}
-
-/// The record of a key that has run out: `lazyfree-lazy-expire` chooses the word.
-fn removal(engine: &engine::Engine, key: &[u8]) -> Record {
-    let lazy = engine.config().snapshot().flag(Directive::LazyfreeLazyExpire);
-    vec![if lazy { b"UNLINK".to_vec() } else { b"DEL".to_vec() }, key.to_vec()]
 }
 
 fn absolute(args: &Args<'_>, deadline: i64) -> Record {
@@ -300,6 +291,7 @@ mod tests {
         assert_eq!(client.events(), ["0 del a"]);
         client.is("SET a 1", "+OK").is("EXPIREAT a 0", ":1").is("SET a 1", "+OK").is("EXPIRE a 0 NX", ":1");
         assert_eq!(log.take().len(), 6);
+        assert_eq!(client.engine().stats().expired, 3);
     }
 
     #[test]

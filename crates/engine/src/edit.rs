@@ -10,7 +10,7 @@
 use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
 use crate::keys::Key;
-use crate::shard::{Db, Shard};
+use crate::shard::{Db, Shard, ShardStats};
 use crate::value::{KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use crate::Error;
 use structures::entry::NewValue;
@@ -30,7 +30,7 @@ pub enum Ttl {
 pub struct Edit<'k> {
     engine: &'k Engine,
     db: &'k mut Db,
-    dirty: &'k mut u64,
+    stats: &'k mut ShardStats,
     effects: &'k mut Effects,
     db_index: u32,
     key: Key<'k>,
@@ -53,7 +53,7 @@ impl<'k> Edit<'k> {
         now: i64,
     ) -> Self {
         let db = &mut shard.dbs[db_index as usize];
-        Edit { engine, db, dirty: &mut shard.stats.dirty, effects, db_index, key, local, now, spot, changed: false }
+        Edit { engine, db, stats: &mut shard.stats, effects, db_index, key, local, now, spot, changed: false }
     }
 
     pub fn exists(&self) -> bool {
@@ -196,6 +196,17 @@ impl<'k> Edit<'k> {
         self.event(EventClass::NEW, "new");
     }
 
+    /// The key was given a deadline that has passed: it goes at once, and counts as expired. This is the whole
+    /// change; the log gets the removal.
+    pub fn expire_at_once(mut self) {
+        if self.remove() {
+            self.stats.expired += 1;
+            let (engine, name) = (self.engine, self.key.name);
+            self.log_as(|| vec![vec![engine.removal_word().to_vec(), name.to_vec()]]);
+            self.commit(EventClass::GENERIC, "del");
+        }
+    }
+
     /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
     pub fn log_as(&mut self, records: impl FnOnce() -> Vec<Record>) {
         if self.engine.has_log() {
@@ -234,7 +245,7 @@ impl<'k> Edit<'k> {
 
     fn settle(&mut self, changes: u64) {
         self.changed = false;
-        *self.dirty += changes;
+        self.stats.dirty += changes;
         self.effects.dirty += changes;
         self.db.watchers.touch(self.key.name);
         if self.exists() && self.db.blocked.is_waited_for(self.key.name) {

@@ -2,7 +2,7 @@
 
 use crate::access::{self, AccessClock};
 use crate::clients::Clients;
-use crate::config::{Config, ConfigStore};
+use crate::config::{Config, ConfigStore, Directive};
 use crate::effects::{Effects, EventClass, Logged};
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
@@ -201,11 +201,17 @@ impl Engine {
         }
     }
 
+    /// The command that tells the change log of a key whose time is over; `lazyfree-lazy-expire` chooses it.
+    pub(crate) fn removal_word(&self) -> &'static [u8] {
+        if self.config.snapshot().flag(Directive::LazyfreeLazyExpire) { b"UNLINK" } else { b"DEL" }
+    }
+
     /// Puts a command into the change log. The locks of what it changed must still be held.
     pub fn record(&self, effects: &Effects, db: u32, command: &[&[u8]]) {
         let Some(log) = self.log.get() else { return };
-        for (db, key) in &effects.expired {
-            log.append(*db, &[&[b"DEL", key]]);
+        if !effects.expired.is_empty() {
+            let word = self.removal_word();
+            effects.expired.iter().for_each(|(db, key)| _ = log.append(*db, &[&[word, key]]));
         }
         if effects.dirty == 0 {
             return;
@@ -433,7 +439,7 @@ mod tests {
         engine.expire_due(0..4, 3000, 10);
         let record = |words: &[&str]| (0, words.iter().map(|word| word.as_bytes().to_vec()).collect());
         let expected: Vec<(u32, Vec<Vec<u8>>)> =
-            vec![record(&["SET", "k", "1"]), record(&["DEL", "k"]), record(&["SET", "k", "2"]), record(&["DEL", "k"])];
+            vec![record(&["SET", "k", "1"]), record(&["UNLINK", "k"]), record(&["SET", "k", "2"]), record(&["UNLINK", "k"])];
         assert_eq!(log.take(), expected);
     }
 

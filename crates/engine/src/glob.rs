@@ -13,6 +13,9 @@
 //! Only the last `*` is ever tried again, because whatever an earlier one could still take, the last can take as well: a
 //! match costs at most the product of the two lengths, however many stars there are.
 
+/// Runs of stars that a match goes through; what would take more does not match. Clients rely on Valkey's limit.
+const STARS_MAX: usize = 1000;
+
 /// Whether all of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     run(pattern, text, false)
@@ -30,11 +33,16 @@ fn run(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when the rest does not match: after the last star, with that star one byte longer.
     let mut retry: Option<(usize, usize)> = None;
+    let mut stars = 0;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
             p += 1;
             if p == pattern.len() {
                 return true;
+            }
+            stars += usize::from(retry != Some((p - 1, t)));
+            if stars > STARS_MAX {
+                return false;
             }
             retry = Some((p, t));
             continue;
@@ -195,6 +203,16 @@ mod tests {
         let pattern = b"a*".repeat(200);
         let pattern = [&pattern, b"b".as_slice()].concat();
         assert!(!matches(&pattern, &b"a".repeat(20_000)));
+    }
+
+    #[test]
+    fn a_thousand_stars_are_the_most() {
+        let text = b"a".repeat(3000);
+        for unit in ["*?", "*a", "**a"] {
+            assert!(matches(unit.repeat(1000).as_bytes(), &text), "{unit}");
+            assert!(matches((unit.repeat(1000) + "*").as_bytes(), &text), "{unit}");
+            assert!(!matches(unit.repeat(1001).as_bytes(), &text), "{unit}");
+        }
     }
 
     proptest! {
