@@ -279,3 +279,88 @@ fn end(cx: &mut Cx<'_>, client: &ClientInfo) {
         cx.engine.host().kill(client.worker, client.id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch;
+    use crate::session::Session;
+    use crate::testing::Client;
+    use resp::Reply;
+
+    fn connect(client: &Client, addr: &str) -> u64 {
+        let clients = client.engine().clients();
+        let info = ClientInfo::new(clients.next_id(), addr, "127.0.0.1:6379", 7, 0, client.now_ms() - 5000);
+        clients.add(&Arc::new(info));
+        clients.all().last().unwrap().id
+    }
+
+    #[test]
+    fn a_client_names_itself_and_its_library() {
+        let mut client = Client::new();
+        client.is("CLIENT GETNAME", "nil").is("CLIENT SETNAME x", "+OK").is("CLIENT GETNAME", "x");
+        client.is("CLIENT SETINFO lib-name py", "+OK").is("CLIENT SETINFO LIB-VER 1.2", "+OK");
+        client.is("CLIENT SETINFO x y", "-ERR Unrecognized option 'x'");
+        let line = client.run("CLIENT INFO");
+        assert!(line.contains(" name=x ") && line.contains(" lib-name=py lib-ver=1.2 "), "{line}");
+        assert!(line.contains(" cmd=NULL ") && line.ends_with(" tot-cmds=6\n"), "{line}");
+        client.is("CLIENT NO-EVICT on", "+OK").is("CLIENT NO-TOUCH on", "+OK").is("CLIENT CAPA redirect", "+OK");
+        assert!(client.run("CLIENT INFO").contains(" flags=eT capa=r "));
+        client.is("CLIENT NO-TOUCH x", "-ERR syntax error").is("CLIENT ID", ":0").is("CLIENT GETREDIR", ":-1");
+    }
+
+    #[test]
+    fn lists_admit_whom_all_filters_admit() {
+        let mut client = Client::new();
+        let first = connect(&client, "10.0.0.1:5000");
+        connect(&client, "10.0.0.2:5000");
+        let mut count = |line: &str| client.run(line).lines().count();
+        assert_eq!(count("CLIENT LIST"), 2);
+        assert_eq!(count(&format!("CLIENT LIST ID {first} 99")), 1);
+        assert_eq!(count(&format!("CLIENT LIST NOT-ID {first}")), 1);
+        assert_eq!(count("CLIENT LIST ADDR 10.0.0.2:5000 TYPE normal MAXAGE 5"), 1);
+        assert_eq!(count("CLIENT LIST IP 10.0.0.1"), 1);
+        assert_eq!(count("CLIENT LIST TYPE replica"), 0);
+        assert_eq!(count("CLIENT LIST MAXAGE 6"), 0);
+        for (line, error) in [
+            ("CLIENT LIST ID 0", "-ERR client-id should be greater than 0"),
+            ("CLIENT LIST TYPE x", "-ERR Unknown client type 'x'"),
+            ("CLIENT LIST USER x", "-ERR No such user 'x'"),
+            ("CLIENT LIST MAXAGE 0", "-ERR maxage should be greater than 0"),
+            ("CLIENT LIST DB 16", "-ERR DB number should be between 0 and 15"),
+            ("CLIENT LIST FLAGS Q", "-ERR Unknown flags found in the provided filter: Q"),
+            ("CLIENT LIST NAME", "-ERR syntax error"),
+            ("CLIENT LIST NOT-MAXAGE 1", "-ERR syntax error"),
+        ] {
+            client.is(line, error);
+        }
+    }
+
+    #[test]
+    fn killed_clients_are_counted_and_gone() {
+        let mut client = Client::new();
+        let id = connect(&client, "10.0.0.1:5000");
+        connect(&client, "10.0.0.2:5000");
+        client.is(&format!("CLIENT KILL ID {id}"), ":1").is(&format!("CLIENT KILL ID {id}"), ":0");
+        client.is("CLIENT KILL 10.0.0.2:5000", "+OK").is("CLIENT KILL 10.0.0.2:5000", "-ERR No such client");
+        assert!(client.engine().clients().is_empty());
+    }
+
+    #[test]
+    fn replies_are_withheld() {
+        let client = Client::new();
+        let (engine, now, mut session) = (client.engine(), client.now(), Session::local());
+        let mut said = |line: &str| {
+            let mut args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+            let mut reply = Reply::default();
+            dispatch::execute(engine, &mut session, &mut args, now, &mut reply);
+            String::from_utf8(reply.take()).unwrap()
+        };
+        assert_eq!(said("CLIENT REPLY SKIP"), "");
+        assert_eq!((said("PING"), said("PING").as_str()), (String::new(), "+PONG\r\n"));
+        assert_eq!(said("CLIENT REPLY OFF"), "");
+        assert_eq!(said("NOPE") + &said("PING") + &said("CLIENT REPLY SKIP") + &said("PING"), "");
+        assert_eq!(said("CLIENT REPLY ON"), "+OK\r\n");
+        assert_eq!(said("PING"), "+PONG\r\n");
+    }
+}

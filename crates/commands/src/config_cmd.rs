@@ -169,3 +169,43 @@ fn rewrite(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::effects::EventClass;
+
+    #[test]
+    fn values_are_read_and_changed_together_or_not_at_all() {
+        let mut client = Client::new();
+        client.is("CONFIG SET maxmemory 100mb timeout 5", "+OK");
+        client.is("CONFIG GET maxmemory timeout", "[maxmemory 104857600 timeout 5]");
+        client.is(
+            "CONFIG SET timeout 6 maxmemory x",
+            "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
+        );
+        client.is("CONFIG GET timeout", "[timeout 5]").is("CONFIG GET nope", "[]");
+        client.is("CONFIG SET a b c", "-ERR syntax error");
+        client.is("CONFIG SET a", "-ERR wrong number of arguments for 'config|set' command");
+        client.is("CONFIG REWRITE", "-ERR The server is running without a config file");
+    }
+
+    #[test]
+    fn the_engine_hears_of_its_directives() {
+        let mut client = Client::new();
+        client.is("CONFIG SET maxmemory-policy allkeys-lfu notify-keyspace-events Kx", "+OK");
+        assert!(client.engine().counts_frequency());
+        assert!(client.engine().wants_event(EventClass::EXPIRED) && !client.engine().wants_event(EventClass::STRING));
+        client.is("CONFIG SET maxmemory-policy noeviction notify-keyspace-events \"\"", "+OK");
+        assert!(!client.engine().counts_frequency() && !client.engine().wants_event(EventClass::EXPIRED));
+    }
+
+    #[test]
+    fn statistics_begin_anew() {
+        let mut client = Client::new();
+        client.is("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ").is("GET k", "nil");
+        client.is("CONFIG RESETSTAT", "+OK");
+        assert_eq!(client.engine().stats().misses, 0);
+        client.is("INFO errorstats", "# Errorstats\r\n");
+    }
+}

@@ -281,3 +281,81 @@ pub(crate) fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Result<(), Error> {
     cx.session.info.edit_details(|details| details.name = name.to_vec());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+    use engine::config::{ApplyHooks, Caller, Config};
+
+    struct NoHooks;
+
+    impl ApplyHooks for NoHooks {
+        fn apply(&self, _: Directive, _: &Config) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+            Ok(path.to_vec())
+        }
+    }
+
+    fn set(client: &Client, name: &str, value: &str) {
+        let caller = Caller { local: true, loading: false };
+        client.engine().config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).unwrap();
+    }
+
+    #[test]
+    fn hello_changes_the_protocol_only_when_all_of_it_is_right() {
+        let mut client = Client::new();
+        let version = version::VALKEY;
+        client.is(
+            "HELLO 2",
+            &format!("[server valkey version {version} proto :2 id :0 mode standalone role master modules []]"),
+        );
+        assert!(client.run("HELLO 3 SETNAME me").starts_with("{server=valkey"));
+        client.is("CLIENT GETNAME", "me");
+        for (line, error) in [
+            ("HELLO 4", "-NOPROTO unsupported protocol version"),
+            ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+            ("HELLO 3 x", "-ERR Syntax error in HELLO option 'x'"),
+            ("HELLO 3 AUTH a", "-ERR Syntax error in HELLO option 'AUTH'"),
+            ("HELLO 3 AUTH a b", "-WRONGPASS invalid username-password pair or user is disabled."),
+            ("HELLO 3 SETNAME a\nb", "-ERR Client names cannot contain spaces, newlines or special characters."),
+        ] {
+            client.is(line, error);
+        }
+        set(&client, "extended-redis-compatibility", "yes");
+        set(&client, "availability-zone", "here");
+        let reply = client.run("HELLO");
+        assert!(reply.contains("redis version 7.2.4") && reply.contains("availability_zone here"), "{reply}");
+    }
+
+    #[test]
+    fn a_password_is_asked_for() {
+        let mut client = Client::new();
+        client.is("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?");
+        client.is("AUTH default x", "+OK").is("AUTH a b c", "-ERR syntax error");
+        set(&client, "requirepass", "secret");
+        client.is("RESET", "+RESET").is("PING", "-NOAUTH Authentication required.");
+        for wrong in ["secre", "secrets", "Secret", "\"\""] {
+            let denied = "-WRONGPASS invalid username-password pair or user is disabled.";
+            client.is(&format!("AUTH {wrong}"), denied).is(&format!("HELLO 3 AUTH default {wrong}"), denied);
+        }
+        assert!(client.run("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+        client.is("PING", "-NOAUTH Authentication required.");
+        client.is("AUTH nobody secret", "-WRONGPASS invalid username-password pair or user is disabled.");
+        client.is("AUTH secret", "+OK").is("PING", "+PONG").is("PING hi", "hi");
+        client.is("PING a b", "-ERR wrong number of arguments for 'ping' command");
+    }
+
+    #[test]
+    fn reset_makes_the_connection_new() {
+        let mut client = Client::new();
+        client.is("SELECT 3", "+OK").is("CLIENT SETNAME x", "+OK").is("CLIENT NO-TOUCH on", "+OK");
+        client.is("RESET", "+RESET").is("CLIENT GETNAME", "nil");
+        assert_eq!((client.session().db, client.session().no_touch), (0, false));
+        client.is("SELECT 16", "-ERR DB index is out of range").is("SELECT -1", "-ERR DB index is out of range");
+        client.is("SELECT x", "-ERR value is not an integer or out of range");
+    }
+}

@@ -129,9 +129,10 @@ fn serialized_len(value: &value::Value<'_>) -> usize {
 }
 
 fn populate(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let count = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
-    let size = args.get(4).map(|_| args.int(4)).transpose()?;
-    let size = size.map(|size| usize::try_from(size).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)).transpose()?;
+    let number =
+        |index: usize| args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::OUT_OF_RANGE_POSITIVE);
+    let count = number(2)?;
+    let size = args.get(4).map(|_| number(4)).transpose()?;
     if size.is_some_and(|size| size > STRING_MAX) {
         return Err(Error::STRING_TOO_LONG);
     }
@@ -203,4 +204,37 @@ fn protocol(reply: &mut Reply, kind: &[u8]) -> Result<(), Error> {
         _ => return Err(NO_SUCH_TYPE),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn nothing_is_answered_where_it_is_not_allowed() {
+        let mut client = Client::new();
+        for line in ["DEBUG SLEEP 0", "DEBUG HELP", "DEBUG nope"] {
+            assert!(client.run(line).starts_with("-ERR DEBUG command not allowed."), "{line}");
+        }
+    }
+
+    #[test]
+    fn types_of_the_newer_protocol_have_a_form_in_the_older() {
+        let said = |version, kind: &str| {
+            let mut reply = Reply::new(Vec::new(), version);
+            protocol(&mut reply, kind.as_bytes()).map(|()| String::from_utf8(reply.take()).unwrap())
+        };
+        for (kind, old, new) in [
+            ("double", "$5\r\n3.141\r\n", ",3.141\r\n"),
+            ("null", "$-1\r\n", "_\r\n"),
+            ("MAP", "*6\r\n:0\r\n:0\r\n:1\r\n:1\r\n:2\r\n:0\r\n", "%3\r\n:0\r\n#f\r\n:1\r\n#t\r\n:2\r\n#f\r\n"),
+            ("true", ":1\r\n", "#t\r\n"),
+        ] {
+            assert_eq!(said(Protocol::Resp2, kind).unwrap(), old);
+            assert_eq!(said(Protocol::Resp3, kind).unwrap(), new);
+        }
+        assert!(said(Protocol::Resp2, "push").is_err() && said(Protocol::Resp3, "push").is_ok());
+        assert_eq!(said(Protocol::Resp3, "nope"), Err(NO_SUCH_TYPE));
+    }
 }

@@ -305,3 +305,34 @@ fn keyspace(text: &mut Text, source: &Source<'_>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn sections_are_chosen_by_name() {
+        let mut client = Client::new();
+        client
+            .is("SET k v", "+OK")
+            .is("SET e v PX 1000", "+OK")
+            .is("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ");
+        client.is("INFO keyspace", "# Keyspace\r\ndb0:keys=2,expires=1,avg_ttl=1000,keys_with_volatile_items=0\r\n");
+        client.is("INFO nope", "").is("INFO ERRORSTATS", "# Errorstats\r\nerrorstat_ERR:count=1\r\n");
+        let two = client.run("INFO keyspace CPU");
+        assert!(two.starts_with("# CPU\r\n") && two.contains("\r\n\r\n# Keyspace\r\n"), "{two}");
+        let all = client.run("INFO");
+        assert!(SECTIONS.iter().all(|(name, _)| all.contains(&format!("# {name}\r\n"))));
+        assert_eq!(client.run("INFO everything nope").len(), all.len());
+    }
+
+    #[test]
+    fn bytes_as_people_read_them() {
+        for (bytes, text) in
+            [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1_233_056, "1.18M"), (u64::MAX, "16384.00P")]
+        {
+            assert_eq!(human(bytes), text);
+        }
+    }
+}

@@ -356,3 +356,128 @@ fn get_keys_and_flags(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+    use std::collections::{BTreeSet, HashMap};
+
+    /// Name, arity, flags, categories and key specifications of every command of Valkey 9 and Redis 8.
+    const REFERENCE: &str = include_str!("fixtures/commands.tsv");
+
+    fn words(text: &str, between: char) -> BTreeSet<String> {
+        text.split(between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    }
+
+    /// A specification as the reference has it, but for the order of its flags.
+    fn spec_text(spec: &KeySpec) -> (BTreeSet<String>, String) {
+        let flags = KeyFlags::NAMES.iter().filter(|(flag, _)| spec.flags.has(*flag));
+        let begin = match spec.begin {
+            Begin::Index(index) => format!(r#"{{"index":{{"pos":{index}}}}}"#),
+            Begin::Keyword { word, from } => {
+                format!(r#"{{"keyword":{{"keyword":"{word}","startfrom":{from}}}}}"#)
+            }
+            Begin::Unknown => r#"{"unknown":null}"#.to_owned(),
+        };
+        let find = match spec.find {
+            FindKeys::Range { last, step, limit } => {
+                format!(r#"{{"range":{{"lastkey":{last},"step":{step},"limit":{limit}}}}}"#)
+            }
+            FindKeys::Counted { count, first, step } => {
+                format!(r#"{{"keynum":{{"keynumidx":{count},"firstkey":{first},"step":{step}}}}}"#)
+            }
+            FindKeys::Unknown => r#"{"unknown":null}"#.to_owned(),
+        };
+        (flags.map(|(_, name)| name.to_lowercase()).collect(), format!("{begin} {find}"))
+    }
+
+    fn check(entry: &Entry, reference: &HashMap<&str, Vec<&str>>, wrong: &mut Vec<String>) {
+        entry.subcommands.iter().for_each(|sub| check(sub, reference, wrong));
+        let (name, row) = (entry.full_name.as_str(), entry.command);
+        let Some(fields) = reference.get(name) else { return wrong.push(format!("{name} is no command")) };
+        let mut compare = |what: &str, ours: String, theirs: String| {
+            if ours != theirs {
+                wrong.push(format!("{name} {what}: {ours}, not {theirs}"));
+            }
+        };
+        compare("arity", row.arity.to_string(), fields[1].to_owned());
+        let flags = FLAG_NAMES.iter().filter(|(flag, _)| row.flags.has(*flag)).map(|(_, name)| *name);
+        let flags: Vec<&str> = flags.collect();
+        compare("flags", format!("{:?}", words(&flags.join(","), ',')), format!("{:?}", words(fields[2], ',')));
+        let ours: Vec<&str> = categories(row).collect();
+        compare("categories", format!("{:?}", words(&ours.join(","), ',')), format!("{:?}", words(fields[3], ',')));
+        let theirs: Vec<(BTreeSet<String>, String)> = fields[4]
+            .split(" ; ")
+            .filter(|text| !text.is_empty())
+            .map(|text| text.split_once(' ').unwrap_or((text, "")))
+            .map(|(flags, search)| (words(flags, '/'), search.to_owned()))
+            .collect();
+        let ours: Vec<_> = row.keys.iter().map(spec_text).collect();
+        compare("keys", format!("{ours:?}"), format!("{theirs:?}"));
+    }
+
+    #[test]
+    fn every_row_agrees_with_the_reference() {
+        let rows = REFERENCE.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let reference: HashMap<&str, Vec<&str>> = rows.map(|fields| (fields[0], fields)).collect();
+        let mut wrong = Vec::new();
+        Table::get().iter().for_each(|entry| check(entry, &reference, &mut wrong));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_command_is_described_as_clients_expect_it() {
+        let mut client = Client::new();
+        client.is(
+            "COMMAND INFO get nope",
+            "[[get :2 [+readonly +fast] :1 :1 :1 [+@read +@string +@fast] [] [[flags [+RO +access] begin_search \
+             [type index spec [index :1]] find_keys [type range spec [lastkey :0 keystep :1 limit :0]]]] []] nil]",
+        );
+        client.is(
+            "COMMAND INFO client|id",
+            "[[client|id :2 [+noscript +loading +stale +allow_busy] :0 :0 :0 [+@slow +@connection] [] [] []]]",
+        );
+        client.is("COMMAND COUNT", &format!(":{}", Table::get().len()));
+    }
+
+    #[test]
+    fn ranges_that_follow_each_other_are_one_legacy_range() {
+        let legacy = |keys: &'static [KeySpec]| {
+            let Legacy { first, last, step, movable } = Legacy::of(&Command { keys, ..ROW });
+            (first, last, step, movable)
+        };
+        use crate::row::{key, keyword};
+        assert_eq!(legacy(&[]), (0, 0, 0, false));
+        assert_eq!(legacy(const { &[key(1).to(-1, 2)] }), (1, -1, 2, false));
+        assert_eq!(legacy(const { &[key(1), key(2)] }), (1, 2, 1, false));
+        assert_eq!(legacy(const { &[key(1), key(2).to(-1, 1)] }), (1, -1, 1, false));
+        assert_eq!(legacy(const { &[key(1), key(3)] }), (1, 1, 1, true));
+        assert_eq!(legacy(const { &[key(1), key(2).counted(0, 1, 1)] }), (1, 1, 1, true));
+        assert_eq!(legacy(const { &[keyword("STREAMS", 1)] }), (0, 0, 0, true));
+    }
+
+    #[test]
+    fn keys_of_whole_commands() {
+        let mut client = Client::new();
+        client.is("COMMAND GETKEYS get a", "[a]").is("COMMAND GETKEYS mset a 1 b 2", "[a b]");
+        client.is("COMMAND GETKEYSANDFLAGS set a 1", "[[a [+OW +update]]]");
+        client.is("COMMAND GETKEYSANDFLAGS set a 1 GET", "[[a [+RW +access +update]]]");
+        client.is("COMMAND GETKEYS object encoding a", "[a]");
+        client.is("COMMAND GETKEYS ping", "-ERR The command has no key arguments");
+        client.is("COMMAND GETKEYS nope", "-ERR Invalid command specified");
+        client.is("COMMAND GETKEYS get", "-ERR Invalid number of arguments specified for command");
+        client.is("COMMAND GETKEYS client id", "-ERR The command has no key arguments");
+    }
+
+    #[test]
+    fn lists_are_filtered_by_one_filter() {
+        let mut client = Client::new();
+        client.is("COMMAND LIST FILTERBY PATTERN client|I?", "[client|id]");
+        client.is("COMMAND LIST FILTERBY MODULE any", "[]").is("COMMAND LIST FILTERBY ACLCAT nope", "[]");
+        assert!(client.run("COMMAND LIST FILTERBY aclcat admin").contains("config|set"));
+        assert!(!client.run("COMMAND LIST").contains('|'));
+        client.is("COMMAND LIST FILTERBY nope x", "-ERR syntax error").is("COMMAND LIST x", "-ERR syntax error");
+        client.is("COMMAND NOPE", "-ERR unknown subcommand 'NOPE'. Try COMMAND HELP.");
+    }
+}

@@ -48,6 +48,7 @@ pub mod dispatch;
 pub mod expire;
 mod expire_option;
 pub mod flush;
+pub mod function;
 pub mod keyspace;
 pub mod keyspec;
 pub mod lcs;
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Command]] = &[
     counter::COMMANDS,
     expire::COMMANDS,
     flush::COMMANDS,
+    function::COMMANDS,
     keyspace::COMMANDS,
     lcs::COMMANDS,
     mset::COMMANDS,
