@@ -13,7 +13,7 @@ use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::value::{KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use crate::Error;
-use structures::entry::NewValue;
+use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::Spot;
 use structures::sorted_set::SortedSet;
 
@@ -80,7 +80,11 @@ impl<'k> Edit<'k> {
     /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
     /// before whether the key is to be deleted instead.
     pub fn set_string(&mut self, value: NewString<'_>, ttl: Ttl) {
-        self.set_value(value.into_value(), ttl);
+        match &value {
+            // Arguments that waited own their bytes; short ones belong into the entry all the same.
+            NewString::Owned(bytes) if bytes.len() <= MAX_INLINE => self.set_value(NewValue::Inline(bytes), ttl),
+            _ => self.set_value(value.into_value(), ttl),
+        }
     }
 
     /// Makes the key an object.
