@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::client_list::{Filter, write_line};
 use crate::connection::{is_clean, set_name};
 use crate::cx::{Cx, Flow};
+use crate::dispatch::before_nul;
 use crate::help::help;
 use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
@@ -162,7 +163,7 @@ fn set_client_name(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn set_info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (is_name, is_version) = (args.is(2, "lib-name"), args.is(2, "lib-ver"));
     if !is_name && !is_version {
-        return Err(Error::new([b"ERR Unrecognized option '", &args[2], b"'"].concat()));
+        return Err(Error::new([b"ERR Unrecognized option '", before_nul(&args[2]), b"'"].concat()));
     }
     if !is_clean(&args[3]) {
         let text = [&args[2], b" cannot contain spaces, newlines or special characters."].concat();
@@ -301,9 +302,12 @@ mod tests {
         client.is("CLIENT GETNAME", "nil").is("CLIENT SETNAME x", "+OK").is("CLIENT GETNAME", "x");
         client.is("CLIENT SETINFO lib-name py", "+OK").is("CLIENT SETINFO LIB-VER 1.2", "+OK");
         client.is("CLIENT SETINFO x y", "-ERR Unrecognized option 'x'");
+        client.is("CLIENT SETNAME n\0 m", "+OK");
+        assert!(client.run("CLIENT INFO").contains(" name=n age="), "a NUL ends the name in the line");
+        client.is("CLIENT SETNAME x", "+OK");
         let line = client.run("CLIENT INFO");
         assert!(line.contains(" name=x ") && line.contains(" lib-name=py lib-ver=1.2 "), "{line}");
-        assert!(line.contains(" cmd=NULL ") && line.ends_with(" tot-cmds=6\n"), "{line}");
+        assert!(line.contains(" cmd=NULL ") && line.ends_with(" tot-cmds=9\n"), "{line}");
         client.is("CLIENT NO-EVICT on", "+OK").is("CLIENT NO-TOUCH on", "+OK").is("CLIENT CAPA redirect", "+OK");
         assert!(client.run("CLIENT INFO").contains(" flags=eT capa=r "));
         client.is("CLIENT NO-TOUCH x", "-ERR syntax error").is("CLIENT ID", ":0").is("CLIENT GETREDIR", ":-1");

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::args::Args;
+use crate::dispatch::before_nul;
 use crate::table::{Entry, Table};
 use engine::Error;
 use engine::clients::ClientInfo;
@@ -49,7 +50,7 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     let mut text = String::with_capacity(360);
     let _ = write!(text, "id={} addr={} laddr={} fd={} name=", client.id, client.addr, client.laddr, client.fd);
     out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(&details.name);
+    out.extend_from_slice(before_nul(&details.name));
     text.clear();
     let _ = write!(
         text,
@@ -67,9 +68,9 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         client.resp.load(Relaxed),
     );
     out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(&details.lib_name);
+    out.extend_from_slice(before_nul(&details.lib_name));
     out.extend_from_slice(b" lib-ver=");
-    out.extend_from_slice(&details.lib_ver);
+    out.extend_from_slice(before_nul(&details.lib_ver));
     text.clear();
     let _ = writeln!(
         text,

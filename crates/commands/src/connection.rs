@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::{Cx, Flow};
+use crate::dispatch::before_nul;
 use crate::row::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
 use crate::version;
@@ -268,9 +269,9 @@ fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Names are shown between spaces in CLIENT LIST.
+/// Names are shown between spaces in CLIENT LIST, up to a NUL.
 pub(crate) fn is_clean(name: &[u8]) -> bool {
-    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+    before_nul(name).iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
 /// Names the connection, as CLIENT SETNAME does.

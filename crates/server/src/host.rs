@@ -129,12 +129,16 @@ impl engine::host::Host for EngineHost {
         use Directive::{Bind, Port, Threads, TlsPort, UnixSocket};
         let Some(shared) = self.shared() else { return Ok(()) };
         let now = shared.engine.config().snapshot();
-        match changed {
-            Bind | Port | TlsPort | UnixSocket | Threads if config.value(changed) != now.value(changed) => {
-                Err("this takes effect at the next start only; set it in the configuration file".to_owned())
-            }
-            _ => Ok(()),
+        if config.value(changed) == now.value(changed) {
+            return Ok(());
         }
+        let what = match changed {
+            Port | TlsPort => "Unable to listen on this port",
+            Bind => "Failed to bind to specified addresses",
+            UnixSocket | Threads => "Not while the server runs",
+            _ => return Ok(()),
+        };
+        Err(format!("{what}: set it in the configuration file and start again"))
     }
 
     fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
