@@ -226,9 +226,15 @@ impl Field {
         if self.signed { (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1) } else { (0, (1 << self.bits) - 1) }
     }
 
-    /// A number as SET was given it: for an unsigned field, a negative one is very large.
+    /// A number as SET was given it. For an unsigned field, a negative one is very large. For a signed one, so
+    /// is one whose distance from the greatest number does not fit into 64 bits: servers overflow there, and
+    /// saturating at the wrong end has become what SET does.
     fn given(self, value: i64) -> i128 {
-        if self.signed { i128::from(value) } else { i128::from(value as u64) }
+        if !self.signed {
+            return i128::from(value as u64);
+        }
+        let (value, (_, max)) = (i128::from(value), self.bounds());
+        if self.bits < 64 && max - value > i128::from(i64::MAX) { value + (1 << 64) } else { value }
     }
 
     /// What is stored for `wanted`, or None if nothing is.
@@ -294,6 +300,9 @@ mod tests {
             ("BITFIELD k OVERFLOW SAT INCRBY u4 0 100 OVERFLOW WRAP INCRBY u4 0 2", "[:15 :1]"),
             ("BITFIELD k OVERFLOW FAIL SET u2 0 4 GET u2 0", "[nil :0]"),
             ("BITFIELD k OVERFLOW SAT SET u4 0 -1 SET i4 4 -100 GET i4 4", "[:1 :0 :-8]"),
+            ("BITFIELD k OVERFLOW SAT SET i8 64 -9223372036854775680 GET i8 64", "[:0 :-128]"),
+            ("BITFIELD k OVERFLOW SAT SET i8 64 -9223372036854775681 GET i8 64", "[:-128 :127]"),
+            ("BITFIELD k OVERFLOW SAT INCRBY i8 64 -9223372036854775808", "[:-128]"),
             ("BITFIELD k", "[]"),
             ("BITFIELD k GET u64 0", &format!("-{BAD_TYPE}")),
             ("BITFIELD k GET i0 0", &format!("-{BAD_TYPE}")),

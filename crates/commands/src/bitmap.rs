@@ -6,7 +6,7 @@
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
-use crate::string::{max_length, span};
+use crate::string::{is_reversed, max_length, span};
 use engine::edit::Ttl;
 use engine::effects::EventClass;
 use engine::value::{Object, Str};
@@ -146,26 +146,19 @@ struct Span {
 }
 
 impl Span {
-    /// Reads start, end and unit at `index`. Before the unit only BITCOUNT looks at the end; the order decides
-    /// which of two faults is told.
-    fn parse(args: &Args<'_>, index: usize, end_first: bool) -> Result<Span, Error> {
+    /// Reads start, end and unit at `index`. The unit is looked at before the end.
+    fn parse(args: &Args<'_>, index: usize) -> Result<Span, Error> {
         let given = args.len().saturating_sub(index);
         if given > 3 {
             return Err(Error::SYNTAX);
         }
         let start = if given > 0 { args.int(index)? } else { 0 };
-        let end = || (given > 1).then(|| args.int(index + 1)).transpose();
-        let unit = || match given {
-            3 if args.is(index + 2, "bit") => Ok(true),
-            3 if !args.is(index + 2, "byte") => Err(Error::SYNTAX),
-            _ => Ok(false),
+        let in_bits = match given {
+            3 if args.is(index + 2, "bit") => true,
+            3 if !args.is(index + 2, "byte") => return Err(Error::SYNTAX),
+            _ => false,
         };
-        let (end, in_bits) = if end_first {
-            (end()?, unit()?)
-        } else {
-            let in_bits = unit()?;
-            (end()?, in_bits)
-        };
+        let end = if given > 1 { Some(args.int(index + 1)?) } else { None };
         Ok(Span { start, end, in_bits })
     }
 
@@ -190,11 +183,13 @@ fn edges(bits: &std::ops::Range<u64>) -> (std::ops::Range<usize>, u8, u8) {
 }
 
 fn bitcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let span = Span::parse(args, 2, true)?;
+    let span = Span::parse(args, 2)?;
     let value = cx.keys.string(cx.key(args, 1))?;
     let mut digits = itoa::Buffer::new();
     let bytes = value.map_or(&[][..], |value| value.bytes(&mut digits));
-    cx.reply.int(count_range(bytes, span.bits(bytes.len())) as i64);
+    let reversed = is_reversed(span.start, span.end.unwrap_or(-1));
+    let bits = if reversed { 0..0 } else { span.bits(bytes.len()) };
+    cx.reply.int(count_range(bytes, bits) as i64);
     Ok(())
 }
 
@@ -220,7 +215,7 @@ fn bitpos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         1 => true,
         _ => return Err(BIT_ARGUMENT),
     };
-    let span = Span::parse(args, 3, false)?;
+    let span = Span::parse(args, 3)?;
     let Some(value) = cx.keys.string(cx.key(args, 1))? else {
         cx.reply.int(if bit { -1 } else { 0 });
         return Ok(());
@@ -439,7 +434,9 @@ mod tests {
             ("BITCOUNT k 5 30 BIT", ":17"),
             ("BITCOUNT k -1 -2", ":0"),
             ("BITCOUNT none", ":0"),
-            ("BITCOUNT none 0 x foo", "-ERR value is not an integer or out of range"),
+            ("BITCOUNT none x 0 foo", "-ERR value is not an integer or out of range"),
+            ("BITCOUNT none 0 x foo", "-ERR syntax error"),
+            ("BITCOUNT none 0 x BIT", "-ERR value is not an integer or out of range"),
             ("BITCOUNT none 0 0 foo", "-ERR syntax error"),
             ("BITCOUNT none 0 x BIT 1", "-ERR syntax error"),
             ("BITPOS k 2", "-ERR The bit argument must be 1 or 0."),
@@ -448,6 +445,7 @@ mod tests {
             ("BITPOS k 0 -1", ":40"),
             ("BITPOS k 1 11 20 BIT", ":12"),
             ("BITPOS k 1 10 20", ":-1"),
+            ("BITPOS k 1 -10 -20", ":1"),
             ("BITPOS none 0", ":0"),
             ("BITPOS none 1 0 -1", ":-1"),
             ("BITFIELD ones SET i24 0 -1", "[:0]"),

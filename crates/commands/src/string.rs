@@ -502,16 +502,20 @@ fn getrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = cx.keys.string(cx.key(args, 1))?;
     let mut digits = itoa::Buffer::new();
     let bytes = value.map_or(&[][..], |value| value.bytes(&mut digits));
-    cx.reply.bulk(&bytes[span(start, end, bytes.len())]);
+    let part = if is_reversed(start, end) { 0..0 } else { span(start, end, bytes.len()) };
+    cx.reply.bulk(&bytes[part]);
     Ok(())
+}
+
+/// Whether a part ends before it starts however long the string is. Both may lie before the beginning, where
+/// [`span`] would take the first byte for them.
+pub(crate) fn is_reversed(start: i64, end: i64) -> bool {
+    start < 0 && end < 0 && start > end
 }
 
 /// The part of `len` units from `start` to `end`, both included and counted from the end when negative; what
 /// lies before the beginning is the beginning.
 pub(crate) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
-    if start < 0 && end < 0 && start > end {
-        return 0..0;
-    }
     let from_start = |index: i64| match usize::try_from(index) {
         Ok(index) => index,
         Err(_) => len.saturating_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
