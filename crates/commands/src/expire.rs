@@ -288,7 +288,7 @@ mod tests {
         let log = client.log();
         client.is("SET a 1", "+OK").events();
         client.is("EXPIRE a -1", ":1").is("EXISTS a", ":0");
-        assert_eq!(client.events(), ["0 del a"]);
+        assert_eq!(client.events(), ["0 expired a"]);
         client.is("SET a 1", "+OK").is("EXPIREAT a 0", ":1").is("SET a 1", "+OK").is("EXPIRE a 0 NX", ":1");
         assert_eq!(log.take().len(), 6);
         assert_eq!(client.engine().stats().expired, 3);

@@ -290,6 +290,7 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     if options.get {
+        edit.count_read();
         reply_string(cx.reply, edit.string()?);
     }
     let holds = condition_holds(options.condition, &edit, args)?;
@@ -323,20 +324,12 @@ fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl, now: i64) {
         return edit.commit(EventClass::STRING, "set");
     };
     if at <= now {
-        return remove_expired(edit, key);
+        return edit.expire_at_once();
     }
     edit.log_as(|| vec![[logged_set(key, &value, Lifetime::Unsaid), pxat(at).to_vec()].concat()]);
     edit.set_string(NewString::encode(value), ttl);
     edit.event(EventClass::STRING, "set");
     edit.commit(EventClass::GENERIC, "expire");
-}
-
-/// Removes a key that was given a deadline in the past.
-fn remove_expired(mut edit: Edit<'_>, key: &[u8]) {
-    if edit.remove() {
-        edit.log_as(|| vec![logged_del(key)]);
-        edit.commit(EventClass::EXPIRED, "expired");
-    }
 }
 
 fn logged_del(key: &[u8]) -> Record {
@@ -390,6 +383,7 @@ fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = args.take(2);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
+    edit.count_read();
     reply_string(cx.reply, edit.string()?);
     edit.log_as(|| vec![logged_set(key.name, &value, Lifetime::Unsaid)]);
     store(edit, key.name, value, Ttl::Clear, 0);
@@ -399,6 +393,7 @@ fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn getdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
+    edit.count_read();
     reply_string(cx.reply, edit.string()?);
     if edit.remove() {
         edit.log_as(|| vec![logged_del(key.name)]);
@@ -426,18 +421,19 @@ fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while index < args.len() {
         index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::SYNTAX)?;
     }
+    let (deadline, now) = (lifetime.deadline(cx, args), cx.now.unix_ms());
     let key = cx.key(args, 1);
-    let now = cx.now.unix_ms();
+    let mut edit = cx.keys.edit(key);
+    edit.count_read();
     // A missing key is nil whatever the deadline says.
-    if cx.keys.string(key)?.is_none() {
+    let Some(value) = edit.string()? else {
         cx.reply.null();
         return Ok(());
-    }
-    let deadline = lifetime.deadline(cx, args)?;
-    let mut edit = cx.keys.edit(key);
-    reply_string(cx.reply, edit.string()?);
+    };
+    let deadline = deadline?;
+    reply_string(cx.reply, Some(value));
     match deadline {
-        Some(at) if at <= now => remove_expired(edit, key.name),
+        Some(at) if at <= now => edit.expire_at_once(),
         Some(at) => {
             edit.set_deadline(Some(at));
             let digits = || at.to_string().into_bytes();
@@ -596,6 +592,7 @@ mod tests {
             "GETEX k PERSIST",
             "GETEX k",
             "GETDEL k",
+            "SET k v",
             "SET k v EXAT 1",
             "APPEND k v",
             "DELIFEQ k x",
@@ -616,6 +613,8 @@ mod tests {
                 "PEXPIREAT k 1700000000005",
                 "PERSIST k",
                 "DEL k",
+                "SET k v",
+                "UNLINK k",
                 "APPEND k v",
                 "DEL k",
             ]
@@ -653,6 +652,16 @@ mod tests {
         ] {
             client.is(command, reply);
         }
+    }
+
+    #[test]
+    fn replies_of_old_values_count_as_reads() {
+        let mut client = Client::new();
+        for command in ["GETSET k v", "SET k v GET", "GETEX k", "GETDEL k", "GETDEL k", "SETNX k v", "SET k v"] {
+            assert!(!client.run(command).starts_with('-'), "{command}");
+        }
+        let stats = client.engine().stats();
+        assert_eq!((stats.hits, stats.misses), (3, 2));
     }
 
     #[test]

@@ -60,6 +60,14 @@ impl<'k> Edit<'k> {
         self.spot.is_some()
     }
 
+    /// Counts a hit or a miss, as a read does: for commands that also reply what was there.
+    pub fn count_read(&mut self) {
+        match self.spot {
+            Some(_) => self.stats.hits += 1,
+            None => self.stats.misses += 1,
+        }
+    }
+
     pub fn value(&self) -> Option<Value<'_>> {
         self.db.table.at(self.spot?).map(|found| found.value())
     }
@@ -207,7 +215,7 @@ impl<'k> Edit<'k> {
             self.stats.expired += 1;
             let (engine, name) = (self.engine, self.key.name);
             self.log_as(|| vec![vec![engine.removal_word().to_vec(), name.to_vec()]]);
-            self.commit(EventClass::GENERIC, "del");
+            self.commit(EventClass::EXPIRED, "expired");
         }
     }
 
