@@ -302,7 +302,7 @@ mod tests {
         client.is("CLIENT GETNAME", "nil").is("CLIENT SETNAME x", "+OK").is("CLIENT GETNAME", "x");
         client.is("CLIENT SETINFO lib-name py", "+OK").is("CLIENT SETINFO LIB-VER 1.2", "+OK");
         client.is("CLIENT SETINFO x y", "-ERR Unrecognized option 'x'");
-        client.is("CLIENT SETNAME n\0 m", "+OK");
+        client.is("CLIENT SETNAME n\0\n", "+OK");
         assert!(client.run("CLIENT INFO").contains(" name=n age="), "a NUL ends the name in the line");
         client.is("CLIENT SETNAME x", "+OK");
         let line = client.run("CLIENT INFO");

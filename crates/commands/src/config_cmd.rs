@@ -89,7 +89,7 @@ fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let words: Vec<&[u8]> = args.from(2).collect();
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err(Error::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();

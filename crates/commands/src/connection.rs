@@ -144,7 +144,7 @@ fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             index += 2;
         } else {
             let mut text = b"ERR Syntax error in HELLO option '".to_vec();
-            text.extend_from_slice(&args[index]);
+            text.extend_from_slice(before_nul(&args[index]));
             text.push(b'\'');
             return Err(Error::new(text));
         }

@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::digest::Digest;
 use crate::help::reply_help;
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE};
 use engine::Error;
@@ -34,6 +35,8 @@ const NO_SUCH_TYPE: Error = Error::text(
 );
 
 const TOPICS: &[(&str, &str)] = &[
+    ("DIGEST", "Answer a number for the whole data set."),
+    ("DIGEST-VALUE <key> [<key> ...]", "Answer a number for each value."),
     ("ERROR <string>", "Reply with this error."),
     ("LOG <message>", "Write a message into the server's log."),
     ("OBJECT <key>", "Tell how a value is held."),
@@ -52,6 +55,8 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let name = args[1].to_ascii_lowercase();
     match (&name[..], args.len()) {
         (b"help", 2) => reply_help(cx.reply, "debug", TOPICS),
+        (b"digest", 2) => digest(cx),
+        (b"digest-value", 2..) => digest_values(cx, args),
         (b"error", 3) => return Err(Error::new(&args[2])),
         (b"log", 3) => {
             cx.engine.host().log(&format!("DEBUG LOG: {}", String::from_utf8_lossy(&args[2])));
@@ -90,6 +95,38 @@ fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) {
     cx.keys.each_shard(|_, _, _| {});
     cx.engine.host().sleep(Duration::from_secs_f64(seconds));
     cx.reply.ok();
+}
+
+/// The whole data set at one moment.
+fn digest(cx: &mut Cx<'_>) {
+    cx.keys.escalate();
+    let mut digest = Digest::default();
+    for db in 0..cx.engine.databases() {
+        let mut mixed = false;
+        cx.keys.each_shard(|_, shard, _| {
+            for entry in shard.dbs[db].table.iter() {
+                if !mixed {
+                    digest.mix_database(db as u32);
+                    mixed = true;
+                }
+                digest.add_key(entry.key(), &entry.value(), entry.deadline().is_some());
+            }
+        });
+    }
+    cx.reply.simple(&digest.to_string());
+}
+
+fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) {
+    cx.keys.escalate();
+    cx.reply.array(args.len() - 2);
+    for name in args.from(2) {
+        let mut digest = Digest::default();
+        let key = cx.keys.key(name);
+        if let Some(found) = cx.keys.peek(key) {
+            digest.mix_value(&found.value(), found.deadline().is_some());
+        }
+        cx.reply.simple(&digest.to_string());
+    }
 }
 
 fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
@@ -162,7 +199,7 @@ fn protocol(reply: &mut Reply, kind: &[u8]) -> Result<(), Error> {
     match &kind.to_ascii_lowercase()[..] {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.int(12345),
-        b"double" => reply.double(3.141),
+        b"double" => reply.double(3141.0 / 1000.0),
         b"null" => reply.null(),
         b"array" => {
             reply.array(3);

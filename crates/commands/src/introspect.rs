@@ -114,7 +114,7 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for name in args.from(2) {
         match by_name(name) {
             Some(entry) => describe(cx.reply, entry),
-            None => cx.reply.null_array(),
+            None => cx.reply.null(),
         }
     }
     Ok(())

@@ -44,6 +44,7 @@ pub mod bitmap;
 pub mod book;
 pub mod counter;
 pub mod cx;
+mod digest;
 pub mod dispatch;
 pub mod expire;
 mod expire_option;
