@@ -40,8 +40,8 @@ pub enum Flow {
 
 /// A command that is carried out in pieces.
 pub trait Piecewise: Send {
-    /// Does one piece of at most some hundred microseconds; true when the command has ended and its reply
-    /// is complete in `cx.reply`.
+    /// Does one piece of at most some hundred microseconds; true when the command has ended. A long reply may
+    /// be written over several pieces: nothing else goes to the client from its first byte to the end.
     fn step(&mut self, cx: &mut Cx<'_>) -> bool;
 }
 

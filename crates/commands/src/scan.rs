@@ -5,7 +5,7 @@
 //! between. Where a walk stands is a place on the line of all hashes, which is what SCAN's cursor says, so it
 //! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
 //!
-//! A KEYS takes as many pieces as there are; a SCAN stops when it has seen COUNT entries, whether they matched
+//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, goes out in pieces as well; a SCAN stops when it has seen COUNT entries, whether they matched
 //! or not. Keys whose deadline has passed are not shown, and are removed on the way.
 
 use crate::args::Args;
@@ -16,6 +16,7 @@ use engine::keys::Keys;
 use engine::value::{KeyEntry, ValueExt};
 use engine::{Error, glob};
 use resp::Reply;
+use std::collections::VecDeque;
 use structures::hashtable::position;
 
 pub const COMMANDS: &[Command] = &[
@@ -169,18 +170,27 @@ impl Filter {
     }
 }
 
+/// Bytes of names that are handed over at once.
+const CHUNK: usize = 256 << 10;
+
 /// A SCAN or KEYS under way.
 struct Listing {
-    walk: Walk,
+    /// None when it is over, and the reply is going out.
+    walk: Option<Walk>,
     filter: Filter,
     /// Entries that are still to be visited; None: all.
     left: Option<usize>,
-    names: Reply,
+    /// Names as they are sent, in chunks so that none is ever copied to make room.
+    names: VecDeque<Reply>,
     count: usize,
     with_cursor: bool,
 }
 
 impl Listing {
+    fn new(walk: Walk, filter: Filter, left: Option<usize>) -> Listing {
+        Listing { walk: Some(walk), filter, left, names: VecDeque::new(), count: 0, with_cursor: left.is_some() }
+    }
+
     /// Does the first piece, which for most is the only one.
     fn begin(mut self, cx: &mut Cx<'_>) {
         if !self.step(cx) {
@@ -188,32 +198,47 @@ impl Listing {
         }
     }
 
-    fn reply(&self, cx: &mut Cx<'_>) {
+    /// One piece of the walk; the reply begins when it was the last.
+    fn gather(&mut self, mut walk: Walk, cx: &mut Cx<'_>) {
+        let Listing { filter, names, count, .. } = self;
+        let max = self.left.map_or(PIECE, |left| left.min(PIECE));
+        let used = walk.piece(&mut cx.keys, max, |entry| {
+            if filter.shows(entry) {
+                *count += 1;
+                match names.back_mut() {
+                    Some(chunk) if chunk.len() < CHUNK => chunk.bulk(entry.key()),
+                    _ => {
+                        let mut chunk = Reply::default();
+                        chunk.bulk(entry.key());
+                        names.push_back(chunk);
+                    }
+                }
+            }
+        });
+        self.left = self.left.map(|left| left.saturating_sub(used.unwrap_or(0)));
+        if used.is_some() && self.left != Some(0) {
+            self.walk = Some(walk);
+            return;
+        }
         if self.with_cursor {
             cx.reply.array(2);
-            cx.reply.bulk(self.walk.cursor(&cx.keys).to_string().as_bytes());
+            cx.reply.bulk(walk.cursor(&cx.keys).to_string().as_bytes());
         }
         cx.reply.array(self.count);
-        cx.reply.raw(self.names.as_slice());
     }
 }
 
 impl Piecewise for Listing {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Listing { walk, filter, names, count, .. } = self;
-        let max = self.left.map_or(PIECE, |left| left.min(PIECE));
-        let used = walk.piece(&mut cx.keys, max, |entry| {
-            if filter.shows(entry) {
-                *count += 1;
-                names.bulk(entry.key());
-            }
-        });
-        self.left = self.left.map(|left| left.saturating_sub(used.unwrap_or(0)));
-        let done = used.is_none() || self.left == Some(0);
-        if done {
-            self.reply(cx);
+        if let Some(walk) = self.walk.take() {
+            self.gather(walk, cx);
         }
-        done
+        if self.walk.is_none()
+            && let Some(chunk) = self.names.pop_front()
+        {
+            cx.reply.raw(chunk.as_slice());
+        }
+        self.walk.is_none() && self.names.is_empty()
     }
 }
 
@@ -238,7 +263,7 @@ fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         index += 2;
     }
     let walk = Walk::from_cursor(&cx.keys, cursor);
-    Listing { walk, filter, left: Some(count), names: Reply::default(), count: 0, with_cursor: true }.begin(cx);
+    Listing::new(walk, filter, Some(count)).begin(cx);
     Ok(())
 }
 
@@ -274,7 +299,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut filter = Filter::default();
     filter.set_pattern(pattern);
     let walk = Walk { shard: 0, position: 0, exact: true };
-    Listing { walk, filter, left: None, names: Reply::default(), count: 0, with_cursor: false }.begin(cx);
+    Listing::new(walk, filter, None).begin(cx);
     Ok(())
 }
 
@@ -505,6 +530,16 @@ mod tests {
         let unique: BTreeSet<_> = all.iter().collect();
         assert_eq!(unique.len(), all.len(), "no key comes twice");
         assert_eq!(unique.iter().filter(|name| name.starts_with("key:")).count(), 3000);
+    }
+
+    #[test]
+    fn a_long_reply_goes_out_in_chunks() {
+        let mut client = Client::new();
+        let name = "x".repeat(100_000);
+        (0..9).for_each(|n| _ = client.is(&format!("SET {n}{name} v"), "+OK"));
+        assert_eq!(names(&client.value("KEYS *")).len(), 9, "three names a chunk");
+        let (cursor, some) = scan(&mut client, "SCAN 0 COUNT 100");
+        assert_eq!((cursor.as_str(), some.len()), ("0", 9));
     }
 
     #[test]

@@ -84,14 +84,19 @@ impl Error {
     }
 
     pub fn unsupported_option(option: &[u8]) -> Self {
-        Error::new([b"ERR Unsupported option ", option].concat())
+        Error::new([b"ERR Unsupported option ", up_to_nul(option)].concat())
     }
 
     pub fn unknown_type(name: &[u8]) -> Self {
-        Error::new([b"ERR unknown type name '", name, b"'"].concat())
+        Error::new([b"ERR unknown type name '", up_to_nul(name), b"'"].concat())
     }
 
     pub fn invalid_expire(command: &str) -> Self {
         Error::new(format!("ERR invalid expire time in '{command}' command"))
     }
+}
+
+/// What an error repeats of a client's word: clients know the texts of a peer that ends words at a zero byte.
+fn up_to_nul(word: &[u8]) -> &[u8] {
+    word.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -236,11 +236,13 @@ impl Worker {
             self.reply.set_protocol(connection.protocol);
             let engine = &self.shared.engine;
             let done = dispatch::step(engine, &mut connection.session, row, &mut *work, now, &mut self.reply);
+            if !done {
+                connection.job = Some(Job { work, row });
+            }
+            self.note_reply(token, start);
             if done {
-                self.note_reply(token, start);
                 self.list(token);
             } else {
-                connection.job = Some(Job { work, row });
                 self.jobs.push(token);
             }
         }
