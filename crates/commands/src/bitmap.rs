@@ -5,6 +5,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::popcount::count_ones;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use crate::string::{is_reversed, max_length, span};
 use engine::edit::Ttl;
@@ -202,13 +203,6 @@ fn count_range(bytes: &[u8], bits: std::ops::Range<u64>) -> u64 {
     count_ones(&bytes[range]) - u64::from(outside)
 }
 
-/// Ones in all bytes, a word at a time: the compiler turns the loop into vector instructions.
-fn count_ones(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let in_words: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
-    in_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
-}
-
 fn bitpos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bit = match args.int(2)? {
         0 => false,
@@ -349,7 +343,10 @@ impl Fold {
     fn add(&mut self, source: &[u8]) {
         self.count += 1;
         if self.count == 1 {
-            self.first = source.to_vec();
+            self.first = match self.operation {
+                Operation::Not => source.iter().map(|byte| !byte).collect(),
+                _ => source.to_vec(),
+            };
             return;
         }
         match self.operation {
@@ -371,7 +368,6 @@ impl Fold {
     fn finish(self) -> Vec<u8> {
         let Fold { operation, mut first, others, .. } = self;
         match operation {
-            Operation::Not => first.iter_mut().for_each(|byte| *byte = !*byte),
             Operation::Diff1 => combine(&mut first, &others, |x, y| !x & y),
             Operation::AndOr => combine(&mut first, &others, |x, y| x & y),
             Operation::One => combine(&mut first, &others, |x, y| x & !y),

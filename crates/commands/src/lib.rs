@@ -55,6 +55,7 @@ pub mod keyspec;
 pub mod lcs;
 pub mod mset;
 pub mod object;
+mod popcount;
 pub mod row;
 pub mod scan;
 pub mod session;
