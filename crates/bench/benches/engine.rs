@@ -2,8 +2,8 @@
 //!
 //! A million random 16-byte keys with 64-byte values lie in 64 shards. Each of one, two or four threads draws keys at
 //! random and runs commands on them as a worker of the server does, one by one ([`dispatch::prepare`] and
-//! [`dispatch::run`]) or in batches: prepare 16, ask for their buckets, ask for their entries, run them. Making the
-//! arguments and writing the replies belongs to the measured time, parsing does not.
+//! [`dispatch::run`]) or in batches: prepare 16, ask for their buckets, ask for their entries, run them. Laying
+//! the arguments out in a buffer and writing the replies belongs to the measured time, parsing does not.
 //!
 //! With more threads than processors a thread's time includes its waiting for a processor; the last columns then tell.
 #![forbid(unsafe_code)]
@@ -15,8 +15,8 @@ use commands::{Args, Now, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
 use engine::host::Alone;
 use engine::{Engine, Options};
-use resp::{Protocol, Reply};
-use std::array::from_fn;
+use resp::{Protocol, Reply, Span};
+use std::ops::Range;
 use std::sync::{Arc, Barrier};
 
 /// Commands that are prefetched together, as in the server.
@@ -137,70 +137,108 @@ fn round(engine: &Engine, row: &Row, sizes: &Sizes) -> Took {
     }
 }
 
+/// What a worker has read from its connections and parsed, as the server keeps it.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    /// The spans of each command.
+    commands: Vec<Range<usize>>,
+}
+
+impl Input {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.commands.clear();
+    }
+
+    fn push(&mut self, command: Command, mut next_key: impl FnMut() -> [u8; 16]) {
+        let first = self.spans.len();
+        match command {
+            Command::Get => self.words([b"GET", &next_key()]),
+            Command::Set => self.words([b"SET", &next_key(), &VALUE]),
+            Command::Mget => {
+                self.words([b"MGET"]);
+                (0..MGET_KEYS).for_each(|_| self.words([&next_key()]));
+            }
+        }
+        self.commands.push(first..self.spans.len());
+    }
+
+    fn words<const W: usize>(&mut self, words: [&[u8]; W]) {
+        for word in words {
+            self.spans.push(Span { start: self.bytes.len(), len: word.len() });
+            self.bytes.extend_from_slice(word);
+        }
+    }
+
+    fn args(&self, command: usize) -> Args<'_> {
+        Args::parsed(&self.bytes, &self.spans[self.commands[command].clone()], Vec::new())
+    }
+}
+
 struct Client<'e> {
     engine: &'e Engine,
     session: Session,
     reply: Reply,
     random: fastrand::Rng,
     keys: usize,
+    input: Input,
+    window: Vec<Prepared>,
 }
 
 impl<'e> Client<'e> {
     fn new(engine: &'e Engine, keys: usize, seed: u64) -> Self {
-        let reply = Reply::new(Vec::with_capacity(64 << 10), Protocol::Resp2);
-        Client { engine, session: Session::local(), reply, random: fastrand::Rng::with_seed(seed), keys }
+        Client {
+            engine,
+            session: Session::local(),
+            reply: Reply::new(Vec::with_capacity(64 << 10), Protocol::Resp2),
+            random: fastrand::Rng::with_seed(seed),
+            keys,
+            input: Input::default(),
+            window: Vec::with_capacity(BATCH),
+        }
     }
 
     /// Runs so many commands, rounded down to batches.
     fn run(&mut self, case: &Case, commands: usize) {
-        match case.command {
-            Command::Get => self.run_each(case.in_batches, commands, |[key]: &[[u8; 16]; 1]| [b"GET", key]),
-            Command::Set => self.run_each(case.in_batches, commands, |[key]: &[[u8; 16]; 1]| [b"SET", key, &VALUE]),
-            Command::Mget => self.run_each(case.in_batches, commands, |keys: &[[u8; 16]; MGET_KEYS]| {
-                from_fn::<_, { MGET_KEYS + 1 }, _>(|at| if at == 0 { &b"MGET"[..] } else { &keys[at - 1] })
-            }),
-        }
-    }
-
-    /// `words` makes a command of K keys. All replies of a batch are written one behind the other and then forgotten.
-    fn run_each<const K: usize, const W: usize>(
-        &mut self,
-        in_batches: bool,
-        commands: usize,
-        words: impl for<'k> Fn(&'k [[u8; 16]; K]) -> [&'k [u8]; W],
-    ) {
         for _ in 0..commands / BATCH {
-            let keys: [[[u8; 16]; K]; BATCH] = from_fn(|_| from_fn(|_| key(self.random.usize(..self.keys))));
-            let commands = keys.iter().map(|keys| Args::from_iter(words(keys)));
-            if in_batches {
-                self.batch(commands);
+            self.input.clear();
+            for _ in 0..BATCH {
+                self.input.push(case.command, || key(self.random.usize(..self.keys)));
+            }
+            if case.in_batches {
+                self.batch();
             } else {
-                self.one_by_one(commands);
+                self.one_by_one();
             }
             assert!(self.reply.len() >= BATCH * b"+OK\r\n".len() && self.reply.as_slice()[0] != b'-');
             self.reply.truncate(0);
         }
     }
 
-    fn one_by_one<'k>(&mut self, commands: impl Iterator<Item = Args<'k>>) {
-        for mut args in commands {
+    fn one_by_one(&mut self) {
+        for command in 0..BATCH {
+            let mut args = self.input.args(command);
             dispatch::execute(self.engine, &mut self.session, &mut args, NOW, &mut self.reply);
         }
     }
 
-    fn batch<'k>(&mut self, commands: impl Iterator<Item = Args<'k>>) {
-        let mut window: Vec<(Args<'k>, Prepared)> = Vec::with_capacity(BATCH);
-        for args in commands {
-            let prepared = dispatch::prepare(self.engine, &args);
+    fn batch(&mut self) {
+        for command in 0..BATCH {
+            let prepared = dispatch::prepare(self.engine, &self.input.args(command));
             prepared.prefetch_bucket(self.engine, 0);
-            window.push((args, prepared));
+            self.window.push(prepared);
         }
-        for (_, prepared) in &window {
+        for prepared in &self.window {
             prepared.prefetch_entry(self.engine, 0);
         }
-        for (args, prepared) in &mut window {
-            dispatch::run(self.engine, &mut self.session, prepared, args, NOW, &mut self.reply);
+        for (command, prepared) in self.window.iter().enumerate() {
+            let mut args = self.input.args(command);
+            dispatch::run(self.engine, &mut self.session, prepared, &mut args, NOW, &mut self.reply);
         }
+        self.window.clear();
     }
 }
 

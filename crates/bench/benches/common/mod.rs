@@ -66,8 +66,7 @@ pub fn time<R>(work: impl FnOnce() -> R) -> (Took, R) {
 }
 
 fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID.now().expect("Linux has this clock").into()
 }
 
 /// Nanoseconds for each of `count` operations.
