@@ -6,8 +6,8 @@ use crate::cx::Cx;
 use crate::help::help;
 use crate::keyspec;
 use crate::row::{
-    Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS_NAME,
-    NO_MANDATORY_KEYS, ROW, STALE,
+    ALL_DBS, Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS_NAME,
+    NO_MANDATORY_KEYS, PROTECTED, ROW, STALE, TOUCHES_ARBITRARY_KEYS,
 };
 use crate::table::{Entry, Table};
 use engine::{Error, glob};
@@ -130,6 +130,9 @@ fn by_name(name: &[u8]) -> Option<&'static Entry> {
     }
 }
 
+/// Flags that servers keep to themselves.
+const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS);
+
 /// One element of COMMAND INFO.
 fn describe(reply: &mut Reply, entry: &Entry) {
     let row = entry.command;
@@ -137,8 +140,8 @@ fn describe(reply: &mut Reply, entry: &Entry) {
     reply.array(10);
     reply.bulk(entry.full_name.as_bytes());
     reply.int(row.arity.into());
-    let mut flags: Vec<&str> =
-        FLAG_NAMES.iter().filter(|(flag, _)| row.flags.has(*flag)).map(|(_, name)| *name).collect();
+    let shown = |flag: Flags| row.flags.has(flag) && !NOT_SHOWN.has(flag);
+    let mut flags: Vec<&str> = FLAG_NAMES.iter().filter(|(flag, _)| shown(*flag)).map(|(_, name)| *name).collect();
     if legacy.movable {
         flags.push(MOVABLE_KEYS_NAME);
     }
@@ -433,6 +436,7 @@ mod tests {
             "COMMAND INFO client|id",
             "[[client|id :2 [+noscript +loading +stale +allow_busy] :0 :0 :0 [+@slow +@connection] [] [] []]]",
         );
+        assert!(client.run("COMMAND INFO debug").starts_with("[[debug :-2 [+admin +noscript +loading +stale] "));
         client.is("COMMAND COUNT", &format!(":{}", Table::get().len()));
     }
 
