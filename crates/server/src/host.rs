@@ -24,7 +24,7 @@ pub struct EngineHost {
     started_at: i64,
     run_id: String,
     /// Bytes allocated when the server had no data yet, and at most.
-    startup: u64,
+    startup: AtomicU64,
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
 }
@@ -32,21 +32,21 @@ pub struct EngineHost {
 impl EngineHost {
     /// `config_file`: absolute path, or empty.
     pub fn new(reaper: Reaper, config_file: Vec<u8>) -> EngineHost {
-        let startup = jemalloc::allocated();
         EngineHost {
             reaper,
             config_file,
             started_at: clock::now().unix_ms(),
             run_id: random_hex(),
-            startup,
-            peak: AtomicU64::new(startup),
+            startup: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
             shared: OnceLock::new(),
         }
     }
 
-    /// Tells the host of the other threads, once.
+    /// Tells the host of the other threads, once, when they are there and before there is data.
     pub fn set_shared(&self, shared: &Arc<Shared>) {
         assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
+        self.startup.store(jemalloc::stats().allocated, Relaxed);
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
@@ -99,7 +99,7 @@ impl engine::host::Host for EngineHost {
         let peak = self.peak.fetch_max(stats.allocated, Relaxed).max(stats.allocated);
         MemoryStats {
             peak,
-            startup: self.startup,
+            startup: self.startup.load(Relaxed),
             rss: proc::rss(),
             total_system: proc::total_memory(),
             lazy_pending: self.reaper.pending() as u64,
@@ -199,10 +199,6 @@ mod jemalloc {
             resident: stats::resident::read().unwrap_or(0) as u64,
             ..MemoryStats::default()
         }
-    }
-
-    pub fn allocated() -> u64 {
-        stats().allocated
     }
 }
 

@@ -39,9 +39,9 @@ pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
     commands::config_cmd::apply_all(&engine);
     let shared = Arc::new(Shared::new(engine, workers));
-    host.set_shared(&shared);
     let front = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
     let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
+    host.set_shared(&shared);
     log::notice("Server initialized");
     log::notice("Ready to accept connections tcp");
     let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
