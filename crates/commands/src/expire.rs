@@ -270,6 +270,7 @@ mod tests {
         client.is("EXPIRE a 5 NX XX", nx).is("EXPIRE a 5 LT GT NX", nx);
         client.is("EXPIRE a 5 GT LT", "-ERR GT and LT options at the same time are not compatible");
         client.is("EXPIRE a x NX foo", "-ERR Unsupported option foo");
+        client.is("EXPIRE a x fo\0o", "-ERR Unsupported option fo").is("EXPIRE a x \r\n", "-ERR Unsupported option ");
     }
 
     #[test]

@@ -14,9 +14,13 @@ impl Error {
         Error(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// Bytes, because errors repeat what the client sent.
+    /// Bytes, because errors repeat what the client sent; line ends at their end are left out.
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
-        Error(Cow::Owned(text.into()))
+        let mut text = text.into();
+        while text.ends_with(b"\n") || text.ends_with(b"\r") {
+            text.pop();
+        }
+        Error(Cow::Owned(text))
     }
 
     pub fn as_bytes(&self) -> &[u8] {
