@@ -25,25 +25,37 @@ pub struct Entry {
     /// Position among all commands and subcommands, for tables of statistics.
     pub id: usize,
     pub(crate) plan: KeyPlan,
+    /// The name has at most eight bytes and all are letters, so that its packed form says everything.
+    short_letters: bool,
     pub subcommands: Vec<Entry>,
 }
 
 /// Every command, by name in whatever case.
 pub struct Table {
-    /// Commands by [`slot`] of their name; few share one.
-    slots: Vec<Vec<Entry>>,
+    /// Commands by the [`slot`] of their name; few share one.
+    slots: Vec<Vec<(u64, Entry)>>,
     count: usize,
 }
 
 /// A power of two, well above the number of commands.
 const SLOTS: usize = 2048;
 
-/// A number that names in any case share and other names seldom do: length and some letters.
+/// The ends of a name and its length in one word, letters in lower case. Of two names of the same length, at most eight
+/// letters, only equal ones have the same.
 #[inline]
-fn slot(name: &[u8]) -> usize {
-    let letter = |index: usize| usize::from(name.get(index).map_or(0, |byte| byte | 0x20));
-    let mix = letter(0) + letter(1) * 7 + letter(2) * 61 + letter(name.len().saturating_sub(1)) * 257;
-    (mix + name.len() * 523) % SLOTS
+fn pack(name: &[u8]) -> u64 {
+    let word = |at: usize| u64::from(u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]));
+    let ends = match name.len() {
+        0 => 0,
+        len @ 1..4 => u64::from(name[0]) | u64::from(name[len / 2]) << 8 | u64::from(name[len - 1]) << 16,
+        len => word(0) | word(len - 4) << 32,
+    };
+    (ends | 0x2020_2020_2020_2020) ^ (name.len() as u64) << 56
+}
+
+#[inline]
+fn slot(packed: u64) -> usize {
+    (packed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
 impl Table {
@@ -58,7 +70,8 @@ impl Table {
         for command in families.iter().copied().flatten() {
             assert!(table.find(command.name.as_bytes()).is_none(), "two rows for {}", command.name);
             let entry = Entry::new(command, "", &mut table.count);
-            table.slots[slot(command.name.as_bytes())].push(entry);
+            let packed = pack(command.name.as_bytes());
+            table.slots[slot(packed)].push((packed, entry));
         }
         table
     }
@@ -66,12 +79,16 @@ impl Table {
     /// The command of this name, in whatever case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Entry> {
-        self.slots[slot(name)].iter().find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(name))
+        let packed = pack(name);
+        self.slots[slot(packed)]
+            .iter()
+            .find(|(candidate, entry)| *candidate == packed && entry.is_named(name))
+            .map(|(_, entry)| entry)
     }
 
     /// Top-level commands, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.slots.iter().flatten()
+        self.slots.iter().flatten().map(|(_, entry)| entry)
     }
 
     /// Number of top-level commands.
@@ -98,7 +115,15 @@ impl Entry {
             _ => format!("{container}|{}", command.name),
         };
         let subcommands = command.subcommands.iter().map(|sub| Entry::new(sub, command.name, count)).collect();
-        Entry { command, full_name, id, plan: KeyPlan::of(command), subcommands }
+        let short_letters = command.name.len() <= 8 && command.name.bytes().all(|byte| byte.is_ascii_alphabetic());
+        Entry { command, full_name, id, plan: KeyPlan::of(command), short_letters, subcommands }
+    }
+
+    /// Whether this is the name, of one whose [`pack`]ed form is the same.
+    #[inline]
+    fn is_named(&self, name: &[u8]) -> bool {
+        name.len() == self.command.name.len()
+            && (self.short_letters || self.command.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
     pub fn subcommand(&self, name: &[u8]) -> Option<&Entry> {
@@ -129,11 +154,16 @@ mod tests {
         let table = Table::get();
         assert_eq!(table.find(b"GeT").map(|entry| entry.command.name), Some("get"));
         assert!(table.find(b"nope").is_none());
+        // Control characters that differ from digits and underscores in one bit only.
+        assert!(table.find(b"BITFIELD\x7fRO").is_none() && table.find(b"BITFIELD_RO").is_some());
+        // Another length that cancels out another last letter.
+        assert_eq!(pack(b"appe....penn"), pack(b"append"));
+        assert!(table.find(b"appe....penn").is_none());
         assert!(table.find(b"").is_none() && table.find(&[0xff; 100]).is_none());
         for entry in table.iter() {
             let name = entry.command.name.to_uppercase();
             assert_eq!(table.find(name.as_bytes()).map(|found| found.id), Some(entry.id));
         }
-        assert!(table.slots.iter().all(|slot| slot.len() <= 3), "names crowd in a slot: mix their letters better");
+        assert!(table.slots.iter().all(|slot| slot.len() <= 3), "names crowd in a slot: mix them better");
     }
 }

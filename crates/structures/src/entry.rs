@@ -231,6 +231,9 @@ impl<P> Entry<P> {
     /// Puts another value in the place of the present one and returns the payload that was there.
     /// The key, the deadline and the owner's bits stay.
     pub fn set_value(&mut self, value: NewValue<'_, P>) -> Option<P> {
+        if self.overwrite(&value) {
+            return None;
+        }
         let old = self.shape();
         let (kind, value_len) = match &value {
             NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
@@ -247,6 +250,25 @@ impl<P> Entry<P> {
         }
         self.write_value(new, value);
         payload
+    }
+
+    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do.
+    #[inline]
+    fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
+        match (value, self.head() & KIND_MASK) {
+            (NewValue::Inline(bytes), KIND_INLINE) => match self.inline_mut() {
+                Some(present) if present.len() == bytes.len() => {
+                    present.copy_from_slice(bytes);
+                    true
+                }
+                _ => false,
+            },
+            (NewValue::Int(n), KIND_INT) => {
+                self.write_word(self.shape().word_at(), *n as u64);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Sets or removes the deadline.
