@@ -8,9 +8,7 @@
 #[path = "tidy/source.rs"]
 mod source;
 
-use source::{
-    Source, ends_in_word, has_word, is_word, manifests, numbered, root, sources, starts_with_word,
-};
+use source::{Source, ends_in_word, has_word, is_word, manifests, numbered, root, sources, starts_with_word};
 use std::fs;
 
 /// Files that may contain `unsafe`. ARCHITECTURE.md names them too, and says what each needs it for.
@@ -52,19 +50,12 @@ fn every_file_opens_with_a_doc_comment() {
 #[test]
 fn files_stay_readable() {
     let sources = sources();
-    let mut complaints: Vec<String> = sources
-        .iter()
-        .filter_map(|s| too_long(s, LONG_FILES))
-        .collect();
+    let mut complaints: Vec<String> = sources.iter().filter_map(|s| too_long(s, LONG_FILES)).collect();
     complaints.extend(
         LONG_FILES
             .iter()
             .filter(|(path, _)| !exceeds(&sources, path))
-            .map(|(path, _)| {
-                format!(
-                    "{path} is short now, or gone: remove its line from LONG_FILES in tests/tidy.rs"
-                )
-            }),
+            .map(|(path, _)| format!("{path} is short now, or gone: remove its line from LONG_FILES in tests/tidy.rs")),
     );
     expect_none(complaints);
 }
@@ -77,11 +68,7 @@ fn functions_stay_readable() {
         .flat_map(|s| functions(&s.code).into_iter().map(|f| (s.path.clone(), f)))
         .filter(|(_, f)| f.lines > FUNCTION_LINES_MAX)
         .collect();
-    let excused = |path: &str, name: &str| {
-        LONG_FUNCTIONS
-            .iter()
-            .any(|(p, n, _)| *p == path && *n == name)
-    };
+    let excused = |path: &str, name: &str| LONG_FUNCTIONS.iter().any(|(p, n, _)| *p == path && *n == name);
     let mut complaints: Vec<String> = long
         .iter()
         .filter(|(path, f)| !excused(path, &f.name))
@@ -116,17 +103,10 @@ fn unsafe_lives_in_few_named_files() {
     let mut complaints = each_source(|s| unsafe_elsewhere(s, UNSAFE_FILES));
     for path in UNSAFE_FILES {
         if !architecture.contains(path) {
-            complaints.push(format!(
-                "{path} may use unsafe: ARCHITECTURE.md must name it and say what for"
-            ));
+            complaints.push(format!("{path} may use unsafe: ARCHITECTURE.md must name it and say what for"));
         }
-        if !sources()
-            .iter()
-            .any(|s| s.path == *path && !lines_with_unsafe(s).is_empty())
-        {
-            complaints.push(format!(
-                "{path} has no unsafe, or is gone: remove it from UNSAFE_FILES in tests/tidy.rs"
-            ));
+        if !sources().iter().any(|s| s.path == *path && !lines_with_unsafe(s).is_empty()) {
+            complaints.push(format!("{path} has no unsafe, or is gone: remove it from UNSAFE_FILES in tests/tidy.rs"));
         }
     }
     expect_none(complaints);
@@ -141,20 +121,14 @@ fn every_unsafe_has_its_proof() {
 fn imports_go_downwards() {
     let mut complaints = Vec::new();
     for manifest in manifests() {
-        let Some(name) = manifest
-            .path
-            .strip_prefix("crates/")
-            .and_then(|p| p.strip_suffix("/Cargo.toml"))
-        else {
+        let Some(name) = manifest.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml")) else {
             continue;
         };
         complaints.extend(upward_dependencies(name, &manifest.text, LAYERS));
     }
     for (name, _) in LAYERS {
         if !root().join("crates").join(name).is_dir() {
-            complaints.push(format!(
-                "there is no crates/{name}: remove it from LAYERS in tests/tidy.rs"
-            ));
+            complaints.push(format!("there is no crates/{name}: remove it from LAYERS in tests/tidy.rs"));
         }
     }
     expect_none(complaints);
@@ -167,9 +141,7 @@ fn architecture_names_every_crate() {
         LAYERS
             .iter()
             .filter(|(name, _)| !has_word(&architecture, name))
-            .map(|(name, _)| {
-                format!("crates/{name}: ARCHITECTURE.md must say what this crate is for")
-            })
+            .map(|(name, _)| format!("crates/{name}: ARCHITECTURE.md must say what this crate is for"))
             .collect(),
     );
 }
@@ -179,18 +151,9 @@ fn architecture_says_why_each_dependency_is_there() {
     let architecture = read_architecture();
     let mut complaints: Vec<String> = manifests()
         .iter()
-        .flat_map(|m| {
-            dependencies(&m.text)
-                .into_iter()
-                .map(|d| (m.path.clone(), d))
-        })
+        .flat_map(|m| dependencies(&m.text).into_iter().map(|d| (m.path.clone(), d)))
         .filter(|(_, d)| d.ours().is_none() && !has_word(&architecture, &d.name))
-        .map(|(path, d)| {
-            format!(
-                "{path}: `{}`: ARCHITECTURE.md must say why this dependency is there",
-                d.name
-            )
-        })
+        .map(|(path, d)| format!("{path}: `{}`: ARCHITECTURE.md must say why this dependency is there", d.name))
         .collect();
     complaints.sort();
     expect_none(complaints);
@@ -200,46 +163,27 @@ fn architecture_says_why_each_dependency_is_there() {
 
 fn missing_doc_comment(source: &Source) -> Vec<String> {
     let opens = source.text.starts_with("//! ");
-    let complaint = format!(
-        "{}:1: begin the file with a `//!` comment that says what it is for",
-        source.path
-    );
+    let complaint = format!("{}:1: begin the file with a `//!` comment that says what it is for", source.path);
     if opens { Vec::new() } else { vec![complaint] }
 }
 
 fn too_long(source: &Source, excused: &[(&str, &str)]) -> Option<String> {
     let lines = source.text.lines().count();
     let fine = lines <= FILE_LINES_MAX || excused.iter().any(|(path, _)| *path == source.path);
-    (!fine).then(|| {
-        format!(
-            "{}: {lines} lines, {FILE_LINES_MAX} at most: a file is one idea, split it",
-            source.path
-        )
-    })
+    (!fine).then(|| format!("{}: {lines} lines, {FILE_LINES_MAX} at most: a file is one idea, split it", source.path))
 }
 
 fn exceeds(sources: &[Source], path: &str) -> bool {
-    sources
-        .iter()
-        .any(|s| s.path == path && s.text.lines().count() > FILE_LINES_MAX)
+    sources.iter().any(|s| s.path == path && s.text.lines().count() > FILE_LINES_MAX)
 }
 
 fn leftovers(source: &Source) -> Vec<String> {
     let macros = ["todo!", "unimplemented!", "dbg!"];
     numbered(&source.code)
         .flat_map(|(number, line)| {
-            macros
-                .iter()
-                .filter(move |m| {
-                    line.match_indices(**m)
-                        .any(|(at, _)| !ends_in_word(&line[..at]))
-                })
-                .map(move |m| {
-                    format!(
-                        "{}:{number}: `{m}` is for work in progress: finish it or take it out",
-                        source.path
-                    )
-                })
+            macros.iter().filter(move |m| line.match_indices(**m).any(|(at, _)| !ends_in_word(&line[..at]))).map(
+                move |m| format!("{}:{number}: `{m}` is for work in progress: finish it or take it out", source.path),
+            )
         })
         .collect()
 }
@@ -247,21 +191,13 @@ fn leftovers(source: &Source) -> Vec<String> {
 fn ticket_numbers(source: &Source) -> Vec<String> {
     let is_ticket = |line: &str| {
         line.match_indices('#').any(|(at, _)| {
-            let digits = line[at + 1..]
-                .bytes()
-                .take_while(u8::is_ascii_digit)
-                .count();
+            let digits = line[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
             digits > 0 && !ends_in_word(&line[..at]) && !starts_with_word(&line[at + 1 + digits..])
         })
     };
     numbered(&source.comments)
         .filter(|(_, line)| is_ticket(line))
-        .map(|(number, _)| {
-            format!(
-                "{}:{number}: say why in words instead of by a ticket's number",
-                source.path
-            )
-        })
+        .map(|(number, _)| format!("{}:{number}: say why in words instead of by a ticket's number", source.path))
         .collect()
 }
 
@@ -283,9 +219,8 @@ fn unsafe_elsewhere(source: &Source, allowed: &[&str]) -> Vec<String> {
 fn unsafe_without_proof(source: &Source) -> Vec<String> {
     let code: Vec<&str> = source.code.lines().collect();
     let comments: Vec<&str> = source.comments.lines().collect();
-    let proven = |at: usize, proof: &str| {
-        comments[at].contains(proof) || comment_above(&code, &comments, at).contains(proof)
-    };
+    let proven =
+        |at: usize, proof: &str| comments[at].contains(proof) || comment_above(&code, &comments, at).contains(proof);
     let mut complaints = Vec::new();
     for number in lines_with_unsafe(source) {
         let at = number - 1;
@@ -294,18 +229,12 @@ fn unsafe_without_proof(source: &Source) -> Vec<String> {
             if implements_a_trait(&code, at) {
                 continue;
             }
-            (
-                "# Safety",
-                "a doc section `# Safety` with what the caller must uphold",
-            )
+            ("# Safety", "a doc section `# Safety` with what the caller must uphold")
         } else {
             ("SAFETY:", "a `// SAFETY:` proof")
         };
         if !proven(at, proof) {
-            complaints.push(format!(
-                "{}:{number}: put {what} directly above this unsafe",
-                source.path
-            ));
+            complaints.push(format!("{}:{number}: put {what} directly above this unsafe", source.path));
         }
     }
     complaints
@@ -351,10 +280,7 @@ fn continues(line: &str) -> bool {
 
 /// Numbers of the lines whose code has the keyword, lint names such as `unsafe_code` not counted.
 fn lines_with_unsafe(source: &Source) -> Vec<usize> {
-    numbered(&source.code)
-        .filter(|(_, line)| has_word(line, "unsafe"))
-        .map(|(number, _)| number)
-        .collect()
+    numbered(&source.code).filter(|(_, line)| has_word(line, "unsafe")).map(|(number, _)| number).collect()
 }
 
 // ---- functions -----------------------------------------------------------------------------------------------------
@@ -375,21 +301,13 @@ fn functions(code: &str) -> Vec<Function> {
         if ends_in_word(&code[..at]) {
             continue;
         }
-        let name: String = code[at + 3..]
-            .trim_start()
-            .chars()
-            .take_while(|c| is_word(*c))
-            .collect();
+        let name: String = code[at + 3..].trim_start().chars().take_while(|c| is_word(*c)).collect();
         let Some(end) = end_of_body(&code[at..]) else {
             continue;
         };
         if !name.is_empty() {
             let line = code[..at].matches('\n').count() + 1;
-            found.push(Function {
-                name,
-                line,
-                lines: code[at..at + end].matches('\n').count() + 1,
-            });
+            found.push(Function { name, line, lines: code[at..at + end].matches('\n').count() + 1 });
         }
     }
     found
@@ -440,9 +358,7 @@ impl Dependency {
 
 fn upward_dependencies(name: &str, manifest: &str, layers: &[(&str, &[&str])]) -> Vec<String> {
     let Some((_, below)) = layers.iter().find(|(n, _)| *n == name) else {
-        return vec![format!(
-            "crates/{name}: say in LAYERS of tests/tidy.rs which crates it may depend on"
-        )];
+        return vec![format!("crates/{name}: say in LAYERS of tests/tidy.rs which crates it may depend on")];
     };
     dependencies(manifest)
         .iter()
@@ -459,25 +375,14 @@ fn dependencies(manifest: &str) -> Vec<Dependency> {
     let mut found: Vec<Dependency> = Vec::new();
     // Inside a table of dependencies; inside the table of one dependency; neither.
     let (mut many, mut one, mut dev) = (false, false, false);
-    for line in manifest
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty() && !l.starts_with('#'))
-    {
+    for line in manifest.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
         if let Some(table) = line.strip_prefix('[') {
             let table = table.trim_end_matches(']');
-            (many, one) = (
-                table.ends_with("dependencies"),
-                table.contains("dependencies."),
-            );
+            (many, one) = (table.ends_with("dependencies"), table.contains("dependencies."));
             dev = table.contains("dev-dependencies");
             if one {
                 let name = table.rsplit('.').next().unwrap_or(table).to_owned();
-                found.push(Dependency {
-                    name,
-                    path: None,
-                    dev,
-                });
+                found.push(Dependency { name, path: None, dev });
             }
         } else if many {
             found.push(dependency_of_line(line, dev));
@@ -490,38 +395,22 @@ fn dependencies(manifest: &str) -> Vec<Dependency> {
 }
 
 fn dependency_of_line(line: &str, dev: bool) -> Dependency {
-    let key = line
-        .split(['=', '.'])
-        .next()
-        .unwrap_or(line)
-        .trim()
-        .trim_matches('"')
-        .to_owned();
-    Dependency {
-        name: quoted_after(line, "package").unwrap_or(key),
-        path: quoted_after(line, "path"),
-        dev,
-    }
+    let key = line.split(['=', '.']).next().unwrap_or(line).trim().trim_matches('"').to_owned();
+    Dependency { name: quoted_after(line, "package").unwrap_or(key), path: quoted_after(line, "path"), dev }
 }
 
 /// The string that `key = "..."` gives in this line.
 fn quoted_after(line: &str, key: &str) -> Option<String> {
-    let (_, rest) = line
-        .match_indices(key)
-        .map(|(at, _)| line.split_at(at + key.len()))
-        .find(|(_, rest)| {
-            rest.trim_start()
-                .strip_prefix('=')
-                .is_some_and(|value| value.trim_start().starts_with('"'))
-        })?;
+    let (_, rest) = line.match_indices(key).map(|(at, _)| line.split_at(at + key.len())).find(|(_, rest)| {
+        rest.trim_start().strip_prefix('=').is_some_and(|value| value.trim_start().starts_with('"'))
+    })?;
     rest.split('"').nth(1).map(str::to_owned)
 }
 
 // ---- what every rule uses -----------------------------------------------------------------------------------------
 
 fn read_architecture() -> String {
-    fs::read_to_string(root().join("ARCHITECTURE.md"))
-        .expect("ARCHITECTURE.md at the root of the repository")
+    fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md at the root of the repository")
 }
 
 fn each_source(rule: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
@@ -557,39 +446,21 @@ mod rules {
 
     #[test]
     fn work_in_progress() {
-        assert_eq!(
-            complaints(
-                leftovers,
-                "fn a() { todo!() }\nfn b() { dbg!(1); unimplemented!() }"
-            ),
-            3
-        );
-        assert_eq!(
-            complaints(leftovers, "// todo!()\nlet a = \"dbg!\"; not_todo!();"),
-            0
-        );
+        assert_eq!(complaints(leftovers, "fn a() { todo!() }\nfn b() { dbg!(1); unimplemented!() }"), 3);
+        assert_eq!(complaints(leftovers, "// todo!()\nlet a = \"dbg!\"; not_todo!();"), 0);
     }
 
     #[test]
     fn tickets() {
         assert_eq!(complaints(ticket_numbers, "// see #123\n/// (#7)\n"), 2);
-        assert_eq!(
-            complaints(
-                ticket_numbers,
-                "// a b#1 #[inline] #a1 #1st\nlet a = \"#12\";"
-            ),
-            0
-        );
+        assert_eq!(complaints(ticket_numbers, "// a b#1 #[inline] #a1 #1st\nlet a = \"#12\";"), 0);
     }
 
     #[test]
     fn unsafe_files() {
         let text = "#![forbid(unsafe_code)]\n// unsafe\nunsafe { f() }\n";
         assert_eq!(complaints(|s| unsafe_elsewhere(s, &[]), text), 1);
-        assert_eq!(
-            complaints(|s| unsafe_elsewhere(s, &["crates/x/src/a.rs"]), text),
-            0
-        );
+        assert_eq!(complaints(|s| unsafe_elsewhere(s, &["crates/x/src/a.rs"]), text), 0);
     }
 
     #[test]
@@ -619,33 +490,18 @@ mod rules {
     #[test]
     fn function_lengths() {
         let code = "fn a(x: [u8; 2]) {\n    let f = |y| { y };\n}\ntrait T {\n    fn b();\n    fn c() -> u8 {\n        1\n    }\n}";
-        let lengths: Vec<(String, usize)> = functions(code)
-            .into_iter()
-            .map(|f| (f.name, f.lines))
-            .collect();
+        let lengths: Vec<(String, usize)> = functions(code).into_iter().map(|f| (f.name, f.lines)).collect();
         assert_eq!(lengths, [("a".to_owned(), 3), ("c".to_owned(), 3)]);
     }
 
     #[test]
     fn layers() {
         let layers: &[(&str, &[&str])] = &[("low", &[]), ("high", &["low"])];
-        let on = |name: &str| {
-            format!("[dependencies]\nmio = \"1\"\n{name} = {{ path = \"../{name}\" }}\n")
-        };
+        let on = |name: &str| format!("[dependencies]\nmio = \"1\"\n{name} = {{ path = \"../{name}\" }}\n");
         assert!(upward_dependencies("high", &on("low"), layers).is_empty());
         assert_eq!(upward_dependencies("low", &on("high"), layers).len(), 1);
-        assert_eq!(
-            upward_dependencies(
-                "low",
-                "[dependencies]\ncinnabar-high.workspace = true",
-                layers
-            )
-            .len(),
-            1
-        );
-        assert!(
-            upward_dependencies("low", &on("high").replace("[dep", "[dev-dep"), layers).is_empty()
-        );
+        assert_eq!(upward_dependencies("low", "[dependencies]\ncinnabar-high.workspace = true", layers).len(), 1);
+        assert!(upward_dependencies("low", &on("high").replace("[dep", "[dev-dep"), layers).is_empty());
         assert_eq!(upward_dependencies("new", "", layers).len(), 1);
     }
 
@@ -653,18 +509,8 @@ mod rules {
     fn dependency_tables() {
         let manifest = "[package]\nname = \"x\"\n[target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n\
                         [dev-dependencies.short]\npackage = \"longer\"\n[dependencies]\n# no\nours = { path = \"../e\" }\n";
-        let names: Vec<(String, bool)> = dependencies(manifest)
-            .into_iter()
-            .map(|d| (d.name, d.dev))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                ("libc".to_owned(), false),
-                ("longer".to_owned(), true),
-                ("ours".to_owned(), false)
-            ]
-        );
+        let names: Vec<(String, bool)> = dependencies(manifest).into_iter().map(|d| (d.name, d.dev)).collect();
+        assert_eq!(names, [("libc".to_owned(), false), ("longer".to_owned(), true), ("ours".to_owned(), false)]);
         assert_eq!(dependencies(manifest)[2].ours(), Some("e"));
         assert_eq!(dependencies(manifest)[0].ours(), None);
     }

@@ -41,10 +41,7 @@ fn set_and_its_options() {
         ("EXISTS k", "0"),
         ("SET k v EX 0", "-ERR invalid expire time in 'set' command"),
         ("SET k v EX -1", "-ERR invalid expire time in 'set' command"),
-        (
-            "SET k v EX 9223372036854775807",
-            "-ERR invalid expire time in 'set' command",
-        ),
+        ("SET k v EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
         ("SET k v EX abc", NOT_AN_INTEGER),
         ("SET k v EX 1 PX 1", SYNTAX),
         ("SET k v NX XX", SYNTAX),
@@ -54,10 +51,7 @@ fn set_and_its_options() {
         ("SETNX k w", "0"),
         ("SETEX k 100 v", "OK"),
         ("PTTL missing", "-2"),
-        (
-            "PSETEX k 0 v",
-            "-ERR invalid expire time in 'psetex' command",
-        ),
+        ("PSETEX k 0 v", "-ERR invalid expire time in 'psetex' command"),
         ("GETSET k new", "\"v\""),
         ("TTL k", "-1"),
         ("GETDEL k", "\"new\""),
@@ -93,14 +87,8 @@ fn several_strings() {
     check(&[
         ("MSET a 1 b 2 a 3", "OK"),
         ("MGET a missing b", "[\"3\", nil, \"2\"]"),
-        (
-            "MSET a",
-            "-ERR wrong number of arguments for 'mset' command",
-        ),
-        (
-            "MSET a 1 b",
-            "-ERR wrong number of arguments for 'mset' command",
-        ),
+        ("MSET a", "-ERR wrong number of arguments for 'mset' command"),
+        ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command"),
         ("MSETNX c 1 a 2", "0"),
         ("EXISTS c", "0"),
         ("MSETNX c 1 d 2", "1"),
@@ -134,17 +122,11 @@ fn parts_of_strings() {
         ("SETRANGE pad 3 x", "4"),
         ("GET pad", "\"\\x00\\x00\\x00x\""),
         ("SETRANGE k -1 x", "-ERR offset is out of range"),
-        (
-            "SETRANGE k 536870912 x",
-            "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
-        ),
+        ("SETRANGE k 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
         ("MSET x ohmytext y mynewtext", "OK"),
         ("LCS x y", "\"mytext\""),
         ("LCS x y LEN", "6"),
-        (
-            "LCS x y LEN IDX",
-            "-ERR If you want both the length and indexes, please just use IDX.",
-        ),
+        ("LCS x y LEN IDX", "-ERR If you want both the length and indexes, please just use IDX."),
     ]);
 }
 
@@ -156,18 +138,12 @@ fn lcs_positions_are_a_map_in_resp3() {
         &mut client,
         &[
             ("MSET x ohmytext y mynewtext", "OK"),
-            (
-                "LCS x y IDX MINMATCHLEN 4 WITHMATCHLEN",
-                "{\"matches\": [[[4, 7], [5, 8], 4]], \"len\": 6}",
-            ),
+            ("LCS x y IDX MINMATCHLEN 4 WITHMATCHLEN", "{\"matches\": [[[4, 7], [5, 8], 4]], \"len\": 6}"),
         ],
     );
     dialogue(
         &mut server.client(),
-        &[(
-            "LCS x y IDX",
-            "[\"matches\", [[[4, 7], [5, 8]], [[2, 3], [0, 1]]], \"len\", 6]",
-        )],
+        &[("LCS x y IDX", "[\"matches\", [[[4, 7], [5, 8]], [[2, 3], [0, 1]]], \"len\", 6]")],
     );
 }
 
@@ -184,16 +160,10 @@ fn counters() {
         ("INCR n", NOT_AN_INTEGER),
         ("INCRBYFLOAT n 5e3", "\"4990.5\""),
         ("INCRBYFLOAT n abc", "-ERR value is not a valid float"),
-        (
-            "INCRBYFLOAT n inf",
-            "-ERR increment would produce NaN or Infinity",
-        ),
+        ("INCRBYFLOAT n inf", "-ERR increment would produce NaN or Infinity"),
         ("SET n 9223372036854775807", "OK"),
         ("INCR n", "-ERR increment or decrement would overflow"),
-        (
-            "DECRBY n -9223372036854775808",
-            "-ERR decrement would overflow",
-        ),
+        ("DECRBY n -9223372036854775808", "-ERR decrement would overflow"),
         ("INCRBY n 9223372036854775808", NOT_AN_INTEGER),
         ("SET n 007", "OK"),
         ("INCR n", NOT_AN_INTEGER),
@@ -211,10 +181,7 @@ fn bits() {
         ("STRLEN b", "13"),
         ("GETBIT b 100", "1"),
         ("GETBIT b 4294967295", "0"),
-        (
-            "SETBIT b 4294967296 1",
-            "-ERR bit offset is not an integer or out of range",
-        ),
+        ("SETBIT b 4294967296 1", "-ERR bit offset is not an integer or out of range"),
         ("SETBIT b 0 2", "-ERR bit is not an integer or out of range"),
         ("BITCOUNT b", "2"),
         ("BITCOUNT b 0 0", "1"),
@@ -235,10 +202,7 @@ fn bits() {
         ("BITOP NOT r x", "6"),
         ("BITCOUNT x", "26"),
         ("BITCOUNT r", "22"),
-        (
-            "BITOP NOT r x y",
-            "-ERR BITOP NOT must be called with a single source key.",
-        ),
+        ("BITOP NOT r x y", "-ERR BITOP NOT must be called with a single source key."),
         ("BITOP AND r missing", "0"),
         ("EXISTS r", "0"),
     ]);
@@ -247,28 +211,16 @@ fn bits() {
 #[test]
 fn bit_fields() {
     check(&[
-        (
-            "BITFIELD f SET u8 0 255 GET u4 4 INCRBY i5 100 1",
-            "[0, 15, 1]",
-        ),
-        (
-            "BITFIELD f OVERFLOW SAT INCRBY u8 0 10 OVERFLOW FAIL INCRBY u8 0 10",
-            "[255, nil]",
-        ),
+        ("BITFIELD f SET u8 0 255 GET u4 4 INCRBY i5 100 1", "[0, 15, 1]"),
+        ("BITFIELD f OVERFLOW SAT INCRBY u8 0 10 OVERFLOW FAIL INCRBY u8 0 10", "[255, nil]"),
         ("BITFIELD f OVERFLOW WRAP INCRBY u8 0 10", "[9]"),
         (
             "BITFIELD f GET i8 #0 GET u64 0",
             "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
         ),
         ("BITFIELD_RO f GET u8 #0", "[9]"),
-        (
-            "BITFIELD_RO f SET u8 0 1",
-            "-ERR BITFIELD_RO only supports the GET subcommand",
-        ),
-        (
-            "BITFIELD f OVERFLOW NO",
-            "-ERR Invalid OVERFLOW type specified",
-        ),
+        ("BITFIELD_RO f SET u8 0 1", "-ERR BITFIELD_RO only supports the GET subcommand"),
+        ("BITFIELD f OVERFLOW NO", "-ERR Invalid OVERFLOW type specified"),
     ]);
 }
 
@@ -312,10 +264,7 @@ fn keys() {
         ("COPY w v", "0"),
         ("COPY w y REPLACE", "1"),
         ("TYPE y", "string"),
-        (
-            "COPY w w",
-            "-ERR source and destination objects are the same",
-        ),
+        ("COPY w w", "-ERR source and destination objects are the same"),
         ("COPY w w DB 1", "1"),
         ("COPY w w DB 99", "-ERR DB index is out of range"),
         ("TOUCH w v missing", "2"),
@@ -345,10 +294,7 @@ fn object() {
         ("OBJECT REFCOUNT k", "1"),
         ("OBJECT IDLETIME k", "0"),
         ("OBJECT ENCODING missing", "nil"),
-        (
-            "OBJECT NOSUCH k",
-            "-ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP.",
-        ),
+        ("OBJECT NOSUCH k", "-ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP."),
         ("ZADD z 1 m", "1"),
         ("OBJECT ENCODING z", "\"listpack\""),
     ]);
@@ -369,20 +315,11 @@ fn deadlines() {
         ("EXPIRE k 50 LT", "1"),
         ("EXPIRE k 60 NX", "0"),
         ("EXPIRE k 60 XX", "1"),
-        (
-            "EXPIRE k 60 NX XX",
-            "-ERR NX and XX, GT or LT options at the same time are not compatible",
-        ),
-        (
-            "EXPIRE k 60 GT LT",
-            "-ERR GT and LT options at the same time are not compatible",
-        ),
+        ("EXPIRE k 60 NX XX", "-ERR NX and XX, GT or LT options at the same time are not compatible"),
+        ("EXPIRE k 60 GT LT", "-ERR GT and LT options at the same time are not compatible"),
         ("EXPIRE k 60 ABC", "-ERR Unsupported option ABC"),
         ("EXPIRE k abc", NOT_AN_INTEGER),
-        (
-            "EXPIRE k 9223372036854775807",
-            "-ERR invalid expire time in 'expire' command",
-        ),
+        ("EXPIRE k 9223372036854775807", "-ERR invalid expire time in 'expire' command"),
         ("PERSIST k", "1"),
         ("PERSIST k", "0"),
         ("EXPIRE k 50 GT", "0"),
@@ -408,25 +345,11 @@ fn deadlines() {
 fn a_deadline_passes() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
-        dialogue(
-            &mut client,
-            &[
-                ("SET k v PX 30", "OK"),
-                ("SET z 1", "OK"),
-                ("PEXPIRE z 30", "1"),
-            ],
-        );
+        dialogue(&mut client, &[("SET k v PX 30", "OK"), ("SET z 1", "OK"), ("PEXPIRE z 30", "1")]);
         std::thread::sleep(std::time::Duration::from_millis(31));
         dialogue(
             &mut client,
-            &[
-                ("GET k", "nil"),
-                ("TTL k", "-2"),
-                ("EXISTS z", "0"),
-                ("INCR z", "1"),
-                ("TTL z", "-1"),
-                ("DBSIZE", "1"),
-            ],
+            &[("GET k", "nil"), ("TTL k", "-2"), ("EXISTS z", "0"), ("INCR z", "1"), ("TTL z", "-1"), ("DBSIZE", "1")],
         );
     });
 }
@@ -444,10 +367,7 @@ fn databases() {
         ("SET only 1", "OK"),
         ("MOVE only 0", "1"),
         ("EXISTS only", "0"),
-        (
-            "MOVE k 1",
-            "-ERR source and destination objects are the same",
-        ),
+        ("MOVE k 1", "-ERR source and destination objects are the same"),
         ("SELECT 16", "-ERR DB index is out of range"),
         ("SELECT -1", "-ERR DB index is out of range"),
         ("SELECT abc", "-ERR value is not an integer or out of range"),
@@ -488,14 +408,8 @@ fn sorted_sets() {
                 ("ZADD z GT CH 1 one", "0"),
                 ("ZADD z INCR 1 one", "\"2.5\""),
                 ("ZADD z NX INCR 1 one", "nil"),
-                (
-                    "ZADD z NX XX 1 a",
-                    "-ERR XX and NX options at the same time are not compatible",
-                ),
-                (
-                    "ZADD z GT NX 1 a",
-                    "-ERR GT, LT, and/or NX options at the same time are not compatible",
-                ),
+                ("ZADD z NX XX 1 a", "-ERR XX and NX options at the same time are not compatible"),
+                ("ZADD z GT NX 1 a", "-ERR GT, LT, and/or NX options at the same time are not compatible"),
                 ("ZADD z abc a", "-ERR value is not a valid float"),
                 ("ZADD z nan a", "-ERR value is not a valid float"),
                 ("ZADD z inf last", "1"),
@@ -504,10 +418,7 @@ fn sorted_sets() {
                 ("ZRANK z one", "0"),
                 ("ZRANK z last WITHSCORE", "[3, \"inf\"]"),
                 ("ZRANGE z 0 -1", "[\"one\", \"two\", \"three\", \"last\"]"),
-                (
-                    "ZRANGE z 0 1 REV WITHSCORES",
-                    "[\"last\", \"inf\", \"three\", \"3\"]",
-                ),
+                ("ZRANGE z 0 1 REV WITHSCORES", "[\"last\", \"inf\", \"three\", \"3\"]"),
                 ("ZRANGE z 5 9", "[]"),
                 ("ZREM z one missing", "1"),
                 ("ZCARD z", "3"),
@@ -525,21 +436,12 @@ fn connection_and_unknown_commands() {
     check(&[
         ("PING", "PONG"),
         ("PING hello", "\"hello\""),
-        (
-            "PING a b",
-            "-ERR wrong number of arguments for 'ping' command",
-        ),
+        ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
         ("ECHO ''", "\"\""),
-        (
-            "NOSUCH a b",
-            "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' ",
-        ),
+        ("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "),
         ("get", "-ERR wrong number of arguments for 'get' command"),
         ("COMMAND GETKEYS MSET a 1 b 2", "[\"a\", \"b\"]"),
-        (
-            "COMMAND GETKEYS PING",
-            "-ERR The command has no key arguments",
-        ),
+        ("COMMAND GETKEYS PING", "-ERR The command has no key arguments"),
         ("COMMAND INFO nosuch", "[nil]"),
     ]);
 }
@@ -550,12 +452,7 @@ fn command_table() {
     let mut client = server.client();
     assert!(ask_integer(&mut client, "COMMAND COUNT") > 60);
     let info = ask(&mut client, "COMMAND INFO get");
-    assert!(
-        info.starts_with(
-            "[[\"get\", 2, [readonly, fast], 1, 1, 1, [@read, @string, @fast], [], [["
-        ),
-        "{info}"
-    );
+    assert!(info.starts_with("[[\"get\", 2, [readonly, fast], 1, 1, 1, [@read, @string, @fast], [], [["), "{info}");
 }
 
 #[test]
@@ -563,18 +460,12 @@ fn info_and_time() {
     let server = Server::start(&[]);
     let mut client = server.client();
     let info = ask(&mut client, "INFO server");
-    assert!(
-        info.contains(&format!("tcp_port:{}\\r", server.port)),
-        "{info}"
-    );
+    assert!(info.contains(&format!("tcp_port:{}\\r", server.port)), "{info}");
     let info = ask(&mut client, "INFO");
     for section in ["# Server", "# Clients", "# Memory", "# Stats", "# Keyspace"] {
         assert!(info.contains(section), "no {section} in {info}");
     }
     let (seconds, micros): (u64, u32) = redis::cmd("TIME").query(&mut client).expect("the time");
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .expect("a clock after 1970")
-        .as_secs();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970").as_secs();
     assert!(now.abs_diff(seconds) < 60 && micros < 1_000_000);
 }

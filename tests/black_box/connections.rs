@@ -2,8 +2,7 @@
 
 use crate::dialogue::{ask, dialogue};
 use crate::harness::{
-    Folder, Server, connect, eventually, expect_bytes, on_each_thread_count, owned, read_to_close,
-    send, socket_to,
+    Folder, Server, connect, eventually, expect_bytes, on_each_thread_count, owned, read_to_close, send, socket_to,
 };
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
@@ -16,23 +15,16 @@ fn the_client_over_the_limit_is_told_and_closed() {
             send(socket, b"PING\r\n");
             expect_bytes(socket, b"+PONG\r\n");
         }
-        assert_eq!(
-            read_to_close(&mut server.socket()),
-            "-ERR max number of clients reached\r\n"
-        );
+        assert_eq!(read_to_close(&mut server.socket()), "-ERR max number of clients reached\r\n");
         send(&mut held[2], b"PING\r\n");
         expect_bytes(&mut held[2], b"+PONG\r\n");
         drop(held.pop());
         let admitted = || {
             let mut socket = server.socket();
             // Refused connections may be closed before the request is sent.
-            std::io::Write::write_all(&mut socket, b"QUIT\r\n").is_ok()
-                && read_to_close(&mut socket) == "+OK\r\n"
+            std::io::Write::write_all(&mut socket, b"QUIT\r\n").is_ok() && read_to_close(&mut socket) == "+OK\r\n"
         };
-        assert!(
-            eventually(admitted),
-            "the place of a client that left stays taken"
-        );
+        assert!(eventually(admitted), "the place of a client that left stays taken");
     });
 }
 
@@ -45,13 +37,7 @@ fn idle_clients_are_closed_after_the_timeout() {
         assert_eq!(read_to_close(&mut idle), "");
         assert_eq!(read_to_close(&mut half_a_request), "");
         let mut client = server.client();
-        dialogue(
-            &mut client,
-            &[
-                ("CONFIG GET timeout", "[\"timeout\", \"1\"]"),
-                ("CONFIG SET timeout 0", "OK"),
-            ],
-        );
+        dialogue(&mut client, &[("CONFIG GET timeout", "[\"timeout\", \"1\"]"), ("CONFIG SET timeout 0", "OK")]);
     });
 }
 
@@ -62,10 +48,7 @@ fn several_addresses_of_both_families() {
     if TcpListener::bind("[::1]:0").is_ok() {
         addresses.push("::1");
     }
-    let options: Vec<&str> = ["--bind"]
-        .into_iter()
-        .chain(addresses.iter().copied())
-        .collect();
+    let options: Vec<&str> = ["--bind"].into_iter().chain(addresses.iter().copied()).collect();
     on_each_thread_count(&options, |server| {
         for address in &addresses {
             let address: IpAddr = address.parse().expect("an address");
@@ -74,10 +57,7 @@ fn several_addresses_of_both_families() {
             expect_bytes(&mut socket, b"+PONG\r\n");
         }
         let other = SocketAddr::from(([127, 0, 0, 3], server.port));
-        assert!(
-            std::net::TcpStream::connect(other).is_err(),
-            "it listens where it was not told to"
-        );
+        assert!(std::net::TcpStream::connect(other).is_err(), "it listens where it was not told to");
     });
 }
 
@@ -85,34 +65,16 @@ fn several_addresses_of_both_families() {
 fn unix_socket() {
     let path = |folder: &Folder| folder.path().join("s.sock").to_string_lossy().into_owned();
     let server = Server::start_with(|folder, port| {
-        owned(&[
-            "--port",
-            &port.to_string(),
-            "--save",
-            "",
-            "--unixsocket",
-            &path(folder),
-            "--unixsocketperm",
-            "700",
-        ])
+        owned(&["--port", &port.to_string(), "--save", "", "--unixsocket", &path(folder), "--unixsocketperm", "700"])
     });
     let path = path(&server.folder);
-    let mode = std::fs::metadata(&path)
-        .expect("the socket")
-        .permissions()
-        .mode();
+    let mode = std::fs::metadata(&path).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    dialogue(
-        &mut connect(&format!("unix://{path}")),
-        &[("SET k v", "OK")],
-    );
+    dialogue(&mut connect(&format!("unix://{path}")), &[("SET k v", "OK")]);
     dialogue(&mut server.client(), &[("GET k", "\"v\"")]);
     server.signal("TERM");
     let folder_stays_until_here = server;
-    assert!(
-        eventually(|| !std::path::Path::new(&path).exists()),
-        "the socket is left behind"
-    );
+    assert!(eventually(|| !std::path::Path::new(&path).exists()), "the socket is left behind");
     assert!(folder_stays_until_here.wait().success());
 }
 
@@ -127,14 +89,8 @@ fn protected_mode_refuses_other_machines() {
     let server = Server::start(&open_bind);
     let refusal = read_to_close(&mut socket_to(address(&server)));
     assert!(refusal.starts_with("-DENIED "), "{refusal:?}");
-    assert!(
-        refusal.contains("protected mode is enabled") && refusal.ends_with("\r\n"),
-        "{refusal:?}"
-    );
-    dialogue(
-        &mut server.client(),
-        &[("PING", "PONG"), ("CONFIG SET protected-mode no", "OK")],
-    );
+    assert!(refusal.contains("protected mode is enabled") && refusal.ends_with("\r\n"), "{refusal:?}");
+    dialogue(&mut server.client(), &[("PING", "PONG"), ("CONFIG SET protected-mode no", "OK")]);
     let mut socket = socket_to(address(&server));
     send(&mut socket, b"PING\r\n");
     expect_bytes(&mut socket, b"+PONG\r\n");
@@ -155,11 +111,7 @@ fn a_client_that_does_not_read_delays_nobody() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
         let value = vec![b'x'; VALUE];
-        let () = redis::cmd("SET")
-            .arg("big")
-            .arg(&value[..])
-            .query(&mut client)
-            .expect("OK");
+        let () = redis::cmd("SET").arg("big").arg(&value[..]).query(&mut client).expect("OK");
         let mut slow: Vec<_> = (0..4).map(|_| server.socket()).collect();
         for socket in &mut slow {
             send(socket, &b"GET big\r\n".repeat(REPLIES));
@@ -188,32 +140,17 @@ fn clients_know_themselves() {
                 ("CLIENT GETNAME", "nil"),
                 ("CLIENT SETNAME one", "OK"),
                 ("CLIENT GETNAME", "\"one\""),
-                (
-                    "CLIENT NOSUCH",
-                    "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.",
-                ),
+                ("CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."),
             ],
         );
         let info = ask(&mut one, "CLIENT INFO");
         assert!(
-            info.contains(&format!("id={first} "))
-                && info.contains(" name=one ")
-                && info.contains(" db=0 "),
+            info.contains(&format!("id={first} ")) && info.contains(" name=one ") && info.contains(" db=0 "),
             "{info}"
         );
         let list = ask(&mut two, "CLIENT LIST");
-        assert!(
-            list.contains(&format!("id={first} ")) && list.contains(&format!("id={second} ")),
-            "{list}"
-        );
-        dialogue(
-            &mut one,
-            &[
-                ("SELECT 3", "OK"),
-                ("RESET", "RESET"),
-                ("CLIENT GETNAME", "nil"),
-            ],
-        );
+        assert!(list.contains(&format!("id={first} ")) && list.contains(&format!("id={second} ")), "{list}");
+        dialogue(&mut one, &[("SELECT 3", "OK"), ("RESET", "RESET"), ("CLIENT GETNAME", "nil")]);
         assert!(ask(&mut one, "CLIENT INFO").contains(" db=0 "));
     });
 }

@@ -18,10 +18,7 @@ fn no_increment_is_lost() {
                     for _ in 0..ROUNDS {
                         let mut pipeline = redis::pipe();
                         for i in 0..DEPTH {
-                            pipeline
-                                .cmd("INCR")
-                                .arg(["shared", "other"][i % 2])
-                                .ignore();
+                            pipeline.cmd("INCR").arg(["shared", "other"][i % 2]).ignore();
                         }
                         let () = pipeline.query(&mut client).expect("replies");
                     }
@@ -59,17 +56,10 @@ fn commands_on_several_keys_are_atomic() {
             let mut client = server.client();
             let mut seen: Vec<Vec<Option<String>>> = Vec::new();
             for _ in 0..2000 {
-                seen.push(
-                    redis::cmd("MGET")
-                        .arg(&KEYS)
-                        .query(&mut client)
-                        .expect("values"),
-                );
+                seen.push(redis::cmd("MGET").arg(&KEYS).query(&mut client).expect("values"));
             }
             stop.store(true, Ordering::Relaxed);
-            let torn = seen
-                .iter()
-                .find(|values| values.iter().any(|value| *value != values[0]));
+            let torn = seen.iter().find(|values| values.iter().any(|value| *value != values[0]));
             assert_eq!(torn, None);
         });
     });
@@ -82,18 +72,11 @@ fn renames_and_swaps_between_clients_keep_every_value() {
             for number in 0..CLIENTS {
                 scope.spawn(move || {
                     let mut client = server.client();
-                    assert_eq!(
-                        ask(&mut client, &format!("SET own{number}:0 {number}")),
-                        "OK"
-                    );
+                    assert_eq!(ask(&mut client, &format!("SET own{number}:0 {number}")), "OK");
                     for i in 0..500 {
-                        let (from, to) =
-                            (format!("own{number}:{i}"), format!("own{number}:{}", i + 1));
+                        let (from, to) = (format!("own{number}:{i}"), format!("own{number}:{}", i + 1));
                         assert_eq!(ask(&mut client, &format!("RENAME {from} {to}")), "OK");
-                        assert_eq!(
-                            ask(&mut client, &format!("GET {to}")),
-                            format!("\"{number}\"")
-                        );
+                        assert_eq!(ask(&mut client, &format!("GET {to}")), format!("\"{number}\""));
                     }
                 });
             }
@@ -164,26 +147,13 @@ fn expired_keys_go_without_being_touched() {
         let mut client = server.client();
         let mut pipeline = redis::pipe();
         for i in 0..KEYS {
-            pipeline
-                .cmd("SET")
-                .arg(format!("k{i}"))
-                .arg(i)
-                .arg("PX")
-                .arg(100)
-                .ignore();
+            pipeline.cmd("SET").arg(format!("k{i}")).arg(i).arg("PX").arg(100).ignore();
         }
         pipeline.cmd("SET").arg("stays").arg(1).ignore();
         let () = pipeline.query(&mut client).expect("replies");
-        assert!(
-            eventually(|| ask_integer(&mut client, "DBSIZE") == 1),
-            "{}",
-            ask(&mut client, "INFO keyspace")
-        );
+        assert!(eventually(|| ask_integer(&mut client, "DBSIZE") == 1), "{}", ask(&mut client, "INFO keyspace"));
         let stats = ask(&mut client, "INFO stats");
-        assert!(
-            stats.contains(&format!("expired_keys:{KEYS}\\r")),
-            "{stats}"
-        );
+        assert!(stats.contains(&format!("expired_keys:{KEYS}\\r")), "{stats}");
         let keyspace = ask(&mut client, "INFO keyspace");
         assert!(keyspace.contains("db0:keys=1,expires=0,"), "{keyspace}");
     });

@@ -25,9 +25,7 @@ pub fn dialogue(connection: &mut Connection, exchanges: &[(&str, &str)]) {
 }
 
 pub fn ask(connection: &mut Connection, command: &str) -> String {
-    let mut words = command
-        .split_whitespace()
-        .map(|word| if word == "''" { "" } else { word });
+    let mut words = command.split_whitespace().map(|word| if word == "''" { "" } else { word });
     let mut request = redis::cmd(words.next().expect("a command"));
     for word in words {
         request.arg(word);
@@ -42,18 +40,11 @@ pub fn ask(connection: &mut Connection, command: &str) -> String {
 #[track_caller]
 pub fn ask_integer(connection: &mut Connection, command: &str) -> i64 {
     let reply = ask(connection, command);
-    reply
-        .parse()
-        .unwrap_or_else(|_| panic!("{command}: {reply}"))
+    reply.parse().unwrap_or_else(|_| panic!("{command}: {reply}"))
 }
 
 pub fn show(value: &Value) -> String {
-    let list = |items: &[Value]| {
-        format!(
-            "[{}]",
-            items.iter().map(show).collect::<Vec<_>>().join(", ")
-        )
-    };
+    let list = |items: &[Value]| format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", "));
     match value {
         Value::Nil => "nil".to_owned(),
         Value::Okay => "OK".to_owned(),
@@ -66,10 +57,7 @@ pub fn show(value: &Value) -> String {
         Value::Double(number) => format!("(double) {number}"),
         Value::Boolean(flag) => format!("(boolean) {flag}"),
         Value::Map(pairs) => {
-            let pairs: Vec<String> = pairs
-                .iter()
-                .map(|(k, v)| format!("{}: {}", show(k), show(v)))
-                .collect();
+            let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{}: {}", show(k), show(v))).collect();
             format!("{{{}}}", pairs.join(", "))
         }
         Value::ServerError(error) => format!("-{} {}", error.code(), error.details().unwrap_or("")),
@@ -82,10 +70,6 @@ fn show_error(error: &RedisError) -> String {
         ErrorKind::Io | ErrorKind::Parse | ErrorKind::Client => {
             panic!("the client gave up: {error}")
         }
-        _ => format!(
-            "-{} {}",
-            error.code().unwrap_or("?"),
-            error.detail().unwrap_or("")
-        ),
+        _ => format!("-{} {}", error.code().unwrap_or("?"), error.detail().unwrap_or("")),
     }
 }

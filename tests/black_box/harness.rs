@@ -28,10 +28,8 @@ pub fn is_peer() -> bool {
 }
 
 pub fn binary() -> PathBuf {
-    std::env::var_os("CINNABAR_TEST_SERVER").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_cinnabar-server")),
-        PathBuf::from,
-    )
+    std::env::var_os("CINNABAR_TEST_SERVER")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_cinnabar-server")), PathBuf::from)
 }
 
 /// A folder that goes when this value does.
@@ -41,8 +39,7 @@ impl Folder {
     pub fn new() -> Folder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("cinnabar-black-box-{}-{count}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("cinnabar-black-box-{}-{count}", std::process::id()));
         fs::create_dir_all(&path).expect("a temporary folder");
         Folder(path)
     }
@@ -80,21 +77,10 @@ impl Server {
     }
 
     pub fn start_with_threads(threads: usize, options: &[&str]) -> Server {
-        let threads_option = if is_peer() {
-            "--io-threads"
-        } else {
-            "--threads"
-        };
+        let threads_option = if is_peer() { "--io-threads" } else { "--threads" };
         let threads = threads.to_string();
         Server::start_with(|_, port| {
-            let mut arguments = owned(&[
-                "--port",
-                &port.to_string(),
-                "--save",
-                "",
-                threads_option,
-                &threads,
-            ]);
+            let mut arguments = owned(&["--port", &port.to_string(), "--save", "", threads_option, &threads]);
             arguments.extend(owned(options));
             arguments
         })
@@ -108,11 +94,7 @@ impl Server {
             let folder = Folder::new();
             let port = free_port();
             let child = spawn(&folder, &arguments(&folder, port));
-            let mut server = Server {
-                child,
-                folder,
-                port,
-            };
+            let mut server = Server { child, folder, port };
             if server.wait_until_it_answers() {
                 return server;
             }
@@ -124,12 +106,7 @@ impl Server {
     fn wait_until_it_answers(&mut self) -> bool {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            if self
-                .child
-                .try_wait()
-                .expect("the state of the server")
-                .is_some()
-            {
+            if self.child.try_wait().expect("the state of the server").is_some() {
                 return false;
             }
             if let Ok(mut socket) = TcpStream::connect(("127.0.0.1", self.port)) {
@@ -163,19 +140,12 @@ impl Server {
 
     pub fn signal(&self, signal: &str) {
         let command = format!("kill -{signal} {}", self.child.id());
-        assert!(
-            Command::new("sh")
-                .args(["-c", &command])
-                .status()
-                .expect("sh")
-                .success()
-        );
+        assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
     }
 
     /// Waits for its end, which something else has brought about.
     pub fn wait(mut self) -> ExitStatus {
-        wait_for_exit(&mut self.child)
-            .unwrap_or_else(|| panic!("the server goes on:\n{}", self.folder.read("stdout")))
+        wait_for_exit(&mut self.child).unwrap_or_else(|| panic!("the server goes on:\n{}", self.folder.read("stdout")))
     }
 
     pub fn stop(self) -> ExitStatus {
@@ -198,8 +168,7 @@ pub fn owned(arguments: &[&str]) -> Vec<String> {
 
 /// Starts the binary in the folder; its output goes to the files `stdout` and `stderr` there.
 fn spawn(folder: &Folder, arguments: &[String]) -> Child {
-    let output =
-        |name: &str| Stdio::from(fs::File::create(folder.path().join(name)).expect("a log file"));
+    let output = |name: &str| Stdio::from(fs::File::create(folder.path().join(name)).expect("a log file"));
     Command::new(binary())
         .args(arguments)
         .current_dir(folder.path())
@@ -218,10 +187,7 @@ pub fn run_to_end(folder: &Folder, arguments: &[&str]) -> (ExitStatus, String) {
         let _ = child.kill();
         let _ = child.wait();
     }
-    (
-        status.expect("the server to end by itself"),
-        folder.read("stderr"),
-    )
+    (status.expect("the server to end by itself"), folder.read("stderr"))
 }
 
 fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
@@ -253,9 +219,7 @@ pub fn free_port() -> u16 {
 pub fn connect(url: &str) -> redis::Connection {
     let client = redis::Client::open(url).expect("a valid address");
     let connection = client.get_connection().expect("a connection");
-    connection
-        .set_read_timeout(Some(PATIENCE))
-        .expect("a timeout");
+    connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     connection
 }
 
@@ -279,19 +243,11 @@ pub fn expect_bytes(socket: &mut impl Read, expected: &[u8]) {
         match socket.read(&mut found[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
-            Err(error) => panic!(
-                "{error} after {:?}",
-                String::from_utf8_lossy(&found[..filled])
-            ),
+            Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&found[..filled])),
         }
     }
     let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        found[..filled] == *expected,
-        "found {:?}, expected {:?}",
-        show(&found[..filled]),
-        show(expected)
-    );
+    assert!(found[..filled] == *expected, "found {:?}, expected {:?}", show(&found[..filled]), show(expected));
 }
 
 /// Reads until the server closes the connection. A reset counts as closing: it means only that the server had not

@@ -42,11 +42,7 @@ fn replies_of_a_deep_pipeline_keep_the_order() {
         const COMMANDS: usize = 10_000;
         let mut pipeline = redis::pipe();
         for i in 0..COMMANDS {
-            pipeline
-                .cmd("SET")
-                .arg(format!("k{}", i % 100))
-                .arg(i)
-                .ignore();
+            pipeline.cmd("SET").arg(format!("k{}", i % 100)).arg(i).ignore();
             pipeline.cmd("GET").arg(format!("k{}", i % 100));
         }
         let replies: Vec<usize> = pipeline.query(&mut server.client()).expect("replies");
@@ -58,42 +54,12 @@ fn replies_of_a_deep_pipeline_keep_the_order() {
 fn values_from_nothing_to_64_mib() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
-        for size in [
-            0,
-            1,
-            43,
-            44,
-            45,
-            16 << 10,
-            (32 << 10) - 1,
-            32 << 10,
-            (32 << 10) + 1,
-            1 << 20,
-            64 << 20,
-        ] {
-            let value: Vec<u8> = (0..size)
-                .map(|i: usize| (i ^ (i >> 8) ^ (i >> 16)) as u8)
-                .collect();
-            let () = redis::cmd("SET")
-                .arg("k")
-                .arg(&value[..])
-                .query(&mut client)
-                .expect("OK");
-            let found: Vec<u8> = redis::cmd("GET")
-                .arg("k")
-                .query(&mut client)
-                .expect("the value");
-            assert!(
-                found == value,
-                "a value of {size} bytes came back as another of {}",
-                found.len()
-            );
-            let tail: Vec<u8> = redis::cmd("GETRANGE")
-                .arg("k")
-                .arg(-7)
-                .arg(-1)
-                .query(&mut client)
-                .expect("its end");
+        for size in [0, 1, 43, 44, 45, 16 << 10, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, 1 << 20, 64 << 20] {
+            let value: Vec<u8> = (0..size).map(|i: usize| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
+            let () = redis::cmd("SET").arg("k").arg(&value[..]).query(&mut client).expect("OK");
+            let found: Vec<u8> = redis::cmd("GET").arg("k").query(&mut client).expect("the value");
+            assert!(found == value, "a value of {size} bytes came back as another of {}", found.len());
+            let tail: Vec<u8> = redis::cmd("GETRANGE").arg("k").arg(-7).arg(-1).query(&mut client).expect("its end");
             assert_eq!(tail, value[size.saturating_sub(7)..]);
         }
     });
@@ -103,29 +69,17 @@ fn values_from_nothing_to_64_mib() {
 fn keys_and_values_are_any_bytes() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
-        let keys: Vec<Vec<u8>> = (0..=255u8)
-            .map(|byte| vec![byte])
-            .chain([vec![], (0..=255).collect(), b"\r\n$1\r\n".to_vec()])
-            .collect();
+        let keys: Vec<Vec<u8>> =
+            (0..=255u8).map(|byte| vec![byte]).chain([vec![], (0..=255).collect(), b"\r\n$1\r\n".to_vec()]).collect();
         for key in &keys {
             let value = [key, &b"\0v"[..]].concat();
-            let () = redis::cmd("SET")
-                .arg(&key[..])
-                .arg(&value[..])
-                .query(&mut client)
-                .expect("OK");
+            let () = redis::cmd("SET").arg(&key[..]).arg(&value[..]).query(&mut client).expect("OK");
         }
         for key in &keys {
-            let value: Vec<u8> = redis::cmd("GET")
-                .arg(&key[..])
-                .query(&mut client)
-                .expect("the value");
+            let value: Vec<u8> = redis::cmd("GET").arg(&key[..]).query(&mut client).expect("the value");
             assert_eq!(value, [key, &b"\0v"[..]].concat());
         }
-        let mut found: Vec<Vec<u8>> = redis::cmd("KEYS")
-            .arg("*")
-            .query(&mut client)
-            .expect("the keys");
+        let mut found: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut client).expect("the keys");
         found.sort();
         let mut keys = keys;
         keys.sort();
@@ -144,10 +98,7 @@ fn inline_commands() {
             (b"set \"a b\\x00\\n\" 'it\\'s'\r\n", b"+OK\r\n"),
             (b"get \"a b\\x00\\n\"\r\n", b"$4\r\nit's\r\n"),
             (b"echo ''\r\n", b"$0\r\n\r\n"),
-            (
-                b"get\r\n",
-                b"-ERR wrong number of arguments for 'get' command\r\n",
-            ),
+            (b"get\r\n", b"-ERR wrong number of arguments for 'get' command\r\n"),
         ];
         for (request, reply) in exchanges {
             send(&mut socket, request);
@@ -178,17 +129,10 @@ fn a_protocol_error_closes_its_own_connection_only() {
             send(&mut socket, b"PING\r\n");
             expect_bytes(&mut socket, b"+PONG\r\n");
             // A line is too long only while its end is not there.
-            let after: &[u8] = if request == long_line {
-                b""
-            } else {
-                b"\r\nPING\r\n"
-            };
+            let after: &[u8] = if request == long_line { b"" } else { b"\r\nPING\r\n" };
             // The server may close the connection before all is sent.
             let _ = socket.write_all(&[request, after].concat());
-            assert_eq!(
-                read_to_close(&mut socket),
-                format!("-ERR Protocol error: {text}\r\n")
-            );
+            assert_eq!(read_to_close(&mut socket), format!("-ERR Protocol error: {text}\r\n"));
             assert_eq!(ask(&mut bystander, "PING"), "PONG");
         }
     });
@@ -211,10 +155,7 @@ fn hello_changes_the_protocol() {
     let server = Server::start(&[]);
     let mut socket = server.socket();
     send(&mut socket, b"GET missing\r\nHELLO 9\r\n");
-    expect_bytes(
-        &mut socket,
-        b"$-1\r\n-NOPROTO unsupported protocol version\r\n",
-    );
+    expect_bytes(&mut socket, b"$-1\r\n-NOPROTO unsupported protocol version\r\n");
     send(&mut socket, b"HELLO 3\r\n");
     expect_bytes(&mut socket, b"%");
     let mut socket = server.socket();
@@ -222,16 +163,9 @@ fn hello_changes_the_protocol() {
     expect_bytes(&mut socket, b"*");
     dialogue(
         &mut server.client_speaking("resp3"),
-        &[
-            ("GET missing", "nil"),
-            ("ZADD z 1.5 a", "1"),
-            ("ZSCORE z a", "(double) 1.5"),
-        ],
+        &[("GET missing", "nil"), ("ZADD z 1.5 a", "1"), ("ZSCORE z a", "(double) 1.5")],
     );
-    dialogue(
-        &mut server.client_speaking("resp2"),
-        &[("GET missing", "nil"), ("ZSCORE z a", "\"1.5\"")],
-    );
+    dialogue(&mut server.client_speaking("resp2"), &[("GET missing", "nil"), ("ZSCORE z a", "\"1.5\"")]);
 }
 
 #[test]

@@ -14,11 +14,7 @@ fn signals_end_it_cleanly() {
         send(&mut half_a_request, b"*2\r\n$3\r\nGET\r\n$1");
         server.signal(signal);
         let status = server.wait();
-        assert_eq!(
-            status.code(),
-            Some(0),
-            "{signal} with {threads} threads: {status}"
-        );
+        assert_eq!(status.code(), Some(0), "{signal} with {threads} threads: {status}");
         assert_eq!(read_to_close(&mut idle), "");
     }
 }
@@ -44,10 +40,7 @@ fn configuration_file_and_options_after_it() {
                 "CONFIG SET maxclients abc",
                 "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer",
             ),
-            (
-                "CONFIG SET nosuch 1",
-                "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'",
-            ),
+            ("CONFIG SET nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
         ],
     );
 }
@@ -61,30 +54,10 @@ fn a_mistake_in_the_configuration_is_shown_and_ends_the_start() {
             ">>> 'maxclients abc'",
             "argument couldn't be parsed into an integer",
         ),
-        (
-            "nosuch 1\n",
-            "at line 1",
-            ">>> 'nosuch 1'",
-            "Bad directive or wrong number of arguments",
-        ),
-        (
-            "timeout\n",
-            "at line 1",
-            ">>> 'timeout'",
-            "wrong number of arguments",
-        ),
-        (
-            "bind \"127.0.0.1\n",
-            "at line 1",
-            ">>> 'bind \"127.0.0.1'",
-            "Unbalanced quotes in configuration line",
-        ),
-        (
-            "port 70000\n",
-            "at line 1",
-            ">>> 'port 70000'",
-            "argument must be between 0 and 65535 inclusive",
-        ),
+        ("nosuch 1\n", "at line 1", ">>> 'nosuch 1'", "Bad directive or wrong number of arguments"),
+        ("timeout\n", "at line 1", ">>> 'timeout'", "wrong number of arguments"),
+        ("bind \"127.0.0.1\n", "at line 1", ">>> 'bind \"127.0.0.1'", "Unbalanced quotes in configuration line"),
+        ("port 70000\n", "at line 1", ">>> 'port 70000'", "argument must be between 0 and 65535 inclusive"),
     ];
     for (text, place, line, reason) in cases {
         let folder = Folder::new();
@@ -92,10 +65,7 @@ fn a_mistake_in_the_configuration_is_shown_and_ends_the_start() {
         let (status, stderr) = run_to_end(&folder, &[&file.to_string_lossy()]);
         assert_eq!(status.code(), Some(1), "{stderr}");
         for expected in ["FATAL CONFIG FILE ERROR", place, line, reason] {
-            assert!(
-                stderr.contains(expected),
-                "{text:?}: no {expected:?} in\n{stderr}"
-            );
+            assert!(stderr.contains(expected), "{text:?}: no {expected:?} in\n{stderr}");
         }
     }
 }
@@ -105,10 +75,7 @@ fn a_mistake_on_the_command_line_ends_the_start() {
     let folder = Folder::new();
     let (status, stderr) = run_to_end(&folder, &["--maxclients", "abc"]);
     assert_eq!(status.code(), Some(1), "{stderr}");
-    assert!(
-        stderr.contains("argument couldn't be parsed into an integer"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("argument couldn't be parsed into an integer"), "{stderr}");
     let (status, _) = run_to_end(&folder, &["no-such-file.conf"]);
     assert_eq!(status.code(), Some(1));
 }
@@ -117,17 +84,8 @@ fn a_mistake_on_the_command_line_ends_the_start() {
 fn a_port_that_is_taken_ends_the_start() {
     let server = Server::start(&[]);
     let folder = Folder::new();
-    let (status, stderr) = run_to_end(
-        &folder,
-        &[
-            "--port",
-            &server.port.to_string(),
-            "--save",
-            "",
-            "--bind",
-            "127.0.0.1",
-        ],
-    );
+    let (status, stderr) =
+        run_to_end(&folder, &["--port", &server.port.to_string(), "--save", "", "--bind", "127.0.0.1"]);
     assert_eq!(status.code(), Some(1), "{stderr}");
     let log = folder.read("stdout") + &stderr;
     assert!(log.contains("Address already in use"), "{log}");

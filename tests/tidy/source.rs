@@ -29,20 +29,12 @@ pub struct Source {
 impl Source {
     pub fn new(path: &str, text: &str) -> Source {
         let (code, comments) = split(text);
-        Source {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            code,
-            comments,
-        }
+        Source { path: path.to_owned(), text: text.to_owned(), code, comments }
     }
 }
 
 pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("the repository's root")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository's root")
 }
 
 pub fn sources() -> Vec<Source> {
@@ -58,20 +50,12 @@ pub fn manifests() -> Vec<Source> {
 
 fn files(wanted: impl Fn(&Path) -> bool) -> Vec<Source> {
     let root = root();
-    let mut folders: Vec<PathBuf> = SOURCE_FOLDERS
-        .iter()
-        .map(|f| root.join(f))
-        .filter(|f| f.is_dir())
-        .collect();
+    let mut folders: Vec<PathBuf> = SOURCE_FOLDERS.iter().map(|f| root.join(f)).filter(|f| f.is_dir()).collect();
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a readable folder") {
             let path = entry.expect("a readable entry").path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() {
                 if !GENERATED_FOLDERS.contains(&name.as_str()) {
                     folders.push(path);
@@ -79,18 +63,11 @@ fn files(wanted: impl Fn(&Path) -> bool) -> Vec<Source> {
             } else if wanted(&path) {
                 let text = fs::read_to_string(&path).expect("a source in UTF-8");
                 let relative = path.strip_prefix(&root).expect("a path below the root");
-                found.push(Source::new(
-                    &relative.to_string_lossy().replace('\\', "/"),
-                    &text,
-                ));
+                found.push(Source::new(&relative.to_string_lossy().replace('\\', "/"), &text));
             }
         }
     }
-    assert!(
-        !found.is_empty(),
-        "no sources below {}: SOURCE_FOLDERS is wrong",
-        root.display()
-    );
+    assert!(!found.is_empty(), "no sources below {}: SOURCE_FOLDERS is wrong", root.display());
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
@@ -124,24 +101,14 @@ pub fn has_word(text: &str, word: &str) -> bool {
 /// Splits a source into (code, comments): the other part is blanked with spaces, line breaks stay in both. The insides of
 /// string and character literals are in neither.
 fn split(text: &str) -> (String, String) {
-    let (mut code, mut comments) = (
-        String::with_capacity(text.len()),
-        String::with_capacity(text.len()),
-    );
+    let (mut code, mut comments) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (kind, length) = next_piece(rest, ends_in_word(&code), first);
         let (piece, after) = rest.split_at(length);
-        let blank: String = piece
-            .chars()
-            .map(|c| if c == '\n' { '\n' } else { ' ' })
-            .collect();
+        let blank: String = piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
         code.push_str(if kind == Piece::Code { piece } else { &blank });
-        comments.push_str(if kind == Piece::Comment {
-            piece
-        } else {
-            &blank
-        });
+        comments.push_str(if kind == Piece::Comment { piece } else { &blank });
         rest = after;
     }
     (code, comments)
@@ -162,26 +129,16 @@ fn next_piece(rest: &str, in_word: bool, first: char) -> (Piece, usize) {
     if rest.starts_with("/*") {
         return (Piece::Comment, block_comment_length(rest));
     }
-    let raw_prefix = rest
-        .strip_prefix("br")
-        .or_else(|| rest.strip_prefix('r'))
-        .filter(|_| !in_word);
+    let raw_prefix = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r')).filter(|_| !in_word);
     if let Some(length) = raw_prefix.and_then(raw_string_length) {
-        return (
-            Piece::Literal,
-            rest.len() - raw_prefix.map_or(0, str::len) + length,
-        );
+        return (Piece::Literal, rest.len() - raw_prefix.map_or(0, str::len) + length);
     }
     let quoted = match first {
         '"' => true,
         '\'' => rest[1..].starts_with('\\') || rest.chars().nth(2) == Some('\''),
         _ => false,
     };
-    if quoted {
-        (Piece::Literal, quoted_length(rest, first))
-    } else {
-        (Piece::Code, first.len_utf8())
-    }
+    if quoted { (Piece::Literal, quoted_length(rest, first)) } else { (Piece::Code, first.len_utf8()) }
 }
 
 /// Block comments nest.
@@ -207,11 +164,7 @@ fn raw_string_length(after: &str) -> Option<usize> {
     let hashes = after.bytes().take_while(|b| *b == b'#').count();
     let inside = after[hashes..].strip_prefix('"')?;
     let close = format!("\"{}", &after[..hashes]);
-    Some(
-        inside
-            .find(&close)
-            .map_or(after.len(), |at| hashes + 1 + at + close.len()),
-    )
+    Some(inside.find(&close).map_or(after.len(), |at| hashes + 1 + at + close.len()))
 }
 
 fn quoted_length(rest: &str, quote: char) -> usize {
@@ -234,23 +187,12 @@ fn lexer_tells_code_comments_and_literals_apart() {
         (r#"f("// \" no"); // yes"#, "f(          );", "// yes"),
         (r###"r#""x"# g br"\" h r"###, "g       h r", ""),
         (r"for'a', ' ''\''x::<'a>", "for   ,        x::<'a>", ""),
-        (
-            "a /* b /* c */ d */ e",
-            "a                   e",
-            "/* b /* c */ d */",
-        ),
+        ("a /* b /* c */ d */ e", "a                   e", "/* b /* c */ d */"),
     ];
     for (text, code, comments) in cases {
         let (found_code, found_comments) = split(text);
-        assert_eq!(
-            (found_code.trim(), found_comments.trim()),
-            (code, comments),
-            "{text}"
-        );
+        assert_eq!((found_code.trim(), found_comments.trim()), (code, comments), "{text}");
         assert_eq!(found_code.chars().count(), text.chars().count(), "{text}");
     }
-    assert_eq!(
-        split("a\n// b\nc"),
-        ("a\n    \nc".to_owned(), " \n// b\n ".to_owned())
-    );
+    assert_eq!(split("a\n// b\nc"), ("a\n    \nc".to_owned(), " \n// b\n ".to_owned()));
 }

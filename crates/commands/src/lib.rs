@@ -27,29 +27,27 @@
 //! An [`Engine`](engine::Engine) is shared by any number of threads; each runs commands for its own sessions.
 #![forbid(unsafe_code)]
 
-pub mod args;
-pub mod version;
-pub mod shutdown;
-pub mod introspect;
-pub mod info;
-mod help;
-pub mod debug;
-pub mod connection;
-pub mod config_cmd;
-mod client_list;
-pub mod client;
 mod acl_category;
+pub mod args;
 pub mod bitfield;
 pub mod bitmap;
 pub mod book;
+pub mod client;
+mod client_list;
+pub mod config_cmd;
+pub mod connection;
 pub mod counter;
 pub mod cx;
+pub mod debug;
 mod digest;
 pub mod dispatch;
 pub mod expire;
 mod expire_option;
 pub mod flush;
 pub mod function;
+mod help;
+pub mod info;
+pub mod introspect;
 pub mod keyspace;
 pub mod keyspec;
 pub mod lcs;
@@ -59,12 +57,14 @@ mod popcount;
 pub mod row;
 pub mod scan;
 pub mod session;
+pub mod shutdown;
 pub mod sorted_set;
 pub mod string;
 pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod time;
+pub mod version;
 
 use row::Command;
 

@@ -144,7 +144,10 @@ impl KeyFlags {
 pub enum Begin {
     Index(usize),
     /// The argument after this word, looked for from argument `from` on (negative: from the end backwards).
-    Keyword { word: &'static str, from: i32 },
+    Keyword {
+        word: &'static str,
+        from: i32,
+    },
     Unknown,
 }
 
@@ -152,9 +155,17 @@ pub enum Begin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindKeys {
     /// Up to `last`, counted from the first (negative: from the end of the arguments, divided by `limit`).
-    Range { last: i32, step: usize, limit: usize },
+    Range {
+        last: i32,
+        step: usize,
+        limit: usize,
+    },
     /// The number of keys stands at `count`, the first key at `first`, both counted from the beginning.
-    Counted { count: usize, first: usize, step: usize },
+    Counted {
+        count: usize,
+        first: usize,
+        step: usize,
+    },
     Unknown,
 }
 

@@ -7,12 +7,12 @@
 //!
 //! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
 
+use crate::Error;
 use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
 use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::value::{KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
-use crate::Error;
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::Spot;
 use structures::sorted_set::SortedSet;

@@ -1,7 +1,7 @@
 //! What a command does besides replying: collected under the locks, carried out after them.
 
-use crate::shard::Table;
 use crate::expiry::ExpiryIndex;
+use crate::shard::Table;
 use crate::value::Object;
 
 /// Something that takes long to free. Dropping it frees it.

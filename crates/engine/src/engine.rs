@@ -438,8 +438,12 @@ mod tests {
         set(&engine, b"k", b"2", Ttl::At(1000), 2000);
         engine.expire_due(0..4, 3000, 10);
         let record = |words: &[&str]| (0, words.iter().map(|word| word.as_bytes().to_vec()).collect());
-        let expected: Vec<(u32, Vec<Vec<u8>>)> =
-            vec![record(&["SET", "k", "1"]), record(&["UNLINK", "k"]), record(&["SET", "k", "2"]), record(&["UNLINK", "k"])];
+        let expected: Vec<(u32, Vec<Vec<u8>>)> = vec![
+            record(&["SET", "k", "1"]),
+            record(&["UNLINK", "k"]),
+            record(&["SET", "k", "2"]),
+            record(&["UNLINK", "k"]),
+        ];
         assert_eq!(log.take(), expected);
     }
 

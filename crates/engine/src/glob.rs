@@ -109,28 +109,13 @@ fn in_class(class: &[u8], byte: u8, ignore_case: bool) -> (usize, bool) {
 }
 
 fn in_range(from: u8, to: u8, byte: u8, ignore_case: bool) -> bool {
-    let (from, to) = if from.cast_signed() > to.cast_signed() {
-        (to, from)
-    } else {
-        (from, to)
-    };
-    let fold = |c: u8| {
-        if ignore_case {
-            c.to_ascii_lowercase()
-        } else {
-            c
-        }
-        .cast_signed()
-    };
+    let (from, to) = if from.cast_signed() > to.cast_signed() { (to, from) } else { (from, to) };
+    let fold = |c: u8| if ignore_case { c.to_ascii_lowercase() } else { c }.cast_signed();
     (fold(from)..=fold(to)).contains(&fold(byte))
 }
 
 fn equal(a: u8, b: u8, ignore_case: bool) -> bool {
-    if ignore_case {
-        a.eq_ignore_ascii_case(&b)
-    } else {
-        a == b
-    }
+    if ignore_case { a.eq_ignore_ascii_case(&b) } else { a == b }
 }
 
 #[cfg(test)]
@@ -142,11 +127,10 @@ mod tests {
     fn naive(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
         match (pattern, text) {
             ([], []) => true,
-            ([b'*', rest @ ..], _) => {
-                (0..=text.len()).any(|taken| naive(rest, &text[taken..], ignore_case))
+            ([b'*', rest @ ..], _) => (0..=text.len()).any(|taken| naive(rest, &text[taken..], ignore_case)),
+            (_, [byte, after @ ..]) => {
+                step(pattern, *byte, ignore_case).is_some_and(|used| naive(&pattern[used..], after, ignore_case))
             }
-            (_, [byte, after @ ..]) => step(pattern, *byte, ignore_case)
-                .is_some_and(|used| naive(&pattern[used..], after, ignore_case)),
             _ => false,
         }
     }
@@ -178,11 +162,7 @@ mod tests {
             ("user:*:[0-9]", "user:x:y:7", true),
             ("ab*cd", "abcdcdx", false),
         ] {
-            assert_eq!(
-                matches(pattern.as_bytes(), text.as_bytes()),
-                wanted,
-                "{pattern} {text}"
-            );
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), wanted, "{pattern} {text}");
         }
     }
 

@@ -86,7 +86,8 @@ fn prepare(stream: &mio::net::TcpStream, keepalive: u64) {
     let _ = socket.set_tcp_nodelay(true);
     if keepalive > 0 {
         let third = Duration::from_secs((keepalive / 3).max(1));
-        let times = socket2::TcpKeepalive::new().with_time(Duration::from_secs(keepalive)).with_interval(third).with_retries(3);
+        let times =
+            socket2::TcpKeepalive::new().with_time(Duration::from_secs(keepalive)).with_interval(third).with_retries(3);
         let _ = socket.set_tcp_keepalive(&times);
     }
 }
@@ -125,7 +126,9 @@ fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<
             Ok(socket) => to.push(Listener::Tcp { socket, book }),
             Err(error) if optional && is_missing(&error) => {}
             Err(error) => {
-                log::warning(format_args!("Warning: Could not create server TCP listening socket {name}:{port}: {error}"));
+                log::warning(format_args!(
+                    "Warning: Could not create server TCP listening socket {name}:{port}: {error}"
+                ));
                 return Err(format!("Failed listening on port {port} (tcp), aborting."));
             }
         }

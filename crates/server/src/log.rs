@@ -71,7 +71,9 @@ pub fn log(level: Level, text: impl Display) {
     let line = format!("{}:M {time} {} {text}\n", std::process::id(), level.sign());
     let _ = match file {
         // Opened for each line, so that it can be rotated at any time.
-        Some(path) => OpenOptions::new().append(true).create(true).open(path).and_then(|mut f| f.write_all(line.as_bytes())),
+        Some(path) => {
+            OpenOptions::new().append(true).create(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()))
+        }
         None => std::io::stdout().lock().write_all(line.as_bytes()),
     };
 }

@@ -38,7 +38,9 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Invocation::TestMemory(_) | Invocation::CheckSystem => {
-            eprintln!("Cinnabar has no memory test and no system check of its own; use memtest86 or your distribution's tools.");
+            eprintln!(
+                "Cinnabar has no memory test and no system check of its own; use memtest86 or your distribution's tools."
+            );
             return ExitCode::FAILURE;
         }
     };

@@ -3,9 +3,9 @@
 use crate::mailbox::{Letter, Mailbox};
 use engine::Engine;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::Arc;
 
 /// The engine and the state of the server around it.
 pub struct Shared {

@@ -334,11 +334,20 @@ struct Item<'b> {
 }
 
 enum What {
-    Command { spans: Range<usize>, own: Vec<(usize, Vec<u8>)>, prepared: Prepared },
+    Command {
+        spans: Range<usize>,
+        own: Vec<(usize, Vec<u8>)>,
+        prepared: Prepared,
+    },
     /// A command that waited behind another one.
-    Queued { args: Box<Args<'static>>, prepared: Prepared },
+    Queued {
+        args: Box<Args<'static>>,
+        prepared: Prepared,
+    },
     Violation(ProtocolError),
-    Book { spans: Range<usize> },
+    Book {
+        spans: Range<usize>,
+    },
     BookViolation,
 }
 
@@ -395,7 +404,11 @@ impl<'b> Filler<'_, 'b> {
         while self.window.len() < WINDOW {
             if let Some(args) = connection.queued.pop_front() {
                 let prepared = self.prepare(&args, db);
-                self.window.push(Item { token: self.token, bytes: &[], what: What::Queued { args: Box::new(args), prepared } });
+                self.window.push(Item {
+                    token: self.token,
+                    bytes: &[],
+                    what: What::Queued { args: Box::new(args), prepared },
+                });
                 continue;
             }
             let rest = &bytes[*offset..];

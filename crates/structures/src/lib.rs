@@ -1,5 +1,5 @@
-pub mod ranked_tree;
+pub mod entry;
 pub mod handle;
 pub mod hashtable;
-pub mod entry;
+pub mod ranked_tree;
 pub mod sorted_set;

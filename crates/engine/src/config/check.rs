@@ -14,26 +14,17 @@ pub fn cluster_config_file(value: &[u8]) -> Checked {
 
 pub fn db_filename(value: &[u8]) -> Checked {
     refuse_when(value.is_empty(), "dbfilename can't be empty")?;
-    refuse_when(
-        is_path(value),
-        "dbfilename can't be a path, just a filename",
-    )
+    refuse_when(is_path(value), "dbfilename can't be a path, just a filename")
 }
 
 pub fn append_filename(value: &[u8]) -> Checked {
     refuse_when(value.is_empty(), "appendfilename can't be empty")?;
-    refuse_when(
-        is_path(value),
-        "appendfilename can't be a path, just a filename",
-    )
+    refuse_when(is_path(value), "appendfilename can't be a path, just a filename")
 }
 
 pub fn append_dirname(value: &[u8]) -> Checked {
     refuse_when(value.is_empty(), "appenddirname can't be empty")?;
-    refuse_when(
-        is_path(value),
-        "appenddirname can't be a path, just a dirname",
-    )
+    refuse_when(is_path(value), "appenddirname can't be a path, just a dirname")
 }
 
 fn is_path(value: &[u8]) -> bool {
@@ -42,51 +33,33 @@ fn is_path(value: &[u8]) -> bool {
 
 /// Letters, digits, hyphens and dots, at most 255 of them.
 pub fn hostname(value: &[u8]) -> Checked {
+    refuse_when(value.len() >= 256, "Hostnames must be less than 256 characters")?;
     refuse_when(
-        value.len() >= 256,
-        "Hostnames must be less than 256 characters",
-    )?;
-    refuse_when(
-        !value
-            .iter()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.')),
+        !value.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.')),
         "Hostnames may only contain alphanumeric characters, hyphens or dots",
     )
 }
 
 /// What goes into nodes.conf between commas and spaces must not split or quote there.
 fn splits_a_node_line(value: &[u8]) -> bool {
-    let unsafe_there =
-        |c: &u8| b" !\"#$%&'()*+,;<=>?@[\\]^{|}~".contains(c) || c.is_ascii_control();
+    let unsafe_there = |c: &u8| b" !\"#$%&'()*+,;<=>?@[\\]^{|}~".contains(c) || c.is_ascii_control();
     value.iter().any(unsafe_there)
 }
 
 pub fn node_name(value: &[u8]) -> Checked {
-    refuse_when(
-        splits_a_node_line(value),
-        "Announced human node name contained invalid character",
-    )
+    refuse_when(splits_a_node_line(value), "Announced human node name contained invalid character")
 }
 
 pub fn announce_ip(value: &[u8]) -> Checked {
-    refuse_when(
-        splits_a_node_line(value),
-        "cluster-announce-ip contains invalid character",
-    )
+    refuse_when(splits_a_node_line(value), "cluster-announce-ip contains invalid character")
 }
 
 pub fn ipv4(value: &[u8]) -> Checked {
-    refuse_when(
-        !value.is_empty() && parse_ip::<Ipv4Addr>(value).is_none(),
-        "Invalid IPv4 address",
-    )
+    refuse_when(!value.is_empty() && parse_ip::<Ipv4Addr>(value).is_none(), "Invalid IPv4 address")
 }
 
 pub fn ipv6(value: &[u8]) -> Checked {
-    refuse_when(
-        !value.is_empty() && parse_ip::<Ipv6Addr>(value).is_none(),
-        "Invalid IPv6 address",
-    )
+    refuse_when(!value.is_empty() && parse_ip::<Ipv6Addr>(value).is_none(), "Invalid IPv6 address")
 }
 
 fn parse_ip<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
@@ -94,15 +67,8 @@ fn parse_ip<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
 }
 
 /// Names that `proc-title-template` may put in braces.
-pub const TITLE_VARIABLES: &[&str] = &[
-    "title",
-    "listen-addr",
-    "server-mode",
-    "port",
-    "tls-port",
-    "unixsocket",
-    "config-file",
-];
+pub const TITLE_VARIABLES: &[&str] =
+    &["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
 
 /// Known variables in braces that close, and something left to show: `unixsocket` may be empty. `{{` is a brace.
 pub fn title_template(value: &[u8]) -> Checked {

@@ -87,19 +87,14 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
 
 /// `--save` without a value means no saving; `--sentinel` never has one.
 fn stands_alone(option: &[u8], next: Option<&&[u8]>) -> bool {
-    let known =
-        option.eq_ignore_ascii_case(b"--save") || option.eq_ignore_ascii_case(b"--sentinel");
+    let known = option.eq_ignore_ascii_case(b"--save") || option.eq_ignore_ascii_case(b"--sentinel");
     known && next.is_none_or(|next| next.starts_with(b"--"))
 }
 
 /// As C's `atoi`: leading digits count.
 fn parse_megabytes(text: &[u8]) -> u64 {
     let digits = text.iter().take_while(|c| c.is_ascii_digit());
-    digits.fold(0u64, |number, c| {
-        number
-            .saturating_mul(10)
-            .saturating_add(u64::from(c - b'0'))
-    })
+    digits.fold(0u64, |number, c| number.saturating_mul(10).saturating_add(u64::from(c - b'0')))
 }
 
 #[cfg(test)]
@@ -107,54 +102,27 @@ mod tests {
     use super::*;
 
     fn serve(arguments: &[&str]) -> (Option<String>, bool, String) {
-        let arguments: Vec<&[u8]> = arguments
-            .iter()
-            .map(|argument| argument.as_bytes())
-            .collect();
-        let Invocation::Serve(line) = parse_command_line(&arguments) else {
-            panic!("not serving")
-        };
-        let file = line
-            .config_file
-            .map(|file| String::from_utf8(file).unwrap());
-        (
-            file,
-            line.read_stdin,
-            String::from_utf8(line.options).unwrap(),
-        )
+        let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+        let Invocation::Serve(line) = parse_command_line(&arguments) else { panic!("not serving") };
+        let file = line.config_file.map(|file| String::from_utf8(file).unwrap());
+        (file, line.read_stdin, String::from_utf8(line.options).unwrap())
     }
 
     #[test]
     fn options_become_lines() {
         assert_eq!(serve(&[]), (None, false, String::new()));
-        assert_eq!(
-            serve(&["a.conf"]),
-            (Some("a.conf".into()), false, String::new())
-        );
+        assert_eq!(serve(&["a.conf"]), (Some("a.conf".into()), false, String::new()));
         assert_eq!(
             serve(&["a.conf", "--port", "7000", "--save", "900", "1"]),
-            (
-                Some("a.conf".into()),
-                false,
-                "port \"7000\" \nsave \"900\" \"1\" ".into()
-            )
+            (Some("a.conf".into()), false, "port \"7000\" \nsave \"900\" \"1\" ".into())
         );
-        assert_eq!(
-            serve(&["--maxmemory 700mb", "--port", "1"]).2,
-            "maxmemory 700mb \nport \"1\" "
-        );
-        assert_eq!(
-            serve(&["--port", "--7000", "--save", ""]).2,
-            "port \"--7000\" \nsave \"\" "
-        );
+        assert_eq!(serve(&["--maxmemory 700mb", "--port", "1"]).2, "maxmemory 700mb \nport \"1\" ");
+        assert_eq!(serve(&["--port", "--7000", "--save", ""]).2, "port \"--7000\" \nsave \"\" ");
     }
 
     #[test]
     fn save_without_value_is_no_saving() {
-        assert_eq!(
-            serve(&["--save", "--port", "1"]).2,
-            "save \"\"\nport \"1\" "
-        );
+        assert_eq!(serve(&["--save", "--port", "1"]).2, "save \"\"\nport \"1\" ");
         assert_eq!(serve(&["--save"]).2, "save \"\"");
     }
 
@@ -163,10 +131,7 @@ mod tests {
         assert!(serve(&["-"]).1);
         assert!(serve(&["a.conf", "-"]).1);
         assert!(serve(&["-", "--port", "1"]).1);
-        assert_eq!(
-            serve(&["a.conf", "--port", "-", "--save", "x"]).2,
-            "port \"-\" \nsave \"x\" "
-        );
+        assert_eq!(serve(&["a.conf", "--port", "-", "--save", "x"]).2, "port \"-\" \nsave \"x\" ");
     }
 
     #[test]
@@ -175,17 +140,11 @@ mod tests {
             (vec!["-v"], Invocation::Version),
             (vec!["--version", "x"], Invocation::Version),
             (vec!["--help"], Invocation::Help),
-            (
-                vec!["--test-memory", "12"],
-                Invocation::TestMemory(Some(12)),
-            ),
+            (vec!["--test-memory", "12"], Invocation::TestMemory(Some(12))),
             (vec!["--test-memory"], Invocation::TestMemory(None)),
             (vec!["--check-system"], Invocation::CheckSystem),
         ] {
-            let arguments: Vec<&[u8]> = arguments
-                .iter()
-                .map(|argument| argument.as_bytes())
-                .collect();
+            let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
             assert_eq!(parse_command_line(&arguments), wanted);
         }
     }

@@ -17,8 +17,7 @@ pub const KEY_MISS: u32 = 1 << 11;
 pub const MODULE: u32 = 1 << 13;
 pub const NEW: u32 = 1 << 14;
 /// What `A` stands for: everything but misses and new keys, which nobody wants by accident.
-pub const ALL: u32 =
-    GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
+pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
 /// Letters in the order in which they are printed, without `A`.
 const CLASSES: [(char, u32); 11] = [
@@ -42,10 +41,7 @@ pub fn parse(text: &[u8]) -> Option<u32> {
         if c == b'A' {
             return Some(flags | ALL);
         }
-        let (_, flag) = CLASSES
-            .iter()
-            .chain(&TARGETS)
-            .find(|(letter, _)| *letter == char::from(c))?;
+        let (_, flag) = CLASSES.iter().chain(&TARGETS).find(|(letter, _)| *letter == char::from(c))?;
         Some(flags | flag)
     })
 }
@@ -54,11 +50,7 @@ pub fn parse(text: &[u8]) -> Option<u32> {
 pub fn print(flags: u32) -> String {
     let mut text = String::new();
     let letters = |table: &[(char, u32)]| -> String {
-        table
-            .iter()
-            .filter(|(_, flag)| flags & flag != 0)
-            .map(|(letter, _)| *letter)
-            .collect()
+        table.iter().filter(|(_, flag)| flags & flag != 0).map(|(letter, _)| *letter).collect()
     };
     if flags & ALL == ALL {
         text.push('A');
@@ -75,13 +67,9 @@ mod tests {
 
     #[test]
     fn reads_and_prints() {
-        for (text, printed) in [
-            ("KEA", "AKE"),
-            ("Km$lshzxetdn", "$lshzxetdnKm"),
-            ("Kmn$", "$nKm"),
-            ("", ""),
-            ("g$lshzxetdE", "AE"),
-        ] {
+        for (text, printed) in
+            [("KEA", "AKE"), ("Km$lshzxetdn", "$lshzxetdnKm"), ("Kmn$", "$nKm"), ("", ""), ("g$lshzxetdE", "AE")]
+        {
             assert_eq!(parse(text.as_bytes()).map(print).as_deref(), Some(printed));
         }
         assert_eq!(parse(b"Kq"), None);

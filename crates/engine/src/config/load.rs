@@ -50,10 +50,7 @@ pub struct Loaded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// A mistake in the text, with the number and content of its line when it is in one.
-    Text {
-        line: Option<(usize, Vec<u8>)>,
-        message: String,
-    },
+    Text { line: Option<(usize, Vec<u8>)>, message: String },
     /// A line of the log: a file that cannot be read.
     File { message: String },
 }
@@ -67,9 +64,7 @@ impl LoadError {
                 let mut report = format!("\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n");
                 if let Some((number, text)) = line {
                     let text = String::from_utf8_lossy(text);
-                    report.push_str(&format!(
-                        "Reading the configuration file, at line {number}\n>>> '{text}'\n"
-                    ));
+                    report.push_str(&format!("Reading the configuration file, at line {number}\n>>> '{text}'\n"));
                 }
                 report.push_str(message);
                 report.push('\n');
@@ -93,18 +88,9 @@ const FORGOTTEN: [&[u8]; 5] = [
 
 /// Reads the whole configuration that the command line asks for.
 pub fn load(command_line: &CommandLine, host: &dyn Host) -> Result<Loaded, LoadError> {
-    let mut loader = Loader {
-        host,
-        loaded: Loaded::default(),
-        save_seen: false,
-        threads_seen: [false; 2],
-        depth: 0,
-    };
+    let mut loader = Loader { host, loaded: Loaded::default(), save_seen: false, threads_seen: [false; 2], depth: 0 };
     if let Ok(path) = host.change_dir(b".") {
-        loader
-            .loaded
-            .config
-            .replace(Directive::Dir, Value::Text(Some(path.into())));
+        loader.loaded.config.replace(Directive::Dir, Value::Text(Some(path.into())));
     }
     let mut text = match &command_line.config_file {
         Some(path) => loader.read(path)?,
@@ -112,10 +98,7 @@ pub fn load(command_line: &CommandLine, host: &dyn Host) -> Result<Loaded, LoadE
     };
     if command_line.read_stdin {
         let stdin = host.read_stdin().map_err(|error| LoadError::File {
-            message: format!(
-                "Fatal error, can't read the configuration from stdin: {}",
-                os_message(&error)
-            ),
+            message: format!("Fatal error, can't read the configuration from stdin: {}", os_message(&error)),
         })?;
         text.extend_from_slice(&stdin);
     }
@@ -140,19 +123,12 @@ struct Loader<'h> {
 impl Loader<'_> {
     /// A file, or all files that a pattern matches, one after the other.
     fn read(&self, path: &[u8]) -> Result<Vec<u8>, LoadError> {
-        let paths = if path.iter().any(|c| b"*?[".contains(c)) {
-            self.host.glob(path)
-        } else {
-            vec![path.to_vec()]
-        };
+        let paths = if path.iter().any(|c| b"*?[".contains(c)) { self.host.glob(path) } else { vec![path.to_vec()] };
         let mut text = Vec::new();
         for path in paths {
             let content = self.host.read_file(&path).map_err(|error| {
                 let path = String::from_utf8_lossy(&path);
-                let message = format!(
-                    "Fatal error, can't open config file '{path}': {}",
-                    os_message(&error)
-                );
+                let message = format!("Fatal error, can't open config file '{path}': {}", os_message(&error));
                 LoadError::File { message }
             })?;
             text.extend_from_slice(&content);
@@ -166,14 +142,9 @@ impl Loader<'_> {
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            let located = |message: String| LoadError::Text {
-                line: Some((at + 1, line.to_vec())),
-                message,
-            };
+            let located = |message: String| LoadError::Text { line: Some((at + 1, line.to_vec())), message };
             let Some(mut words) = words::split(line) else {
-                return Err(located(
-                    "Unbalanced quotes in configuration line".to_string(),
-                ));
+                return Err(located("Unbalanced quotes in configuration line".to_string()));
             };
             let Some(name) = words.first_mut() else {
                 continue;
@@ -188,11 +159,7 @@ impl Loader<'_> {
         self.check()
     }
 
-    fn include(
-        &mut self,
-        path: &[u8],
-        located: &dyn Fn(String) -> LoadError,
-    ) -> Result<(), LoadError> {
+    fn include(&mut self, path: &[u8], located: &dyn Fn(String) -> LoadError) -> Result<(), LoadError> {
         if self.depth == INCLUDE_DEPTH_MAX {
             return Err(located("Too many nested includes".to_string()));
         }
@@ -215,10 +182,7 @@ impl Loader<'_> {
             b"rename-command" if values.len() == 2 => self.rename(&values[0], &values[1]),
             b"user" if !values.is_empty() => {
                 self.host.check_user(words).map_err(|(at, text)| {
-                    let word = words
-                        .get(at)
-                        .map(|word| String::from_utf8_lossy(word))
-                        .unwrap_or_default();
+                    let word = words.get(at).map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
                     format!("Error in user declaration '{word}': {text}")
                 })?;
                 self.loaded.users.push(words.to_vec());
@@ -232,9 +196,7 @@ impl Loader<'_> {
                 if values.is_empty() {
                     return Err("Module config specified without value".to_string());
                 }
-                self.loaded
-                    .module_settings
-                    .push((name.to_vec(), values.join(&b' ')));
+                self.loaded.module_settings.push((name.to_vec(), values.join(&b' ')));
                 Ok(())
             }
             b"sentinel" if values.is_empty() => Ok(()),
@@ -246,39 +208,24 @@ impl Loader<'_> {
     fn directive(&mut self, row: &'static Row, values: &[Vec<u8>]) -> Result<(), String> {
         // A value that is quoted as a whole may still be several words.
         let split_again = match values {
-            [only] if row.takes_words() && !only.is_empty() => {
-                Some(words::split(only).unwrap_or_default())
-            }
+            [only] if row.takes_words() && !only.is_empty() => Some(words::split(only).unwrap_or_default()),
             [_] => None,
             _ if !row.takes_words() => return Err("wrong number of arguments".to_string()),
             _ => None,
         };
-        let words: Vec<&[u8]> = split_again
-            .as_deref()
-            .unwrap_or(values)
-            .iter()
-            .map(Vec::as_slice)
-            .collect();
+        let words: Vec<&[u8]> = split_again.as_deref().unwrap_or(values).iter().map(Vec::as_slice).collect();
         let config = &mut self.loaded.config;
         let mut value = row.parse(&words, config.value(row.directive))?;
         match (row.kind, &value) {
             (Kind::Save, Value::Save(points)) => {
                 if self.save_seen && words != [b"" as &[u8]] {
-                    let all: Vec<SavePoint> = config
-                        .save_points()
-                        .iter()
-                        .chain(points.iter())
-                        .copied()
-                        .collect();
+                    let all: Vec<SavePoint> = config.save_points().iter().chain(points.iter()).copied().collect();
                     value = Value::Save(all.into());
                 }
                 self.save_seen = true;
             }
             (Kind::Dir, Value::Text(Some(path))) => {
-                let moved = self
-                    .host
-                    .change_dir(path)
-                    .map_err(|error| os_message(&error))?;
+                let moved = self.host.change_dir(path).map_err(|error| os_message(&error))?;
                 value = Value::Text(Some(moved.into()));
             }
             _ => {}
@@ -324,12 +271,7 @@ impl Loader<'_> {
     /// What no single line can tell; checked at the end of each file.
     fn check(&self) -> Result<(), LoadError> {
         let config = &self.loaded.config;
-        let mistake = |message: String| {
-            Err(LoadError::Text {
-                line: None,
-                message,
-            })
-        };
+        let mistake = |message: String| Err(LoadError::Text { line: None, message });
         let logfile = config.text(Directive::LogFile);
         if !logfile.is_empty()
             && let Err(error) = self.host.can_append(logfile)
@@ -345,10 +287,7 @@ impl Loader<'_> {
     fn finish(mut self) -> Result<Loaded, LoadError> {
         if self.threads_seen == [true, false] {
             let config = &mut self.loaded.config;
-            config.replace(
-                Directive::Threads,
-                config.value(Directive::IoThreads).clone(),
-            );
+            config.replace(Directive::Threads, config.value(Directive::IoThreads).clone());
         }
         Ok(self.loaded)
     }
@@ -357,10 +296,7 @@ impl Loader<'_> {
 fn trim(line: &[u8]) -> &[u8] {
     let blank = |c: &u8| b" \t\r\n".contains(c);
     let start = line.iter().position(|c| !blank(c)).unwrap_or(line.len());
-    let end = line
-        .iter()
-        .rposition(|c| !blank(c))
-        .map_or(start, |at| at + 1);
+    let end = line.iter().rposition(|c| !blank(c)).map_or(start, |at| at + 1);
     &line[start..end]
 }
 

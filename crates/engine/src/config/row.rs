@@ -206,44 +206,17 @@ pub const fn flag(directive: Directive, name: &'static str, default: bool) -> Ro
 }
 
 /// A plain decimal number.
-pub const fn integer(
-    directive: Directive,
-    name: &'static str,
-    default: i64,
-    min: i64,
-    max: i64,
-) -> Row {
-    row(
-        directive,
-        name,
-        Kind::Integer {
-            min,
-            max,
-            unit: Unit::Plain,
-        },
-        Preset::Integer(default),
-    )
+pub const fn integer(directive: Directive, name: &'static str, default: i64, min: i64, max: i64) -> Row {
+    row(directive, name, Kind::Integer { min, max, unit: Unit::Plain }, Preset::Integer(default))
 }
 
 /// A number of bytes, with units.
-pub const fn memory(
-    directive: Directive,
-    name: &'static str,
-    default: i64,
-    min: i64,
-    max: i64,
-) -> Row {
+pub const fn memory(directive: Directive, name: &'static str, default: i64, min: i64, max: i64) -> Row {
     integer(directive, name, default, min, max).unit(Unit::Memory)
 }
 
 /// A file mode.
-pub const fn octal(
-    directive: Directive,
-    name: &'static str,
-    default: i64,
-    min: i64,
-    max: i64,
-) -> Row {
+pub const fn octal(directive: Directive, name: &'static str, default: i64, min: i64, max: i64) -> Row {
     integer(directive, name, default, min, max).unit(Unit::Octal)
 }
 
@@ -273,11 +246,6 @@ pub const fn text(directive: Directive, name: &'static str, default: &'static st
 }
 
 /// A directive with a syntax of its own.
-pub const fn special(
-    directive: Directive,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-) -> Row {
+pub const fn special(directive: Directive, name: &'static str, kind: Kind, default: &'static str) -> Row {
     row(directive, name, kind, Preset::Text(default))
 }

@@ -22,12 +22,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config {
-            values: table::rows()
-                .iter()
-                .map(|row| row.default_value())
-                .collect(),
-        }
+        Config { values: table::rows().iter().map(|row| row.default_value()).collect() }
     }
 }
 
@@ -80,11 +75,9 @@ impl Config {
     /// Whether `name` is among the names chosen.
     pub fn has_choice(&self, directive: Directive, name: &str) -> bool {
         match (self.value(directive), table::row(directive).kind) {
-            (Value::Choices(bits), Kind::Choices(names)) => names
-                .iter()
-                .skip(1)
-                .position(|known| *known == name)
-                .is_some_and(|at| bits & 1 << at != 0),
+            (Value::Choices(bits), Kind::Choices(names)) => {
+                names.iter().skip(1).position(|known| *known == name).is_some_and(|at| bits & 1 << at != 0)
+            }
             _ => wrong_kind(directive),
         }
     }
@@ -147,11 +140,7 @@ impl Config {
     /// Number of databases: cluster mode has a count of its own.
     pub fn database_count(&self) -> usize {
         let cluster = self.flag(Directive::ClusterEnabled);
-        let count = self.int(if cluster {
-            Directive::ClusterDatabases
-        } else {
-            Directive::Databases
-        });
+        let count = self.int(if cluster { Directive::ClusterDatabases } else { Directive::Databases });
         usize::try_from(count).unwrap_or(1)
     }
 
@@ -169,10 +158,7 @@ impl Config {
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], row: &Row| {
-            if !found
-                .iter()
-                .any(|(known, _)| known.eq_ignore_ascii_case(name))
-            {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
                 found.push((name.to_vec(), row.print(self.value(row.directive))));
             }
         };
@@ -236,11 +222,7 @@ pub struct ConfigStore {
 
 impl ConfigStore {
     pub fn new(config: Config) -> ConfigStore {
-        ConfigStore {
-            generation: AtomicU64::new(1),
-            current: RwLock::new(Arc::new(config)),
-            changing: Mutex::new(()),
-        }
+        ConfigStore { generation: AtomicU64::new(1), current: RwLock::new(Arc::new(config)), changing: Mutex::new(()) }
     }
 
     /// Counts up with every change. Compare it first, then take a snapshot.
@@ -249,10 +231,7 @@ impl ConfigStore {
     }
 
     pub fn snapshot(&self) -> Arc<Config> {
-        self.current
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// See [`Config::get`].
@@ -261,12 +240,7 @@ impl ConfigStore {
     }
 
     /// CONFIG SET: all of `pairs` (name, value), or nothing and the reason.
-    pub fn set(
-        &self,
-        pairs: &[(&[u8], &[u8])],
-        caller: Caller,
-        hooks: &dyn ApplyHooks,
-    ) -> Result<(), SetError> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], caller: Caller, hooks: &dyn ApplyHooks) -> Result<(), SetError> {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.snapshot();
         let wanted = admit(pairs, caller, &old)?;
@@ -283,9 +257,7 @@ impl ConfigStore {
     /// REPLICAOF does.
     pub fn update(&self, change: impl FnOnce(&mut ConfigEdit)) {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut edit = ConfigEdit {
-            config: Config::clone(&self.snapshot()),
-        };
+        let mut edit = ConfigEdit { config: Config::clone(&self.snapshot()) };
         change(&mut edit);
         self.publish(edit.config);
     }
@@ -304,8 +276,7 @@ pub struct ConfigEdit {
 
 impl ConfigEdit {
     pub fn set_upstream(&mut self, upstream: Option<Upstream>) {
-        self.config
-            .replace(Directive::Replicaof, Value::ReplicaOf(upstream));
+        self.config.replace(Directive::Replicaof, Value::ReplicaOf(upstream));
     }
 
     pub fn set_int(&mut self, directive: Directive, number: i64) {
@@ -317,21 +288,13 @@ impl ConfigEdit {
     }
 
     pub fn set_text(&mut self, directive: Directive, text: &[u8]) {
-        let text = if text.is_empty() && !table::row(directive).keeps_empty {
-            None
-        } else {
-            Some(text.into())
-        };
+        let text = if text.is_empty() && !table::row(directive).keeps_empty { None } else { Some(text.into()) };
         self.config.replace(directive, Value::Text(text));
     }
 }
 
 /// The pairs with their rows, when the caller may set all of them.
-fn admit<'p>(
-    pairs: &[(&[u8], &'p [u8])],
-    caller: Caller,
-    old: &Config,
-) -> Result<Vec<(Found, &'p [u8])>, SetError> {
+fn admit<'p>(pairs: &[(&[u8], &'p [u8])], caller: Caller, old: &Config) -> Result<Vec<(Found, &'p [u8])>, SetError> {
     let mut wanted: Vec<(Found, &[u8])> = Vec::with_capacity(pairs.len());
     for (name, value) in pairs {
         let shown = String::from_utf8_lossy(name);
@@ -358,42 +321,29 @@ fn admit<'p>(
 }
 
 /// The new configuration, and the directives whose hooks must run.
-fn evaluate(
-    wanted: &[(Found, &[u8])],
-    old: &Config,
-    hooks: &dyn ApplyHooks,
-) -> Result<(Config, Vec<Found>), SetError> {
+fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> Result<(Config, Vec<Found>), SetError> {
     let mut new = old.clone();
     let mut changed = Vec::with_capacity(wanted.len());
     for (found, text) in wanted {
         let row = found.row;
-        let value = row
-            .parse(&words_of(row, text), new.value(row.directive))
-            .and_then(|value| {
-                // The directory changes right away: later values may be relative to it.
-                let moved = match (&value, row.kind) {
-                    (Value::Text(Some(path)), Kind::Dir) => Some(hooks.change_dir(path)?),
-                    _ => None,
-                };
-                Ok(moved.map_or(value, |path| Value::Text(Some(path.into()))))
-            });
+        let value = row.parse(&words_of(row, text), new.value(row.directive)).and_then(|value| {
+            // The directory changes right away: later values may be relative to it.
+            let moved = match (&value, row.kind) {
+                (Value::Text(Some(path)), Kind::Dir) => Some(hooks.change_dir(path)?),
+                _ => None,
+            };
+            Ok(moved.map_or(value, |path| Value::Text(Some(path.into()))))
+        });
         let value = value.map_err(|text| {
             restore_dir(&new, old, hooks);
             failed(found.name, &text)
         })?;
-        if row.always_applied
-            || value != *new.value(row.directive)
-            || matches!(row.kind, Kind::Bind)
-        {
+        if row.always_applied || value != *new.value(row.directive) || matches!(row.kind, Kind::Bind) {
             changed.push(*found);
         }
         new.replace(row.directive, value);
     }
-    let asked = |directive| {
-        wanted
-            .iter()
-            .any(|(found, _)| found.row.directive == directive)
-    };
+    let asked = |directive| wanted.iter().any(|(found, _)| found.row.directive == directive);
     if asked(Directive::IoThreads)
         && !asked(Directive::Threads)
         && new.int(Directive::Threads) != new.int(Directive::IoThreads)
@@ -405,12 +355,7 @@ fn evaluate(
 }
 
 /// Runs the hooks; on an error, those that ran run again with the old values, and the answer says which one failed.
-fn apply(
-    changed: &[Found],
-    new: &Config,
-    old: &Config,
-    hooks: &dyn ApplyHooks,
-) -> Result<(), (usize, String)> {
+fn apply(changed: &[Found], new: &Config, old: &Config, hooks: &dyn ApplyHooks) -> Result<(), (usize, String)> {
     for (at, found) in changed.iter().enumerate() {
         if let Err(text) = hooks.apply(found.row.directive, new) {
             for undone in &changed[..=at] {
@@ -431,7 +376,5 @@ fn restore_dir(new: &Config, old: &Config, hooks: &dyn ApplyHooks) {
 }
 
 fn failed(name: &str, text: &str) -> SetError {
-    SetError::Refused(format!(
-        "CONFIG SET failed (possibly related to argument '{name}') - {text}"
-    ))
+    SetError::Refused(format!("CONFIG SET failed (possibly related to argument '{name}') - {text}"))
 }

@@ -22,16 +22,8 @@ static ROWS: LazyLock<Box<[&'static Row]>> = LazyLock::new(|| {
 
 /// All names and aliases in alphabetical order.
 static NAMES: LazyLock<Box<[Found]>> = LazyLock::new(|| {
-    let own = ROWS.iter().map(|row| Found {
-        row,
-        name: row.name,
-    });
-    let aliases = ROWS.iter().filter_map(|row| {
-        Some(Found {
-            row,
-            name: row.alias?,
-        })
-    });
+    let own = ROWS.iter().map(|row| Found { row, name: row.name });
+    let aliases = ROWS.iter().filter_map(|row| Some(Found { row, name: row.alias? }));
     let mut names: Vec<Found> = own.chain(aliases).collect();
     names.sort_by_key(|found| found.name);
     names.into()
@@ -47,10 +39,7 @@ pub fn row(directive: Directive) -> &'static Row {
 
 pub fn by_directive(directive: Directive) -> Found {
     let row = row(directive);
-    Found {
-        row,
-        name: row.name,
-    }
+    Found { row, name: row.name }
 }
 
 pub fn names() -> &'static [Found] {
@@ -60,9 +49,7 @@ pub fn names() -> &'static [Found] {
 /// By name or alias, in any case.
 pub fn find(name: &[u8]) -> Option<Found> {
     let name = name.to_ascii_lowercase();
-    let at = NAMES
-        .binary_search_by(|found| found.name.as_bytes().cmp(&name))
-        .ok()?;
+    let at = NAMES.binary_search_by(|found| found.name.as_bytes().cmp(&name)).ok()?;
     Some(NAMES[at])
 }
 
@@ -91,12 +78,7 @@ mod tests {
         }
         for area in AREAS {
             for pair in area.windows(2) {
-                assert!(
-                    pair[0].name < pair[1].name,
-                    "{} after {}",
-                    pair[1].name,
-                    pair[0].name
-                );
+                assert!(pair[0].name < pair[1].name, "{} after {}", pair[1].name, pair[0].name);
             }
         }
     }
@@ -104,13 +86,9 @@ mod tests {
     #[test]
     fn names_are_lower_case_words() {
         for found in names() {
-            let legal =
-                |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'_';
+            let legal = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'_';
             assert!(found.name.bytes().all(legal), "{}", found.name);
-            assert!(std::ptr::eq(
-                find(found.name.to_uppercase().as_bytes()).unwrap().row,
-                found.row
-            ));
+            assert!(std::ptr::eq(find(found.name.to_uppercase().as_bytes()).unwrap().row, found.row));
         }
     }
 
@@ -124,12 +102,7 @@ mod tests {
                 continue;
             }
             let words = super::super::value::words_of(row, &printed);
-            assert_eq!(
-                row.parse(&words, &value).as_ref(),
-                Ok(&value),
-                "{}",
-                row.name
-            );
+            assert_eq!(row.parse(&words, &value).as_ref(), Ok(&value), "{}", row.name);
         }
     }
 

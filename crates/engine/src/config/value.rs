@@ -88,19 +88,11 @@ impl Row {
             (Preset::Integer(number), _) => Value::Integer(number),
             (Preset::Text(text), Kind::Text | Kind::Dir) => self.text(text.as_bytes()),
             (Preset::Text(text), _) => {
-                let words: Vec<&[u8]> = if text.is_empty() && self.takes_words() {
-                    Vec::new()
-                } else {
-                    words_of(self, text.as_bytes())
-                };
-                let unlimited = OutputBufferLimit {
-                    hard_bytes: 0,
-                    soft_bytes: 0,
-                    soft_seconds: 0,
-                };
+                let words: Vec<&[u8]> =
+                    if text.is_empty() && self.takes_words() { Vec::new() } else { words_of(self, text.as_bytes()) };
+                let unlimited = OutputBufferLimit { hard_bytes: 0, soft_bytes: 0, soft_seconds: 0 };
                 // Rows are constants, and a test reads every default.
-                self.parse(&words, &Value::OutputBufferLimits([unlimited; 3]))
-                    .unwrap_or(Value::Text(None))
+                self.parse(&words, &Value::OutputBufferLimits([unlimited; 3])).unwrap_or(Value::Text(None))
             }
         }
     }
@@ -146,59 +138,34 @@ impl Row {
                     b"no".to_vec()
                 }
             }
-            (Value::Integer(number), Kind::Integer { unit, .. }) => {
-                print_integer(*number, unit).into_bytes()
-            }
-            (Value::Choice(at), Kind::Choice(names)) => {
-                names.get(*at).unwrap_or(&"unknown").as_bytes().to_vec()
-            }
-            (Value::Choices(bits), Kind::Choices(names)) => {
-                print_choices(*bits, names).into_bytes()
-            }
+            (Value::Integer(number), Kind::Integer { unit, .. }) => print_integer(*number, unit).into_bytes(),
+            (Value::Choice(at), Kind::Choice(names)) => names.get(*at).unwrap_or(&"unknown").as_bytes().to_vec(),
+            (Value::Choices(bits), Kind::Choices(names)) => print_choices(*bits, names).into_bytes(),
             (Value::Text(text), _) => text.as_deref().unwrap_or_default().to_vec(),
-            (Value::Save(points), _) => join(
-                points
-                    .iter()
-                    .map(|point| format!("{} {}", point.seconds, point.changes).into_bytes()),
-            ),
+            (Value::Save(points), _) => {
+                join(points.iter().map(|point| format!("{} {}", point.seconds, point.changes).into_bytes()))
+            }
             (Value::Bind(addresses), _) => join(addresses.iter().map(|address| address.to_vec())),
             (Value::OutputBufferLimits(limits), _) => {
                 let classes = ["normal", "slave", "pubsub"].iter().zip(limits);
                 join(classes.map(|(class, limit)| {
-                    format!(
-                        "{class} {} {} {}",
-                        limit.hard_bytes, limit.soft_bytes, limit.soft_seconds
-                    )
-                    .into_bytes()
+                    format!("{class} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds).into_bytes()
                 }))
             }
-            (Value::OomScoreAdjValues(values), _) => {
-                join(values.iter().map(|value| value.to_string().into_bytes()))
-            }
+            (Value::OomScoreAdjValues(values), _) => join(values.iter().map(|value| value.to_string().into_bytes())),
             (Value::KeyspaceEvents(flags), _) => keyspace_events::print(*flags).into_bytes(),
-            (Value::Percentiles(values), _) => join(
-                values
-                    .iter()
-                    .map(|&value| print_percentile(value).into_bytes()),
-            ),
+            (Value::Percentiles(values), _) => join(values.iter().map(|&value| print_percentile(value).into_bytes())),
             (Value::ReplicaOf(Some(upstream)), _) => {
                 let mut text = upstream.host.to_vec();
                 text.extend_from_slice(format!(" {}", upstream.port).as_bytes());
                 text
             }
-            (
-                Value::ReplicaOf(None) | Value::Integer(_) | Value::Choice(_) | Value::Choices(_),
-                _,
-            ) => Vec::new(),
+            (Value::ReplicaOf(None) | Value::Integer(_) | Value::Choice(_) | Value::Choices(_), _) => Vec::new(),
         }
     }
 
     fn text(&self, text: &[u8]) -> Value {
-        Value::Text(if text.is_empty() && !self.keeps_empty {
-            None
-        } else {
-            Some(text.into())
-        })
+        Value::Text(if text.is_empty() && !self.keeps_empty { None } else { Some(text.into()) })
     }
 
     fn parse_integer(&self, text: &[u8], min: i64, max: i64, unit: Unit) -> Result<Value, String> {
@@ -206,10 +173,7 @@ impl Row {
         let octal = unit == Unit::Octal;
         if unit == Unit::MemoryOrPercent && number < 0 {
             if number < min {
-                return Err(format!(
-                    "percentage argument must be less or equal to {}",
-                    min.unsigned_abs()
-                ));
+                return Err(format!("percentage argument must be less or equal to {}", min.unsigned_abs()));
             }
         } else if unit != Unit::UnsignedMemory && !(min..=max).contains(&number) {
             return Err(if octal {
@@ -218,18 +182,13 @@ impl Row {
                 format!("argument must be between {min} and {max} inclusive")
             });
         }
-        Ok(Value::Integer(
-            self.clamp
-                .map_or(number, |(low, high)| number.clamp(low, high)),
-        ))
+        Ok(Value::Integer(self.clamp.map_or(number, |(low, high)| number.clamp(low, high))))
     }
 
     fn parse_choice(&self, word: &[u8], names: &[&str]) -> Result<Value, String> {
         let at = position(names, word).ok_or_else(|| not_among(names))?;
         let reported = match self.synonym {
-            Some((read, reported)) if names[at] == read => {
-                position(names, reported.as_bytes()).unwrap_or(at)
-            }
+            Some((read, reported)) if names[at] == read => position(names, reported.as_bytes()).unwrap_or(at),
             _ => at,
         };
         Ok(Value::Choice(reported))
@@ -265,16 +224,11 @@ fn parse_flag(word: &[u8]) -> Result<Value, String> {
 }
 
 fn position(names: &[&str], word: &[u8]) -> Option<usize> {
-    names
-        .iter()
-        .position(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+    names.iter().position(|name| word.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 fn not_among(names: &[&str]) -> String {
-    format!(
-        "argument(s) must be one of the following: {}",
-        names.join(", ")
-    )
+    format!("argument(s) must be one of the following: {}", names.join(", "))
 }
 
 fn parse_choices(words: &[&[u8]], names: &[&str]) -> Result<Value, String> {
@@ -289,9 +243,8 @@ fn parse_choices(words: &[&[u8]], names: &[&str]) -> Result<Value, String> {
             None => return Err(not_among(names)),
         }
     }
-    let named = |bits: u32, name: &str| {
-        position(names, name.as_bytes()).is_some_and(|at| at > 0 && bits & 1 << (at - 1) != 0)
-    };
+    let named =
+        |bits: u32, name: &str| position(names, name.as_bytes()).is_some_and(|at| at > 0 && bits & 1 << (at - 1) != 0);
     if named(bits, "save") && named(bits, "nosave") {
         return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".to_string());
     }
@@ -302,11 +255,7 @@ fn print_choices(bits: u32, names: &[&str]) -> String {
     if bits == 0 {
         return names.first().unwrap_or(&"").to_string();
     }
-    let set = names
-        .iter()
-        .skip(1)
-        .enumerate()
-        .filter(|(at, _)| bits & 1 << at != 0);
+    let set = names.iter().skip(1).enumerate().filter(|(at, _)| bits & 1 << at != 0);
     set.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")
 }
 
@@ -323,9 +272,8 @@ pub fn parse_memory(text: &[u8]) -> Option<u64> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    let number = text[..digits].iter().try_fold(0u64, |number, c| {
-        number.checked_mul(10)?.checked_add(u64::from(c - b'0'))
-    })?;
+    let number =
+        text[..digits].iter().try_fold(0u64, |number, c| number.checked_mul(10)?.checked_add(u64::from(c - b'0')))?;
     number.checked_mul(factor)
 }
 
@@ -336,19 +284,10 @@ fn read_integer(text: &[u8], unit: Unit) -> Result<i64, String> {
         Unit::Plain => parse_i64(text).ok_or("argument couldn't be parsed into an integer"),
         Unit::Octal => parse_octal(text).ok_or("argument couldn't be parsed as an octal number"),
         Unit::Memory | Unit::UnsignedMemory => memory().ok_or("argument must be a memory value"),
-        Unit::SignedMemory => memory()
-            .or_else(|| parse_i64(text))
-            .ok_or("argument must be a memory value"),
+        Unit::SignedMemory => memory().or_else(|| parse_i64(text)).ok_or("argument must be a memory value"),
         Unit::MemoryOrPercent => {
-            let percent = || {
-                text.strip_suffix(b"%")
-                    .and_then(parse_i64)
-                    .filter(|&n| n >= 0)
-                    .map(|n| -n)
-            };
-            memory()
-                .or_else(percent)
-                .ok_or("argument must be a memory or percent value")
+            let percent = || text.strip_suffix(b"%").and_then(parse_i64).filter(|&n| n >= 0).map(|n| -n);
+            memory().or_else(percent).ok_or("argument must be a memory or percent value")
         }
     }
     .map_err(str::to_string)
@@ -367,9 +306,7 @@ fn parse_octal(text: &[u8]) -> Option<i64> {
     }
     digits.iter().try_fold(0i64, |number, c| {
         let digit = i64::from(matches!(c, b'0'..=b'7').then(|| c - b'0')?);
-        number
-            .checked_mul(8)?
-            .checked_add(if negative { -digit } else { digit })
+        number.checked_mul(8)?.checked_add(if negative { -digit } else { digit })
     })
 }
 
@@ -384,11 +321,7 @@ fn print_integer(number: i64, unit: Unit) -> String {
 
 /// As C's `strtoll`, where an empty text is 0.
 fn parse_c_integer(text: &[u8]) -> Option<i64> {
-    if text.is_empty() {
-        Some(0)
-    } else {
-        parse_i64_c(text)
-    }
+    if text.is_empty() { Some(0) } else { parse_i64_c(text) }
 }
 
 fn parse_save(words: &[&[u8]]) -> Result<Value, String> {
@@ -402,9 +335,7 @@ fn parse_save(words: &[&[u8]]) -> Result<Value, String> {
     let mut points = Vec::with_capacity(words.len() / 2);
     for pair in words.chunks_exact(2) {
         match (parse_c_integer(pair[0]), parse_c_integer(pair[1])) {
-            (Some(seconds @ 1..), Some(changes @ 0..)) => {
-                points.push(SavePoint { seconds, changes })
-            }
+            (Some(seconds @ 1..), Some(changes @ 0..)) => points.push(SavePoint { seconds, changes }),
             _ => return Err(TEXT.to_string()),
         }
     }
@@ -429,22 +360,16 @@ fn parse_output_buffer_limits(words: &[&[u8]], current: &Value) -> Result<Value,
     for class_words in words.chunks_exact(4) {
         let class = ClientClass::named(class_words[0])
             .ok_or("Invalid client class specified in buffer limit configuration.")?;
-        let limit =
-            match (
-                parse_memory(class_words[1]),
-                parse_memory(class_words[2]),
-                parse_c_integer(class_words[3]).filter(|&seconds| seconds >= 0),
-            ) {
-                (Some(hard_bytes), Some(soft_bytes), Some(soft_seconds)) => OutputBufferLimit {
-                    hard_bytes,
-                    soft_bytes,
-                    soft_seconds,
-                },
-                _ => return Err(
-                    "Error in hard, soft or soft_seconds setting in buffer limit configuration."
-                        .to_string(),
-                ),
-            };
+        let limit = match (
+            parse_memory(class_words[1]),
+            parse_memory(class_words[2]),
+            parse_c_integer(class_words[3]).filter(|&seconds| seconds >= 0),
+        ) {
+            (Some(hard_bytes), Some(soft_bytes), Some(soft_seconds)) => {
+                OutputBufferLimit { hard_bytes, soft_bytes, soft_seconds }
+            }
+            _ => return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".to_string()),
+        };
         limits[class as usize] = limit;
     }
     Ok(Value::OutputBufferLimits(limits))
@@ -455,9 +380,7 @@ fn parse_oom_values(words: &[&[u8]]) -> Result<Value, String> {
     let words: [&[u8]; 3] = words.try_into().map_err(|_| WRONG_NUMBER.to_string())?;
     let mut values = [0; 3];
     for (value, word) in values.iter_mut().zip(words) {
-        let number = parse_c_integer(word)
-            .filter(|number| (-2000..=2000).contains(number))
-            .ok_or(TEXT)?;
+        let number = parse_c_integer(word).filter(|number| (-2000..=2000).contains(number)).ok_or(TEXT)?;
         *value = i32::try_from(number).map_err(|_| TEXT)?;
     }
     Ok(Value::OomScoreAdjValues(values))
@@ -467,13 +390,9 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<Value, String> {
     let words = if words == [b"" as &[u8]] { &[] } else { words };
     let mut values = Vec::with_capacity(words.len());
     for word in words {
-        let value =
-            parse_f64(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        let value = parse_f64(word).ok_or("Invalid latency-tracking-info-percentiles parameters")?;
         if !(0.0..=100.0).contains(&value) {
-            return Err(
-                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
-                    .to_string(),
-            );
+            return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".to_string());
         }
         values.push(value);
     }
@@ -489,22 +408,13 @@ pub fn print_percentile(value: f64) -> String {
 fn parse_replica_of(words: &[&[u8]]) -> Result<Value, String> {
     let &[host, port] = words else {
         // The default, which no client can write.
-        return if words.is_empty() {
-            Ok(Value::ReplicaOf(None))
-        } else {
-            Err(WRONG_NUMBER.to_string())
-        };
+        return if words.is_empty() { Ok(Value::ReplicaOf(None)) } else { Err(WRONG_NUMBER.to_string()) };
     };
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         return Ok(Value::ReplicaOf(None));
     }
-    let port = parse_c_integer(port)
-        .and_then(|port| u16::try_from(port).ok())
-        .ok_or("Invalid primary port")?;
-    Ok(Value::ReplicaOf(Some(Upstream {
-        host: host.into(),
-        port,
-    })))
+    let port = parse_c_integer(port).and_then(|port| u16::try_from(port).ok()).ok_or("Invalid primary port")?;
+    Ok(Value::ReplicaOf(Some(Upstream { host: host.into(), port })))
 }
 
 fn join(texts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
@@ -517,40 +427,22 @@ mod tests {
 
     #[test]
     fn memory_units() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("12", 12),
-            ("1b", 1),
-            ("3k", 3000),
-            ("3Kb", 3072),
-            ("2MB", 2 << 20),
-            ("1g", 1_000_000_000),
-        ] {
+        for (text, bytes) in
+            [("0", 0), ("12", 12), ("1b", 1), ("3k", 3000), ("3Kb", 3072), ("2MB", 2 << 20), ("1g", 1_000_000_000)]
+        {
             assert_eq!(parse_memory(text.as_bytes()), Some(bytes), "{text}");
         }
         assert_eq!(parse_memory(b"18446744073709551615"), Some(u64::MAX));
-        for text in [
-            "-1",
-            "1t",
-            "1.5g",
-            "x",
-            "18446744073709551616",
-            "18446744073709551615kb",
-        ] {
+        for text in ["-1", "1t", "1.5g", "x", "18446744073709551616", "18446744073709551615kb"] {
             assert_eq!(parse_memory(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
     fn octal_as_c_reads_it() {
-        for (text, number) in [
-            ("700", Some(0o700)),
-            ("", Some(0)),
-            (" +7", Some(7)),
-            ("-1", Some(-1)),
-            ("8", None),
-            ("-", None),
-        ] {
+        for (text, number) in
+            [("700", Some(0o700)), ("", Some(0)), (" +7", Some(7)), ("-1", Some(-1)), ("8", None), ("-", None)]
+        {
             assert_eq!(parse_octal(text.as_bytes()), number, "{text}");
         }
     }

@@ -11,10 +11,7 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {
-        let start = rest
-            .iter()
-            .position(|&c| !is_blank(c))
-            .unwrap_or(rest.len());
+        let start = rest.iter().position(|&c| !is_blank(c)).unwrap_or(rest.len());
         rest = &rest[start..];
         // A NUL ends the line: these words name files and hosts to the operating system.
         if matches!(rest.first(), None | Some(0)) {
@@ -47,9 +44,7 @@ fn double_quoted(mut word: Vec<u8>, mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])>
         match rest {
             [] => return None,
             [b'"', after @ ..] => return ends_word(after).then_some((word, after)),
-            [b'\\', b'x', high, low, after @ ..]
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
+            [b'\\', b'x', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 word.push(hex(*high) << 4 | hex(*low));
                 rest = after;
             }
@@ -129,28 +124,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn words(line: &str) -> Option<Vec<String>> {
-        Some(
-            split(line.as_bytes())?
-                .into_iter()
-                .map(|word| String::from_utf8(word).unwrap())
-                .collect(),
-        )
+        Some(split(line.as_bytes())?.into_iter().map(|word| String::from_utf8(word).unwrap()).collect())
     }
 
     #[test]
     fn quotes_and_escapes() {
-        assert_eq!(
-            words("  save 900\t1 "),
-            Some(vec!["save".into(), "900".into(), "1".into()])
-        );
-        assert_eq!(
-            words(r#"a "b c" 'd\'e' "#),
-            Some(vec!["a".into(), "b c".into(), "d'e".into()])
-        );
-        assert_eq!(
-            words(r#""\x41\n\q" """#),
-            Some(vec!["A\nq".into(), "".into()])
-        );
+        assert_eq!(words("  save 900\t1 "), Some(vec!["save".into(), "900".into(), "1".into()]));
+        assert_eq!(words(r#"a "b c" 'd\'e' "#), Some(vec!["a".into(), "b c".into(), "d'e".into()]));
+        assert_eq!(words(r#""\x41\n\q" """#), Some(vec!["A\nq".into(), "".into()]));
         assert_eq!(words(""), Some(vec![]));
         for unbalanced in [r#"a "b"#, "a 'b", r#""a"b"#, r"'a'b", r#"""#] {
             assert_eq!(words(unbalanced), None, "{unbalanced}");

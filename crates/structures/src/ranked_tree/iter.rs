@@ -18,12 +18,7 @@ pub struct Iter<'a, T> {
 impl<'a, T> Iter<'a, T> {
     /// `ranks` lie within the tree.
     pub(super) fn new(tree: &'a RankedTree<T>, ranks: Range<usize>) -> Self {
-        Iter {
-            tree,
-            front: [].iter(),
-            between: ranks,
-            back: [].iter(),
-        }
+        Iter { tree, front: [].iter(), between: ranks, back: [].iter() }
     }
 }
 
@@ -54,10 +49,7 @@ impl<T: Copy> DoubleEndedIterator for Iter<'_, T> {
             self.between.end -= run.len();
             self.back = run.iter();
         }
-        self.back
-            .next_back()
-            .or_else(|| self.front.next_back())
-            .copied()
+        self.back.next_back().or_else(|| self.front.next_back()).copied()
     }
 }
 

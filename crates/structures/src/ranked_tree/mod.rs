@@ -89,10 +89,7 @@ pub struct RankedTree<T> {
 impl<T: Copy> RankedTree<T> {
     /// An empty tree, which owns no heap memory.
     pub const fn new() -> Self {
-        RankedTree {
-            root: Node::Leaf(Vec::new()),
-            len: 0,
-        }
+        RankedTree { root: Node::Leaf(Vec::new()), len: 0 }
     }
 
     /// Builds a tree of full nodes in O(n) from elements that already ascend.
@@ -106,18 +103,12 @@ impl<T: Copy> RankedTree<T> {
             let Some(&first) = leaf.first() else { break };
             trim(&mut leaf);
             len += leaf.len();
-            level.push(Entry {
-                first,
-                count: leaf.len(),
-                child: Node::Leaf(leaf),
-            });
+            level.push(Entry { first, count: leaf.len(), child: Node::Leaf(leaf) });
         }
         while level.len() > 1 {
             level = Inner::group(level);
         }
-        let root = level
-            .pop()
-            .map_or(Node::Leaf(Vec::new()), |entry| entry.child);
+        let root = level.pop().map_or(Node::Leaf(Vec::new()), |entry| entry.child);
         RankedTree { root, len }
     }
 
@@ -235,11 +226,7 @@ impl<T: Copy> RankedTree<T> {
     }
 
     /// Removes the elements whose ranks lie in `ranks`, handing each to `visit` in order, and returns how many.
-    pub fn remove_range(
-        &mut self,
-        ranks: impl RangeBounds<usize>,
-        mut visit: impl FnMut(T),
-    ) -> usize {
+    pub fn remove_range(&mut self, ranks: impl RangeBounds<usize>, mut visit: impl FnMut(T)) -> usize {
         let ranks = self.clamp(ranks);
         let mut left = ranks.len();
         while left > 0 {

@@ -50,9 +50,7 @@ impl<T: Copy> Node<T> {
                 inner.counts[i] += 1;
                 let right = Entry::of(split?);
                 inner.counts[i] -= right.count;
-                inner
-                    .insert_entry(i + 1, right)
-                    .map(|right| Node::Inner(Box::new(right)))
+                inner.insert_entry(i + 1, right).map(|right| Node::Inner(Box::new(right)))
             }
         }
     }
@@ -79,12 +77,7 @@ impl<T: Copy> Node<T> {
     }
 
     /// Removes elements from rank `start` on, at most `max` and no more than to the end of the leaf.
-    pub(super) fn remove_run(
-        &mut self,
-        mut start: usize,
-        max: usize,
-        visit: &mut impl FnMut(T),
-    ) -> usize {
+    pub(super) fn remove_run(&mut self, mut start: usize, max: usize, visit: &mut impl FnMut(T)) -> usize {
         match self {
             Node::Leaf(leaf) => {
                 let end = leaf.len().min(start.saturating_add(max));
@@ -161,11 +154,7 @@ impl<T: Copy> Node<T> {
 
 impl<T: Copy> Entry<T> {
     fn of(child: Node<T>) -> Self {
-        Entry {
-            first: child.first(),
-            count: child.count(),
-            child,
-        }
+        Entry { first: child.first(), count: child.count(), child }
     }
 }
 
@@ -191,10 +180,7 @@ impl<T: Copy> Inner<T> {
         let mut entries = entries.into_iter();
         while entries.len() > 0 {
             let mut inner = Inner::with_capacity(entries.len().min(INNER_MAX));
-            entries
-                .by_ref()
-                .take(INNER_MAX)
-                .for_each(|entry| inner.push(entry));
+            entries.by_ref().take(INNER_MAX).for_each(|entry| inner.push(entry));
             above.push(Entry::of(Node::Inner(Box::new(inner))));
         }
         above
@@ -299,12 +285,7 @@ pub(super) fn leaf_find<T>(leaf: &[T], locate: impl FnMut(&T) -> Ordering) -> Op
 }
 
 /// Inserts into a leaf; if it is full, the returned one takes the elements to the right of a split.
-fn insert_into_leaf<T>(
-    leaf: &mut Vec<T>,
-    at: usize,
-    element: T,
-    rightmost: bool,
-) -> Option<Vec<T>> {
+fn insert_into_leaf<T>(leaf: &mut Vec<T>, at: usize, element: T, rightmost: bool) -> Option<Vec<T>> {
     if leaf.len() < LEAF_MAX {
         insert(leaf, at, element);
         return None;
@@ -336,11 +317,7 @@ fn prefetch_all<E>(entries: &[E]) {
 /// `Vec::insert` that grows by one step, or within the first step by doubling.
 fn insert<E>(entries: &mut Vec<E>, at: usize, entry: E) {
     if entries.len() == entries.capacity() {
-        let grown = if entries.len() < STEP {
-            (entries.len() * 2).max(STEP / 4)
-        } else {
-            entries.len() + STEP
-        };
+        let grown = if entries.len() < STEP { (entries.len() * 2).max(STEP / 4) } else { entries.len() + STEP };
         entries.reserve_exact(grown - entries.len());
     }
     entries.insert(at, entry);

@@ -28,15 +28,7 @@ impl<T: Copy + PartialEq + std::fmt::Debug> RankedTree<T> {
     /// Asserts every invariant of the module's essay.
     fn check(&self, cmp: impl Fn(&T, &T) -> Ordering) {
         let mut elements = Vec::new();
-        check_node(
-            &self.root,
-            Edges {
-                left: true,
-                right: true,
-            },
-            true,
-            &mut elements,
-        );
+        check_node(&self.root, Edges { left: true, right: true }, true, &mut elements);
         assert_eq!(self.len, elements.len());
         assert!(elements.is_sorted_by(|a, b| cmp(a, b) != Ordering::Greater));
     }
@@ -64,10 +56,7 @@ where
     let mut heights = Vec::new();
     for (i, child) in inner.children.iter().enumerate() {
         let before = elements.len();
-        let below = Edges {
-            left: edges.left && i == 0,
-            right: edges.right && i + 1 == n,
-        };
+        let below = Edges { left: edges.left && i == 0, right: edges.right && i + 1 == n };
         heights.push(check_node(child, below, false, elements));
         assert_eq!(inner.counts[i], elements.len() - before);
         assert_eq!(inner.firsts[i], elements[before]);
@@ -144,14 +133,10 @@ impl Pair {
 
     /// Which of several equal elements goes is open, so the model follows the tree.
     fn removed(&mut self, key: u16, removed: Option<Element>) {
-        let equal =
-            self.model.partition_point(|e| e.0 < key)..self.model.partition_point(|e| e.0 <= key);
+        let equal = self.model.partition_point(|e| e.0 < key)..self.model.partition_point(|e| e.0 <= key);
         assert_eq!(removed.is_some(), !equal.is_empty());
         if let Some(removed) = removed {
-            let at = equal
-                .into_iter()
-                .find(|i| self.model[*i] == removed)
-                .expect("an equal element");
+            let at = equal.into_iter().find(|i| self.model[*i] == removed).expect("an equal element");
             self.model.remove(at);
         }
     }
@@ -228,18 +213,11 @@ impl Pair {
         let start = usize::from(r) % (model.len() + 1);
         let end = (start + usize::from(n)).min(model.len());
         assert_eq!(tree.get(start), model.get(start).copied());
-        assert_eq!(
-            (tree.first(), tree.last()),
-            (model.first().copied(), model.last().copied())
-        );
+        assert_eq!((tree.first(), tree.last()), (model.first().copied(), model.last().copied()));
         let range = tree.range(start..start + usize::from(n));
         assert_eq!(range.len(), end - start);
         assert!(range.eq(model[start..end].iter().copied()));
-        assert!(
-            tree.range(start..end)
-                .rev()
-                .eq(model[start..end].iter().rev().copied())
-        );
+        assert!(tree.range(start..end).rev().eq(model[start..end].iter().rev().copied()));
     }
 }
 
@@ -369,9 +347,7 @@ fn closures_see_only_present_elements() {
     let mut tree = RankedTree::new();
     let mut random = 7u64;
     for _ in 0..60_000 {
-        random = random
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let handle = (random >> 33) as usize % alive.len();
         let see = |e: &usize| {
             assert!(alive[*e]);
@@ -439,14 +415,7 @@ fn both_ends_wear_down() {
 fn answers_at_the_limits() {
     let mut tree: RankedTree<u32> = RankedTree::new();
     assert_eq!((tree.first(), tree.last(), tree.get(0)), (None, None, None));
-    assert_eq!(
-        (
-            tree.pop_first(),
-            tree.pop_last(),
-            tree.remove_at(usize::MAX)
-        ),
-        (None, None, None)
-    );
+    assert_eq!((tree.pop_first(), tree.pop_last(), tree.remove_at(usize::MAX)), (None, None, None));
     assert_eq!(tree.remove_range(.., |_| ()), 0);
     let (start, end) = (5, 3);
     assert_eq!(tree.range(start..end).next(), None);

@@ -1,9 +1,7 @@
 //! Databases, key events and the thresholds between compact and full encodings.
 
 use crate::config::directive::Directive::*;
-use crate::config::row::{
-    INT_MAX, INT_MIN, Kind, Row, choice, flag, integer, memory, special, text,
-};
+use crate::config::row::{INT_MAX, INT_MIN, Kind, Row, choice, flag, integer, memory, special, text};
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[

@@ -1,9 +1,7 @@
 //! Listeners, sockets and the threads behind them.
 
 use crate::config::directive::Directive::*;
-use crate::config::row::{
-    INT_MAX, Kind, PORT_MAX, Row, UINT_MAX, flag, integer, octal, special, text,
-};
+use crate::config::row::{INT_MAX, Kind, PORT_MAX, Row, UINT_MAX, flag, integer, octal, special, text};
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[

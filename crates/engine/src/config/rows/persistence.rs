@@ -2,9 +2,7 @@
 
 use crate::config::check;
 use crate::config::directive::Directive::*;
-use crate::config::row::{
-    INT_MAX, INT_MIN, Kind, Row, choice, flag, integer, memory, special, text,
-};
+use crate::config::row::{INT_MAX, INT_MIN, Kind, Row, choice, flag, integer, memory, special, text};
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[

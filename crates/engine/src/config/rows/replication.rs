@@ -1,9 +1,7 @@
 //! Both ends of a replication link.
 
 use crate::config::directive::Directive::*;
-use crate::config::row::{
-    INT_MAX, Kind, PORT_MAX, Row, choice, flag, integer, memory, special, text,
-};
+use crate::config::row::{INT_MAX, Kind, PORT_MAX, Row, choice, flag, integer, memory, special, text};
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[

@@ -15,13 +15,7 @@ fn threads_follow_io_threads_unless_they_are_given() {
         ("threads 0\nio-threads 4", "0", "4"),
     ] {
         let store = store(text);
-        assert_eq!(
-            (
-                get(&store, "threads").as_str(),
-                get(&store, "io-threads").as_str()
-            ),
-            (threads, io_threads)
-        );
+        assert_eq!((get(&store, "threads").as_str(), get(&store, "io-threads").as_str()), (threads, io_threads));
     }
 }
 
@@ -41,56 +35,16 @@ fn save_lines_add_up_and_replace_the_default() {
 #[test]
 fn mistakes_are_reported_with_their_line() {
     for (text, number, line, message) in [
-        (
-            "port 1\n  foo bar \n",
-            2,
-            "foo bar",
-            "Bad directive or wrong number of arguments",
-        ),
-        (
-            "port \"1",
-            1,
-            "port \"1",
-            "Unbalanced quotes in configuration line",
-        ),
+        ("port 1\n  foo bar \n", 2, "foo bar", "Bad directive or wrong number of arguments"),
+        ("port \"1", 1, "port \"1", "Unbalanced quotes in configuration line"),
         ("port", 1, "port", "wrong number of arguments"),
         ("\n\nPORT 1 2", 3, "PORT 1 2", "wrong number of arguments"),
-        (
-            "include",
-            1,
-            "include",
-            "Bad directive or wrong number of arguments",
-        ),
-        (
-            "foo.bar",
-            1,
-            "foo.bar",
-            "Module config specified without value",
-        ),
-        (
-            "sentinel x",
-            1,
-            "sentinel x",
-            "sentinel directive while not in sentinel mode",
-        ),
-        (
-            "rename-command nope x",
-            1,
-            "rename-command nope x",
-            "No such command in rename-command",
-        ),
-        (
-            "rename-command get SET",
-            1,
-            "rename-command get SET",
-            "Target command name already exists",
-        ),
-        (
-            "user a wrong",
-            1,
-            "user a wrong",
-            "Error in user declaration 'wrong': Syntax error",
-        ),
+        ("include", 1, "include", "Bad directive or wrong number of arguments"),
+        ("foo.bar", 1, "foo.bar", "Module config specified without value"),
+        ("sentinel x", 1, "sentinel x", "sentinel directive while not in sentinel mode"),
+        ("rename-command nope x", 1, "rename-command nope x", "No such command in rename-command"),
+        ("rename-command get SET", 1, "rename-command get SET", "Target command name already exists"),
+        ("user a wrong", 1, "user a wrong", "Error in user declaration 'wrong': Syntax error"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
         (
             "shutdown-on-sigint save nosave",
@@ -101,34 +55,14 @@ fn mistakes_are_reported_with_their_line() {
     ] {
         let error = load_text(text.as_bytes()).expect_err(text);
         let line = Some((number, line.as_bytes().to_vec()));
-        assert_eq!(
-            error,
-            LoadError::Text {
-                line,
-                message: message.to_string()
-            },
-            "{text}"
-        );
+        assert_eq!(error, LoadError::Text { line, message: message.to_string() }, "{text}");
     }
     for (text, message) in [
-        (
-            "logfile /missing/x",
-            "Can't open the log file: No such file or directory",
-        ),
-        (
-            "cluster-enabled yes\nreplicaof a 1",
-            "replicaof directive not allowed in cluster mode",
-        ),
+        ("logfile /missing/x", "Can't open the log file: No such file or directory"),
+        ("cluster-enabled yes\nreplicaof a 1", "replicaof directive not allowed in cluster mode"),
     ] {
         let error = load_text(text.as_bytes()).expect_err(text);
-        assert_eq!(
-            error,
-            LoadError::Text {
-                line: None,
-                message: message.to_string()
-            },
-            "{text}"
-        );
+        assert_eq!(error, LoadError::Text { line: None, message: message.to_string() }, "{text}");
     }
     assert_eq!(
         load_text(b"\nfoo").unwrap_err().report("9.9.9"),
@@ -141,26 +75,17 @@ fn mistakes_are_reported_with_their_line() {
 fn sources_come_in_order() {
     let mut host = FakeHost::with_files(&[("conf", "timeout 1\nhz 11\nport 1")]);
     host.stdin = b"\nhz 12\nport 2".to_vec();
-    let command_line = CommandLine {
-        config_file: Some(b"conf".to_vec()),
-        read_stdin: true,
-        options: b"port \"3\" ".to_vec(),
-    };
+    let command_line =
+        CommandLine { config_file: Some(b"conf".to_vec()), read_stdin: true, options: b"port \"3\" ".to_vec() };
     let config = load(&command_line, &host).unwrap().config;
     let read = |directive| config.int(directive);
-    assert_eq!(
-        [Directive::Timeout, Directive::Hz, Directive::Port].map(read),
-        [1, 12, 3]
-    );
+    assert_eq!([Directive::Timeout, Directive::Hz, Directive::Port].map(read), [1, 12, 3]);
 }
 
 #[test]
 fn includes_reach_single_files_and_patterns() {
     let host = FakeHost::with_files(&[
-        (
-            "conf",
-            "include d/*.conf\ninclude none/*.conf\ninclude other\nport 5",
-        ),
+        ("conf", "include d/*.conf\ninclude none/*.conf\ninclude other\nport 5"),
         ("d/1.conf", "timeout 1"),
         ("d/2.conf", "\ntimeout 2"),
         ("other", "hz 20\nport 4"),
@@ -168,22 +93,12 @@ fn includes_reach_single_files_and_patterns() {
         ("loop", "include loop"),
     ]);
     let from = |path: &str| {
-        load(
-            &CommandLine {
-                config_file: Some(path.as_bytes().to_vec()),
-                ..CommandLine::default()
-            },
-            &host,
-        )
+        load(&CommandLine { config_file: Some(path.as_bytes().to_vec()), ..CommandLine::default() }, &host)
     };
     let config = from("conf").unwrap().config;
     let read = |directive| config.int(directive);
-    assert_eq!(
-        [Directive::Timeout, Directive::Hz, Directive::Port].map(read),
-        [2, 20, 5]
-    );
-    let message =
-        "Fatal error, can't open config file 'nowhere': No such file or directory".to_string();
+    assert_eq!([Directive::Timeout, Directive::Hz, Directive::Port].map(read), [2, 20, 5]);
+    let message = "Fatal error, can't open config file 'nowhere': No such file or directory".to_string();
     assert_eq!(from("missing").unwrap_err(), LoadError::File { message });
     let line = Some((1, b"include loop".to_vec()));
     let message = "Too many nested includes".to_string();
@@ -196,32 +111,11 @@ fn lines_that_are_no_values_are_handed_on() {
                 loadmodule /m.so x y\nm.level 1 2\nlua-replicate-commands yes\nsentinel";
     let loaded = load_text(text.as_bytes()).unwrap();
     let shown = |words: &[Vec<u8>]| String::from_utf8(words.join(&b' ')).unwrap();
-    let renames: Vec<String> = loaded
-        .renames
-        .iter()
-        .map(|(from, to)| shown(&[from.clone(), to.clone()]))
-        .collect();
+    let renames: Vec<String> = loaded.renames.iter().map(|(from, to)| shown(&[from.clone(), to.clone()])).collect();
     assert_eq!(renames, ["get a", "A ", "set get"]);
-    assert_eq!(
-        loaded
-            .users
-            .iter()
-            .map(|words| shown(words))
-            .collect::<Vec<_>>(),
-        ["user bob on"]
-    );
-    assert_eq!(
-        loaded
-            .modules
-            .iter()
-            .map(|words| shown(words))
-            .collect::<Vec<_>>(),
-        ["/m.so x y"]
-    );
-    assert_eq!(
-        loaded.module_settings,
-        [(b"m.level".to_vec(), b"1 2".to_vec())]
-    );
+    assert_eq!(loaded.users.iter().map(|words| shown(words)).collect::<Vec<_>>(), ["user bob on"]);
+    assert_eq!(loaded.modules.iter().map(|words| shown(words)).collect::<Vec<_>>(), ["/m.so x y"]);
+    assert_eq!(loaded.module_settings, [(b"m.level".to_vec(), b"1 2".to_vec())]);
 }
 
 #[test]
@@ -232,13 +126,7 @@ fn rewrite_keeps_comments_and_order() {
                 maxmemory 3145728\nmaxmemory-clients 5%\nunixsocketperm 700";
     let config = load_text(text.as_bytes()).unwrap().config;
     let users = [b"default on nopass".to_vec(), b"bob off".to_vec()];
-    let input = RewriteInput {
-        old: old.as_bytes(),
-        config: &config,
-        users: &users,
-        modules: &[],
-        all: false,
-    };
+    let input = RewriteInput { old: old.as_bytes(), config: &config, users: &users, modules: &[], all: false };
     let new = rewrite(input);
     let expected = "# top\nreplica-priority 5\n\nport 1\nsave 900 1 300 10\n\ninclude x\n# ??? unknown 1\n\
                     client-output-buffer-limit normal 0 0 0\n\nuser default on nopass\ntimeout 0\n\n\
@@ -250,26 +138,14 @@ fn rewrite_keeps_comments_and_order() {
     let again = rewrite(RewriteInput { old: &new, ..input });
     let settled = String::from_utf8(again.clone()).unwrap();
     assert_eq!(settled, expected.to_string() + "\n");
-    assert_eq!(
-        rewrite(RewriteInput {
-            old: &again,
-            ..input
-        }),
-        again
-    );
+    assert_eq!(rewrite(RewriteInput { old: &again, ..input }), again);
 }
 
 #[test]
 fn rewrite_leaves_users_to_their_file() {
     let config = load_text(b"aclfile users.acl").unwrap().config;
     let users = [b"default on nopass".to_vec()];
-    let new = rewrite(RewriteInput {
-        old: b"user bob on\n",
-        config: &config,
-        users: &users,
-        modules: &[],
-        all: false,
-    });
+    let new = rewrite(RewriteInput { old: b"user bob on\n", config: &config, users: &users, modules: &[], all: false });
     assert!(!String::from_utf8(new).unwrap().contains("user "));
 }
 

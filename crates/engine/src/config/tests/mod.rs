@@ -27,29 +27,17 @@ struct FakeHost {
 impl FakeHost {
     fn with_files(files: &[(&str, &str)]) -> FakeHost {
         let bytes = |text: &str| text.as_bytes().to_vec();
-        FakeHost {
-            files: files
-                .iter()
-                .map(|(path, text)| (bytes(path), bytes(text)))
-                .collect(),
-            ..FakeHost::default()
-        }
+        FakeHost { files: files.iter().map(|(path, text)| (bytes(path), bytes(text))).collect(), ..FakeHost::default() }
     }
 
     fn refusing(directive: Directive) -> FakeHost {
-        FakeHost {
-            refused: vec![directive],
-            ..FakeHost::default()
-        }
+        FakeHost { refused: vec![directive], ..FakeHost::default() }
     }
 }
 
 impl Host for FakeHost {
     fn read_file(&self, path: &[u8]) -> io::Result<Vec<u8>> {
-        self.files
-            .get(path)
-            .cloned()
-            .ok_or_else(|| io::Error::from_raw_os_error(2))
+        self.files.get(path).cloned().ok_or_else(|| io::Error::from_raw_os_error(2))
     }
 
     fn read_stdin(&self) -> io::Result<Vec<u8>> {
@@ -57,11 +45,7 @@ impl Host for FakeHost {
     }
 
     fn glob(&self, pattern: &[u8]) -> Vec<Vec<u8>> {
-        self.files
-            .keys()
-            .filter(|path| crate::glob::matches(pattern, path))
-            .cloned()
-            .collect()
+        self.files.keys().filter(|path| crate::glob::matches(pattern, path)).cloned().collect()
     }
 
     fn change_dir(&self, path: &[u8]) -> io::Result<Vec<u8>> {
@@ -73,11 +57,7 @@ impl Host for FakeHost {
     }
 
     fn can_append(&self, path: &[u8]) -> io::Result<()> {
-        if path.starts_with(b"/missing") {
-            Err(io::Error::from_raw_os_error(2))
-        } else {
-            Ok(())
-        }
+        if path.starts_with(b"/missing") { Err(io::Error::from_raw_os_error(2)) } else { Ok(()) }
     }
 
     fn command_exists(&self, name: &[u8]) -> bool {
@@ -94,16 +74,9 @@ impl Host for FakeHost {
 
 impl ApplyHooks for FakeHost {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        self.applied
-            .borrow_mut()
-            .push((changed, config.value(changed).clone()));
-        let refuse = self.refused.contains(&changed)
-            && *config.value(changed) != table::row(changed).default_value();
-        if refuse {
-            Err("Unable to do so.".to_string())
-        } else {
-            Ok(())
-        }
+        self.applied.borrow_mut().push((changed, config.value(changed).clone()));
+        let refuse = self.refused.contains(&changed) && *config.value(changed) != table::row(changed).default_value();
+        if refuse { Err("Unable to do so.".to_string()) } else { Ok(()) }
     }
 
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
@@ -111,54 +84,28 @@ impl ApplyHooks for FakeHost {
     }
 }
 
-const ANYONE: Caller = Caller {
-    local: false,
-    loading: false,
-};
+const ANYONE: Caller = Caller { local: false, loading: false };
 
 fn load_text(text: &[u8]) -> Result<Loaded, LoadError> {
     let files = [(b"conf".to_vec(), text.to_vec())].into();
-    let command_line = CommandLine {
-        config_file: Some(b"conf".to_vec()),
-        ..CommandLine::default()
-    };
-    load(
-        &command_line,
-        &FakeHost {
-            files,
-            ..FakeHost::default()
-        },
-    )
+    let command_line = CommandLine { config_file: Some(b"conf".to_vec()), ..CommandLine::default() };
+    load(&command_line, &FakeHost { files, ..FakeHost::default() })
 }
 
 fn store(text: &str) -> ConfigStore {
-    ConfigStore::new(
-        load_text(text.as_bytes())
-            .expect("a legal configuration")
-            .config,
-    )
+    ConfigStore::new(load_text(text.as_bytes()).expect("a legal configuration").config)
 }
 
 fn set(store: &ConfigStore, pairs: &[(&str, &str)]) -> Result<(), String> {
     set_with(store, pairs, ANYONE, &FakeHost::default())
 }
 
-fn set_with(
-    store: &ConfigStore,
-    pairs: &[(&str, &str)],
-    caller: Caller,
-    host: &FakeHost,
-) -> Result<(), String> {
-    let pairs: Vec<(&[u8], &[u8])> = pairs
-        .iter()
-        .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
-        .collect();
-    store
-        .set(&pairs, caller, host)
-        .map_err(|error| match error {
-            SetError::Loading => "LOADING".to_string(),
-            SetError::Refused(text) => text,
-        })
+fn set_with(store: &ConfigStore, pairs: &[(&str, &str)], caller: Caller, host: &FakeHost) -> Result<(), String> {
+    let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    store.set(&pairs, caller, host).map_err(|error| match error {
+        SetError::Loading => "LOADING".to_string(),
+        SetError::Refused(text) => text,
+    })
 }
 
 fn get(store: &ConfigStore, name: &str) -> String {
@@ -169,10 +116,7 @@ fn get(store: &ConfigStore, name: &str) -> String {
 
 fn names(store: &ConfigStore, patterns: &[&str]) -> Vec<String> {
     let patterns: Vec<&[u8]> = patterns.iter().map(|pattern| pattern.as_bytes()).collect();
-    let names = store
-        .get(&patterns)
-        .into_iter()
-        .map(|(name, _)| String::from_utf8_lossy(&name).into_owned());
+    let names = store.get(&patterns).into_iter().map(|(name, _)| String::from_utf8_lossy(&name).into_owned());
     names.collect()
 }
 
@@ -187,29 +131,18 @@ fn legal(row: &Row) -> String {
             Kind::Flag => "yes",
             Kind::Integer { max, unit, .. } => {
                 let (_, max) = row.clamp.unwrap_or((0, max));
-                return if unit == Unit::Octal {
-                    format!("{max:o}")
-                } else {
-                    max.to_string()
-                };
+                return if unit == Unit::Octal { format!("{max:o}") } else { max.to_string() };
             }
             Kind::Choice(names) => {
                 let default = row.print(&row.default_value());
-                return names
-                    .iter()
-                    .rev()
-                    .find(|name| name.as_bytes() != default)
-                    .unwrap()
-                    .to_string();
+                return names.iter().rev().find(|name| name.as_bytes() != default).unwrap().to_string();
             }
             Kind::Choices(_) => "nosave force",
             Kind::Text if row.check.is_some() => "some-name",
             Kind::Text => "some \"thing\"\n\\",
             Kind::Save => "60 5 3600 0",
             Kind::Bind => "127.0.0.1 -::1",
-            Kind::OutputBufferLimits => {
-                "normal 0 0 0 slave 1073741824 1000 5 pubsub 33554432 8388608 60"
-            }
+            Kind::OutputBufferLimits => "normal 0 0 0 slave 1073741824 1000 5 pubsub 33554432 8388608 60",
             Kind::OomScoreAdjValues => "-1 2 2000",
             Kind::KeyspaceEvents => "xK",
             Kind::Percentiles => "12.5 99.99",
@@ -227,62 +160,35 @@ fn illegal(row: &Row) -> Option<(String, String)> {
         "appendfilename" => ("", "appendfilename can't be empty"),
         "cluster-announce-client-ipv4" => ("1.2.3", "Invalid IPv4 address"),
         "cluster-announce-client-ipv6" => ("1.2.3.4", "Invalid IPv6 address"),
-        "cluster-announce-hostname" => (
-            "a_b",
-            "Hostnames may only contain alphanumeric characters, hyphens or dots",
-        ),
-        "cluster-announce-human-nodename" => (
-            "a,b",
-            "Announced human node name contained invalid character",
-        ),
+        "cluster-announce-hostname" => ("a_b", "Hostnames may only contain alphanumeric characters, hyphens or dots"),
+        "cluster-announce-human-nodename" => ("a,b", "Announced human node name contained invalid character"),
         "cluster-announce-ip" => ("a b", "cluster-announce-ip contains invalid character"),
         "cluster-config-file" => ("", "cluster-config-file can't be empty"),
         "dbfilename" => ("a/b", "dbfilename can't be a path, just a filename"),
-        "proc-title-template" => (
-            "{nothing}",
-            "template format is invalid or contains unknown variables",
-        ),
+        "proc-title-template" => ("{nothing}", "template format is invalid or contains unknown variables"),
         _ => match row.kind {
             Kind::Flag => ("1", "argument must be 'yes' or 'no'"),
             Kind::Integer { min, max, unit } => return Some(illegal_integer(min, max, unit)),
             Kind::Choice(names) | Kind::Choices(names) => {
-                let text = format!(
-                    "argument(s) must be one of the following: {}",
-                    names.join(", ")
-                );
+                let text = format!("argument(s) must be one of the following: {}", names.join(", "));
                 return Some(("no-such".to_string(), text));
             }
             Kind::Text => {
-                assert!(
-                    row.check.is_none(),
-                    "{} has a check: say what it refuses",
-                    row.name
-                );
+                assert!(row.check.is_none(), "{} has a check: say what it refuses", row.name);
                 return None;
             }
             Kind::Save => ("60", "Invalid save parameters"),
             Kind::Bind => {
-                return Some((
-                    "a ".repeat(16) + "a",
-                    "Too many bind addresses specified.".to_string(),
-                ));
+                return Some(("a ".repeat(16) + "a", "Too many bind addresses specified.".to_string()));
             }
-            Kind::OutputBufferLimits => (
-                "normal 0 0",
-                "Wrong number of arguments in buffer limit configuration.",
-            ),
-            Kind::OomScoreAdjValues => (
-                "1 2 2001",
-                "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
-            ),
-            Kind::KeyspaceEvents => (
-                "K?",
-                "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.",
-            ),
-            Kind::Percentiles => (
-                "50 100.1",
-                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
-            ),
+            Kind::OutputBufferLimits => ("normal 0 0", "Wrong number of arguments in buffer limit configuration."),
+            Kind::OomScoreAdjValues => {
+                ("1 2 2001", "Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
+            }
+            Kind::KeyspaceEvents => ("K?", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+            Kind::Percentiles => {
+                ("50 100.1", "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+            }
             Kind::ReplicaOf => ("host 65536", "Invalid primary port"),
             Kind::Dir => ("/missing", "No such file or directory"),
         },
@@ -292,34 +198,17 @@ fn illegal(row: &Row) -> Option<(String, String)> {
 
 fn illegal_integer(min: i64, max: i64, unit: Unit) -> (String, String) {
     let (value, text) = match unit {
-        Unit::Plain if min == i64::MIN => (
-            "9223372036854775808".to_string(),
-            "argument couldn't be parsed into an integer".to_string(),
-        ),
-        Unit::Plain => (
-            (min - 1).to_string(),
-            format!("argument must be between {min} and {max} inclusive"),
-        ),
-        Unit::Octal => (
-            "1000".to_string(),
-            "argument must be between 0 and 777 inclusive".to_string(),
-        ),
-        Unit::Memory => (
-            "9223372036854775808".to_string(),
-            format!("argument must be between {min} and {max} inclusive"),
-        ),
-        Unit::SignedMemory => (
-            "-2".to_string(),
-            format!("argument must be between {min} and {max} inclusive"),
-        ),
-        Unit::UnsignedMemory => (
-            "-1".to_string(),
-            "argument must be a memory value".to_string(),
-        ),
-        Unit::MemoryOrPercent => (
-            "101%".to_string(),
-            "percentage argument must be less or equal to 100".to_string(),
-        ),
+        Unit::Plain if min == i64::MIN => {
+            ("9223372036854775808".to_string(), "argument couldn't be parsed into an integer".to_string())
+        }
+        Unit::Plain => ((min - 1).to_string(), format!("argument must be between {min} and {max} inclusive")),
+        Unit::Octal => ("1000".to_string(), "argument must be between 0 and 777 inclusive".to_string()),
+        Unit::Memory => {
+            ("9223372036854775808".to_string(), format!("argument must be between {min} and {max} inclusive"))
+        }
+        Unit::SignedMemory => ("-2".to_string(), format!("argument must be between {min} and {max} inclusive")),
+        Unit::UnsignedMemory => ("-1".to_string(), "argument must be a memory value".to_string()),
+        Unit::MemoryOrPercent => ("101%".to_string(), "percentage argument must be less or equal to 100".to_string()),
     };
     (value, text)
 }
@@ -333,9 +222,8 @@ fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
         let value = legal(row);
         assert_ne!(before, value, "{name}");
         if row.immutable {
-            let text = format!(
-                "CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
-            );
+            let text =
+                format!("CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config");
             assert_eq!(set(&store, &[(name, &value)]), Err(text));
             assert_eq!(get(&store, name), before);
             continue;
@@ -356,28 +244,13 @@ fn every_directive_survives_rewrite_and_restart() {
         let (row, name) = (found.row, found.name);
         let mut text = format!("{name} ").into_bytes();
         words::quote(legal(row).as_bytes(), &mut text);
-        let loaded = load_text(&text)
-            .unwrap_or_else(|error| panic!("{name}: {error:?}"))
-            .config;
+        let loaded = load_text(&text).unwrap_or_else(|error| panic!("{name}: {error:?}")).config;
         for old in [text.as_slice(), b"", b"# nothing yet\n\n"] {
             for all in [false, true] {
-                let new = rewrite(RewriteInput {
-                    old,
-                    config: &loaded,
-                    users: &[],
-                    modules: &[],
-                    all,
-                });
-                let again = load_text(&new)
-                    .unwrap_or_else(|error| panic!("{name}: {error:?}"))
-                    .config;
+                let new = rewrite(RewriteInput { old, config: &loaded, users: &[], modules: &[], all });
+                let again = load_text(&new).unwrap_or_else(|error| panic!("{name}: {error:?}")).config;
                 for other in table::rows() {
-                    assert_eq!(
-                        again.value(other.directive),
-                        loaded.value(other.directive),
-                        "{name}: {}",
-                        other.name
-                    );
+                    assert_eq!(again.value(other.directive), loaded.value(other.directive), "{name}: {}", other.name);
                 }
             }
         }
@@ -386,14 +259,7 @@ fn every_directive_survives_rewrite_and_restart() {
             words::quote(value.as_bytes(), &mut text);
             let line = text[b"# first\n".len()..].to_vec();
             let error = load_text(&text).expect_err(name);
-            assert_eq!(
-                error,
-                LoadError::Text {
-                    line: Some((2, line)),
-                    message: why
-                },
-                "{name}"
-            );
+            assert_eq!(error, LoadError::Text { line: Some((2, line)), message: why }, "{name}");
         }
     }
 }
@@ -404,35 +270,16 @@ fn typed_reads_know_the_kind_of_every_directive() {
     for row in table::rows() {
         match row.kind {
             Kind::Flag => assert_eq!(Value::Flag(config.flag(row.directive)), row.default_value()),
-            Kind::Integer { .. } => assert_eq!(
-                Value::Integer(config.int(row.directive)),
-                row.default_value()
-            ),
-            Kind::Choice(_) => assert_eq!(
-                config.choice(row.directive).as_bytes(),
-                row.print(&row.default_value())
-            ),
-            Kind::Choices(names) => assert!(
-                names
-                    .iter()
-                    .all(|name| !config.has_choice(row.directive, name))
-            ),
+            Kind::Integer { .. } => assert_eq!(Value::Integer(config.int(row.directive)), row.default_value()),
+            Kind::Choice(_) => assert_eq!(config.choice(row.directive).as_bytes(), row.print(&row.default_value())),
+            Kind::Choices(names) => assert!(names.iter().all(|name| !config.has_choice(row.directive, name))),
             Kind::Text | Kind::Dir => {
                 assert_eq!(config.text(row.directive), row.print(&row.default_value()))
             }
-            Kind::Save => assert_eq!(
-                config.save_points()[0],
-                SavePoint {
-                    seconds: 3600,
-                    changes: 1
-                }
-            ),
+            Kind::Save => assert_eq!(config.save_points()[0], SavePoint { seconds: 3600, changes: 1 }),
             Kind::Bind => assert_eq!(config.bind_addresses().len(), 2),
             Kind::OutputBufferLimits => {
-                assert_eq!(
-                    config.output_buffer_limit(ClientClass::PubSub).hard_bytes,
-                    32 << 20
-                );
+                assert_eq!(config.output_buffer_limit(ClientClass::PubSub).hard_bytes, 32 << 20);
             }
             Kind::OomScoreAdjValues => assert_eq!(config.oom_score_adj_values(), [0, 200, 800]),
             Kind::KeyspaceEvents => assert_eq!(config.keyspace_events(), 0),
@@ -441,11 +288,5 @@ fn typed_reads_know_the_kind_of_every_directive() {
         }
     }
     assert_eq!(config.database_count(), 16);
-    assert_eq!(
-        load_text(b"cluster-enabled yes")
-            .unwrap()
-            .config
-            .database_count(),
-        1
-    );
+    assert_eq!(load_text(b"cluster-enabled yes").unwrap().config.database_count(), 1);
 }

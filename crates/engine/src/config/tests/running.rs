@@ -8,16 +8,8 @@ fn get_takes_names_and_patterns() {
     assert_eq!(names(&store, &["PORT", "port"]), ["PORT"]);
     assert_eq!(names(&store, &["nothing"]), [""; 0]);
     assert_eq!(
-        names(
-            &store,
-            &["slave-pri*", "replica-priority", "maxmemory-[ps]*"]
-        ),
-        [
-            "slave-priority",
-            "replica-priority",
-            "maxmemory-policy",
-            "maxmemory-samples"
-        ]
+        names(&store, &["slave-pri*", "replica-priority", "maxmemory-[ps]*"]),
+        ["slave-priority", "replica-priority", "maxmemory-policy", "maxmemory-samples"]
     );
     assert_eq!(names(&store, &["watchdog*"]), [""; 0]);
     assert_eq!(names(&store, &["watchdog-period"]), ["watchdog-period"]);
@@ -52,24 +44,8 @@ fn set_is_all_or_nothing() {
         assert_eq!(get(&store, "timeout"), "0");
     }
     assert_eq!(store.generation(), generation);
-    assert_eq!(
-        set(
-            &store,
-            &[
-                ("timeout", "5"),
-                ("slave-priority", "5"),
-                ("replica-priority", "6")
-            ]
-        ),
-        Ok(())
-    );
-    assert_eq!(
-        (
-            get(&store, "timeout").as_str(),
-            get(&store, "slave-priority").as_str()
-        ),
-        ("5", "6")
-    );
+    assert_eq!(set(&store, &[("timeout", "5"), ("slave-priority", "5"), ("replica-priority", "6")]), Ok(()));
+    assert_eq!((get(&store, "timeout").as_str(), get(&store, "slave-priority").as_str()), ("5", "6"));
     assert!(store.generation() > generation);
 }
 
@@ -77,98 +53,37 @@ fn set_is_all_or_nothing() {
 fn a_refusing_hook_takes_everything_back() {
     let store = store("enable-protected-configs local");
     let host = FakeHost::refusing(Directive::Port);
-    let pairs = [
-        ("maxclients", "50"),
-        ("dir", "/tmp"),
-        ("port", "7000"),
-        ("timeout", "9"),
-    ];
-    let caller = Caller {
-        local: true,
-        loading: false,
-    };
-    let text =
-        "CONFIG SET failed (possibly related to argument 'port') - Unable to do so.".to_string();
+    let pairs = [("maxclients", "50"), ("dir", "/tmp"), ("port", "7000"), ("timeout", "9")];
+    let caller = Caller { local: true, loading: false };
+    let text = "CONFIG SET failed (possibly related to argument 'port') - Unable to do so.".to_string();
     assert_eq!(set_with(&store, &pairs, caller, &host), Err(text));
-    for (name, value) in [
-        ("maxclients", "10000"),
-        ("dir", "/start"),
-        ("port", "6379"),
-        ("timeout", "0"),
-    ] {
+    for (name, value) in [("maxclients", "10000"), ("dir", "/start"), ("port", "6379"), ("timeout", "0")] {
         assert_eq!(get(&store, name), value);
     }
-    let seen: Vec<_> = host
-        .applied
-        .borrow()
-        .iter()
-        .filter(|(directive, _)| *directive == Directive::Port)
-        .cloned()
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            (Directive::Port, Value::Integer(7000)),
-            (Directive::Port, Value::Integer(6379))
-        ]
-    );
-    assert_eq!(
-        host.applied.borrow().last(),
-        Some(&(Directive::Port, Value::Integer(6379)))
-    );
-    assert!(
-        !host
-            .applied
-            .borrow()
-            .iter()
-            .any(|(directive, _)| *directive == Directive::Timeout)
-    );
+    let seen: Vec<_> =
+        host.applied.borrow().iter().filter(|(directive, _)| *directive == Directive::Port).cloned().collect();
+    assert_eq!(seen, [(Directive::Port, Value::Integer(7000)), (Directive::Port, Value::Integer(6379))]);
+    assert_eq!(host.applied.borrow().last(), Some(&(Directive::Port, Value::Integer(6379))));
+    assert!(!host.applied.borrow().iter().any(|(directive, _)| *directive == Directive::Timeout));
 }
 
 #[test]
 fn hooks_run_for_what_changed() {
     let store = store("");
     let host = FakeHost::default();
-    let pairs = [
-        ("timeout", "0"),
-        ("tls-cert-file", ""),
-        ("hz", "20"),
-        ("io-threads", "3"),
-    ];
+    let pairs = [("timeout", "0"), ("tls-cert-file", ""), ("hz", "20"), ("io-threads", "3")];
     assert_eq!(set_with(&store, &pairs, ANYONE, &host), Ok(()));
-    let ran: Vec<Directive> = host
-        .applied
-        .borrow()
-        .iter()
-        .map(|(directive, _)| *directive)
-        .collect();
-    assert_eq!(
-        ran,
-        [
-            Directive::TlsCertFile,
-            Directive::Hz,
-            Directive::IoThreads,
-            Directive::Threads
-        ]
-    );
+    let ran: Vec<Directive> = host.applied.borrow().iter().map(|(directive, _)| *directive).collect();
+    assert_eq!(ran, [Directive::TlsCertFile, Directive::Hz, Directive::IoThreads, Directive::Threads]);
 }
 
 #[test]
 fn loading_denies_what_would_disturb_it() {
     let store = store("enable-protected-configs yes");
-    let loading = Caller {
-        local: false,
-        loading: true,
-    };
+    let loading = Caller { local: false, loading: true };
     let host = FakeHost::default();
-    assert_eq!(
-        set_with(&store, &[("appendonly", "yes")], loading, &host),
-        Err("LOADING".to_string())
-    );
-    assert_eq!(
-        set_with(&store, &[("timeout", "5")], loading, &host),
-        Ok(())
-    );
+    assert_eq!(set_with(&store, &[("appendonly", "yes")], loading, &host), Err("LOADING".to_string()));
+    assert_eq!(set_with(&store, &[("timeout", "5")], loading, &host), Ok(()));
 }
 
 #[test]
@@ -176,33 +91,20 @@ fn the_server_can_change_what_is_reported() {
     let store = store("");
     let generation = store.generation();
     store.update(|edit| {
-        edit.set_upstream(Some(Upstream {
-            host: (*b"h").into(),
-            port: 1,
-        }));
+        edit.set_upstream(Some(Upstream { host: (*b"h").into(), port: 1 }));
         edit.set_int(Directive::MaxClients, 5);
         edit.set_text(Directive::PidFile, b"/run/x.pid");
         edit.set_flag(Directive::Daemonize, true);
     });
     assert_eq!(store.generation(), generation + 1);
-    for (name, value) in [
-        ("slaveof", "h 1"),
-        ("maxclients", "5"),
-        ("pidfile", "/run/x.pid"),
-        ("daemonize", "yes"),
-    ] {
+    for (name, value) in [("slaveof", "h 1"), ("maxclients", "5"), ("pidfile", "/run/x.pid"), ("daemonize", "yes")] {
         assert_eq!(get(&store, name), value);
     }
 }
 
 #[test]
 fn secrets_are_known_by_any_name() {
-    for (name, secret) in [
-        ("requirepass", true),
-        ("MasterAuth", true),
-        ("tls-key-file-pass", true),
-        ("port", false),
-    ] {
+    for (name, secret) in [("requirepass", true), ("MasterAuth", true), ("tls-key-file-pass", true), ("port", false)] {
         assert_eq!(is_sensitive(name.as_bytes()), secret, "{name}");
     }
 }
