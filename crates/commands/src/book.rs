@@ -111,7 +111,7 @@ fn fail(cx: &mut Cx<'_>, code: BookCode, text: &str) -> Result<(), Error> {
 fn log(cx: &mut Cx<'_>, command: &[&[u8]]) {
     if cx.engine.has_log() {
         let record = command.iter().map(|word| word.to_vec()).collect();
-        cx.keys.effects.logged = Logged::As(vec![record]);
+        cx.keys.effects.rare().logged = Logged::As(vec![record]);
     }
 }
 

@@ -164,7 +164,7 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         swap(&mut first.expiry, &mut second.expiry);
         for (index, db) in [(one, &*first), (two, &*second)] {
             let ready = db.blocked.keys().filter(|key| there(&db.table, key));
-            effects.ready.extend(ready.map(|key| (index as u32, key.to_vec())));
+            effects.rare().ready.extend(ready.map(|key| (index as u32, key.to_vec())));
         }
     });
     cx.keys.with_shard(0, |shard, effects| {

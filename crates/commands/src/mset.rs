@@ -177,7 +177,7 @@ fn msetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     if holds {
         if let Some(at) = deadline.filter(|_| cx.engine.has_log()) {
-            cx.keys.effects.logged = Logged::As(vec![logged_msetex(args, end, at)]);
+            cx.keys.effects.rare().logged = Logged::As(vec![logged_msetex(args, end, at)]);
         }
         set_all(cx, args, 2, end, lifetime.ttl(deadline));
     }

@@ -67,6 +67,7 @@ pub fn is_due(deadline: u64, now: i64) -> bool {
 }
 
 /// Removes an entry whose time has come; everything that its end causes happens here.
+#[cold]
 pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, name: &[u8]) {
     let removed = {
         let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
@@ -87,10 +88,10 @@ pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u3
     slot.watchers.touch(entry.key());
     if engine.wants_event(EventClass::EXPIRED) {
         let key = entry.key().to_vec();
-        effects.events.push(Event { class: EventClass::EXPIRED, name: "expired", db, key });
+        effects.rare().events.push(Event { class: EventClass::EXPIRED, name: "expired", db, key });
     }
     if engine.has_log() {
-        effects.expired.push((db, entry.key().to_vec()));
+        effects.rare().expired.push((db, entry.key().to_vec()));
     }
     if let Some(object) = entry.into_payload() {
         effects.discard(object);

@@ -222,7 +222,7 @@ impl<'k> Edit<'k> {
     /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
     pub fn log_as(&mut self, records: impl FnOnce() -> Vec<Record>) {
         if self.engine.has_log() {
-            self.effects.logged = Logged::As(records());
+            self.effects.rare().logged = Logged::As(records());
         }
     }
 
@@ -241,7 +241,7 @@ impl<'k> Edit<'k> {
     pub fn event(&mut self, class: EventClass, name: &'static str) {
         if self.engine.wants_event(class) {
             let key = self.key.name.to_vec();
-            self.effects.events.push(Event { class, name, db: self.db_index, key });
+            self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
         }
     }
 
@@ -261,7 +261,7 @@ impl<'k> Edit<'k> {
         self.effects.dirty += changes;
         self.db.watchers.touch(self.key.name);
         if self.exists() && self.db.blocked.is_waited_for(self.key.name) {
-            self.effects.ready.push((self.db_index, self.key.name.to_vec()));
+            self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
         }
     }
 

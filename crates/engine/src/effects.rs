@@ -54,6 +54,13 @@ pub enum Logged {
 pub struct Effects {
     /// How many changes it made (`rdb_changes_since_last_save`); 0 is not logged.
     pub dirty: u64,
+    /// What most commands have none of.
+    rare: Option<Box<RareEffects>>,
+}
+
+/// Effects that most commands do not have.
+#[derive(Default)]
+pub struct RareEffects {
     pub logged: Logged,
     /// Keys that were found expired and removed: logged as DEL before the command itself.
     pub expired: Vec<(u32, Vec<u8>)>,
@@ -64,16 +71,38 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Room for rare effects.
+    pub fn rare(&mut self) -> &mut RareEffects {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The rare effects, if there are any.
+    #[inline]
+    pub fn seen(&self) -> Option<&RareEffects> {
+        self.rare.as_deref()
+    }
+
+    /// Takes the rare effects out, if there are any.
+    #[inline]
+    pub fn take_rare(&mut self) -> Option<Box<RareEffects>> {
+        self.rare.take()
+    }
+
+    /// How the command is to be logged.
+    pub fn logged(&self) -> &Logged {
+        self.rare.as_ref().map_or(&Logged::Verbatim, |rare| &rare.logged)
+    }
+
     /// Frees `object` here when that is quick, otherwise later in the background.
     pub fn discard(&mut self, object: Object) {
         if object.free_effort() > FREE_HERE {
-            self.garbage.push(Garbage::Object(object));
+            self.rare().garbage.push(Garbage::Object(object));
         }
     }
 
     pub fn discard_table(&mut self, table: Table, expiry: ExpiryIndex) {
         if table.len() > FREE_HERE {
-            self.garbage.push(Garbage::Table(table, expiry));
+            self.rare().garbage.push(Garbage::Table(table, expiry));
         }
     }
 }

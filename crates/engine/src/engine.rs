@@ -12,8 +12,9 @@ use crate::metrics::{Rates, Totals, WorkerMetrics};
 use crate::shard::{Shard, ShardStats};
 use crate::value::KeyEntry;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use structures::hashtable::BucketHint;
 
 /// How an engine is built.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ struct AccessPolicy {
 /// An in-memory data structure store that any number of threads may use at once.
 pub struct Engine {
     locks: LockSet<Shard>,
+    /// By database, then by shard.
+    hints: Box<[SharedHint]>,
     hasher: KeyHasher,
     databases: usize,
     host: Arc<dyn Host>,
@@ -57,6 +60,30 @@ pub struct Engine {
     rates: Rates,
     /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
     expiry_paused: AtomicBool,
+}
+
+/// A table's hint where every thread can read it. Set by whoever holds the shard's lock; the two words may be of different
+/// moments.
+#[derive(Default)]
+struct SharedHint {
+    start: AtomicUsize,
+    buckets: AtomicUsize,
+}
+
+impl SharedHint {
+    #[inline]
+    fn get(&self) -> BucketHint {
+        BucketHint { start: self.start.load(Relaxed), buckets: self.buckets.load(Relaxed) }
+    }
+
+    /// Written only when it differs, so that readers keep their copies of the line.
+    #[inline]
+    fn set(&self, hint: BucketHint) {
+        if self.get() != hint {
+            self.start.store(hint.start, Relaxed);
+            self.buckets.store(hint.buckets, Relaxed);
+        }
+    }
 }
 
 /// What is in one database, summed over the shards.
@@ -80,6 +107,7 @@ impl Engine {
         let databases = options.databases.max(1);
         Engine {
             locks: LockSet::new((0..shards).map(|_| Shard::new(databases))),
+            hints: (0..shards * databases).map(|_| SharedHint::default()).collect(),
             hasher: KeyHasher::new(options.hash_seed, shards.trailing_zeros()),
             databases,
             host,
@@ -184,21 +212,27 @@ impl Engine {
         }
     }
 
-    /// First step of looking up a batch: asks for the lines of the key's bucket. Left out when another
-    /// thread is in the shard, since it is only a hint.
+    /// First step of looking up a batch: asks for the key's bucket. Takes no lock.
     #[inline]
     pub fn prefetch_bucket(&self, db: u32, hash: KeyHash) {
-        if let Some(shard) = self.locks.try_one(self.hasher.shard(hash)) {
-            shard.dbs[db as usize].table.prefetch(self.hasher.local(hash));
+        self.hint(db, self.hasher.shard(hash)).get().prefetch(self.hasher.local(hash));
+    }
+
+    /// Second step: asks for the entries that may be the key's. Left out when another thread is in the shard, since it is
+    /// only a hint.
+    #[inline]
+    pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
+        let index = self.hasher.shard(hash);
+        if let Some(shard) = self.locks.try_one(index) {
+            let table = &shard.dbs[db as usize].table;
+            table.prefetch_entry(self.hasher.local(hash));
+            self.hint(db, index).set(table.bucket_hint());
         }
     }
 
-    /// Second step: asks for the lines of the entries that may be the key's.
     #[inline]
-    pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
-        if let Some(shard) = self.locks.try_one(self.hasher.shard(hash)) {
-            shard.dbs[db as usize].table.prefetch_entry(self.hasher.local(hash));
-        }
+    fn hint(&self, db: u32, shard: usize) -> &SharedHint {
+        &self.hints[db as usize * self.locks.len() + shard]
     }
 
     /// The command that tells the change log of a key whose time is over; `lazyfree-lazy-expire` chooses it.
@@ -209,14 +243,16 @@ impl Engine {
     /// Puts a command into the change log. The locks of what it changed must still be held.
     pub fn record(&self, effects: &Effects, db: u32, command: &[&[u8]]) {
         let Some(log) = self.log.get() else { return };
-        if !effects.expired.is_empty() {
+        if let Some(rare) = effects.seen()
+            && !rare.expired.is_empty()
+        {
             let word = self.removal_word();
-            effects.expired.iter().for_each(|(db, key)| _ = log.append(*db, &[&[word, key]]));
+            rare.expired.iter().for_each(|(db, key)| _ = log.append(*db, &[&[word, key]]));
         }
         if effects.dirty == 0 {
             return;
         }
-        match &effects.logged {
+        match effects.logged() {
             Logged::Verbatim => {
                 log.append(db, &[command]);
             }
@@ -233,11 +269,12 @@ impl Engine {
     /// Hands the effects of a command to the host. No lock may be held.
     #[inline]
     pub fn carry_out(&self, effects: &mut Effects) {
-        if !effects.garbage.is_empty() {
-            self.host.free(std::mem::take(&mut effects.garbage));
+        let Some(rare) = effects.take_rare() else { return };
+        if !rare.garbage.is_empty() {
+            self.host.free(rare.garbage);
         }
-        if !effects.events.is_empty() {
-            self.host.events(std::mem::take(&mut effects.events));
+        if !rare.events.is_empty() {
+            self.host.events(rare.events);
         }
     }
 
@@ -308,8 +345,10 @@ impl Engine {
             }
         }
         self.record(&own, db, &[]);
-        effects.garbage.append(&mut own.garbage);
-        effects.events.append(&mut own.events);
+        if let Some(mut own) = own.take_rare() {
+            effects.rare().garbage.append(&mut own.garbage);
+            effects.rare().events.append(&mut own.events);
+        }
     }
 
     /// Keys in a database.

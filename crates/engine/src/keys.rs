@@ -12,7 +12,8 @@ use crate::locks::{Escalated, Several};
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{KeyEntry, Str, Value, ValueExt};
-use crate::{Error, access};
+use crate::Error;
+use crate::access::{self, AccessClock};
 use smallvec::SmallVec;
 use structures::hashtable::{Ref, Spot};
 use structures::sorted_set::SortedSet;
@@ -104,46 +105,51 @@ impl<'e> Keys<'e> {
     /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        let spot = self.live_spot(key);
         let clock = if self.no_touch { None } else { Some(self.engine.access_clock(self.now)) };
-        let (shard, _, db) = self.locate(key);
-        let Some(spot) = spot else {
-            shard.stats.misses += 1;
-            return None;
-        };
-        shard.stats.hits += 1;
-        let table = &mut shard.dbs[db].table;
-        if let Some(clock) = clock
-            && let Some(meta) = table.at(spot).map(|entry| entry.meta())
-        {
-            // Written only when the mark changes, which by the second is rare.
-            let accessed = clock.accessed(meta);
-            if accessed != meta
-                && let Some(mut entry) = table.at_mut(spot)
-            {
-                entry.update(|entry| entry.set_meta(accessed));
-            }
-        }
-        table.at(spot)
+        self.lookup(key, clock)
     }
 
     /// As [`find`](Self::find), but the access is not marked: for commands that ask about a key, not for its
     /// value (TYPE, TTL).
     pub fn look(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        let spot = self.live_spot(key);
-        let (shard, _, db) = self.locate(key);
-        match spot {
-            Some(_) => shard.stats.hits += 1,
-            None => shard.stats.misses += 1,
+        self.lookup(key, None)
+    }
+
+    #[inline]
+    fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>) -> Option<Found<'_>> {
+        let (index, local) = self.place(key);
+        let shard = Self::shard_of(&mut self.held, index);
+        let db = self.db as usize;
+        let table = &shard.dbs[db].table;
+        let Some(spot) = table.spot(local, |entry| entry.key() == key.name) else {
+            shard.stats.misses += 1;
+            return None;
+        };
+        let entry = table.at(spot)?;
+        let (deadline, meta) = (entry.deadline(), entry.meta());
+        if deadline.is_some_and(|deadline| access::is_due(deadline, self.now)) {
+            shard.stats.misses += 1;
+            access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
+            return None;
         }
-        shard.dbs[db].table.at(spot?)
+        shard.stats.hits += 1;
+        let table = &mut shard.dbs[db].table;
+        // Written only when the mark changes, which by the second is rare.
+        if let Some(accessed) = clock.map(|clock| clock.accessed(meta))
+            && accessed != meta
+            && let Some(mut entry) = table.at_mut(spot)
+        {
+            entry.update(|entry| entry.set_meta(accessed));
+        }
+        table.at(spot)
     }
 
     /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
     pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        let spot = self.live_spot(key)?;
-        let (shard, _, db) = self.locate(key);
-        shard.dbs[db].table.at(spot)
+        let (index, local) = self.place(key);
+        let shard = Self::shard_of(&mut self.held, index);
+        let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
+        shard.dbs[self.db as usize].table.at(spot)
     }
 
     /// The key's value, or None.
@@ -163,19 +169,18 @@ impl<'e> Keys<'e> {
     }
 
     /// The right to change a key; nothing happens until something is changed and committed.
+    #[inline]
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
-        let spot = self.live_spot(key);
-        let (engine, db_index, now) = (self.engine, self.db, self.now);
-        let local = engine.hasher().local(key.hash);
-        let index = engine.hasher().shard(key.hash);
+        let (index, local) = self.place(key);
         let shard = Self::shard_of(&mut self.held, index);
-        Edit::new(engine, shard, &mut self.effects, db_index, key, local, spot, now)
+        let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
     }
 
     /// Something happened to a key that no edit covers.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
         if self.engine.wants_event(class) {
-            self.effects.events.push(Event { class, name, db: self.db, key: key.to_vec() });
+            self.effects.rare().events.push(Event { class, name, db: self.db, key: key.to_vec() });
         }
     }
 
@@ -222,33 +227,31 @@ impl<'e> Keys<'e> {
         }
     }
 
+    /// The key's shard, and its hash there.
     #[inline]
-    fn locate(&mut self, key: Key<'_>) -> (&mut Shard, u64, usize) {
+    fn place(&self, key: Key<'_>) -> (usize, u64) {
         let hasher = self.engine.hasher();
-        let (index, local) = (hasher.shard(key.hash), hasher.local(key.hash));
-        (Self::shard_of(&mut self.held, index), local, self.db as usize)
+        (hasher.shard(key.hash), hasher.local(key.hash))
     }
+}
 
-    /// Where the key's entry lies. One whose time has come is removed first.
-    #[inline]
-    fn live_spot(&mut self, key: Key<'_>) -> Option<Spot> {
-        let now = self.now;
-        let (shard, local, db) = self.locate(key);
-        let table = &shard.dbs[db].table;
-        let spot = table.spot(local, |entry| entry.key() == key.name)?;
-        let deadline = table.at(spot)?.deadline();
-        if deadline.is_some_and(|deadline| access::is_due(deadline, now)) {
-            self.expire(key);
-            return None;
-        }
-        Some(spot)
+/// Where the key's entry lies. One whose time has come is removed first.
+#[inline]
+fn live_spot(
+    engine: &Engine,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    local: u64,
+    name: &[u8],
+    now: i64,
+) -> Option<Spot> {
+    let table = &shard.dbs[db as usize].table;
+    let spot = table.spot(local, |entry| entry.key() == name)?;
+    let deadline = table.at(spot)?.deadline();
+    if deadline.is_some_and(|deadline| access::is_due(deadline, now)) {
+        access::expire(engine, shard, effects, db, local, name);
+        return None;
     }
-
-    #[cold]
-    fn expire(&mut self, key: Key<'_>) {
-        let hasher = self.engine.hasher();
-        let (index, local) = (hasher.shard(key.hash), hasher.local(key.hash));
-        let shard = Self::shard_of(&mut self.held, index);
-        access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
-    }
+    Some(spot)
 }

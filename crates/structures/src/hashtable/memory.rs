@@ -79,6 +79,12 @@ impl BucketArray {
         self.len
     }
 
+    /// Where the first bucket is.
+    #[inline]
+    pub(super) fn address(&self) -> usize {
+        self.start.as_ptr().addr()
+    }
+
     /// The bucket that this hash belongs to, or an empty one if the array has none.
     #[inline]
     pub(super) fn home(&self, hash: u64) -> &Bucket {

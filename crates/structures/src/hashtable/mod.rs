@@ -259,6 +259,14 @@ impl<T: Handle> HashTable<T> {
         prefetch(self.home(hash));
     }
 
+    /// What [`BucketHint::prefetch`] needs to know of this table now.
+    #[inline]
+    pub fn bucket_hint(&self) -> BucketHint {
+        // While resizing, the array that most positions are in.
+        let array = if self.frontier_position > POSITIONS / 2 { &self.new } else { &self.old };
+        BucketHint { start: array.address(), buckets: array.len() }
+    }
+
     /// Second step of a batch of lookups, when the bucket has had time to arrive: asks for the entries to be loaded that
     /// a lookup with this hash will compare.
     #[inline]
@@ -591,6 +599,22 @@ impl<'a, T: Handle> IntoIterator for &'a HashTable<T> {
 #[inline]
 fn scale(random: u64, len: usize) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
+}
+
+/// Where a table's buckets lie, or lay a moment ago: enough to ask for one ahead of a lookup without touching the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct BucketHint {
+    /// Address of the first bucket.
+    pub start: usize,
+    pub buckets: usize,
+}
+
+impl BucketHint {
+    /// Asks for the bucket of this hash. If the hint is out of date, the wrong memory is asked for, which harms nothing.
+    #[inline]
+    pub fn prefetch(self, hash: u64) {
+        prefetch(std::ptr::without_provenance::<u8>(self.start.wrapping_add(index(hash, self.buckets) * LINE)));
+    }
 }
 
 /// Where an entry was found.
