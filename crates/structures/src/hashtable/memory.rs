@@ -15,7 +15,7 @@ use super::index;
 
 /// Arrays of this many bytes and more are mapped. A keyspace of a million keys in 64 shards has arrays of 150 KiB, and all
 /// of them resize at about the same time, so this is not only for giants.
-const MAP_FROM: usize = 128 << 10;
+const MAP_FROM: usize = 2 << 20;
 /// Mapped memory is released in pieces that end at multiples of this, which is a multiple of every page size in use.
 const RELEASE_STEP: usize = 64 << 10;
 /// Arrays of this many bytes and more ask for huge pages, and are released in pieces that end at multiples of it, so that
