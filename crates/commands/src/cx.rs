@@ -59,7 +59,7 @@ pub struct Cx<'c> {
 
 impl Cx<'_> {
     /// The key at argument `index`. Its hash is the one that the dispatcher computed.
-    #[inline]
+    #[inline(always)]
     pub fn key<'a>(&self, args: &'a Args<'_>, index: usize) -> Key<'a> {
         let name = &args[index];
         match self.key_args.first() {

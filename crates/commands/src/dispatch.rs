@@ -25,6 +25,7 @@ pub struct Prepared {
 }
 
 /// Looks the command up, checks its arity and hashes its keys.
+#[inline(always)]
 pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
     let entry = lookup(args).filter(|entry| entry.command.accepts_arity(args.len()));
     let mut keys = KeyArgs::new();
@@ -42,6 +43,7 @@ pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
 }
 
 /// The row that the first words name, of a subcommand where the command has some.
+#[inline(always)]
 fn lookup(args: &Args<'_>) -> Option<&'static Entry> {
     let entry = Table::get().find(&args[0])?;
     if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
@@ -81,6 +83,7 @@ impl Prepared {
 }
 
 /// Runs a prepared command for a client.
+#[inline(always)]
 pub fn run<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -127,6 +130,7 @@ fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
 }
 
 /// Runs a handler under the locks of its keys and follows up on what it did.
+#[inline(always)]
 pub(crate) fn call<'e>(
     engine: &'e Engine,
     session: &'e mut Session,

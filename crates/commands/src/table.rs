@@ -77,7 +77,7 @@ impl Table {
     }
 
     /// The command of this name, in whatever case.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<&Entry> {
         let packed = pack(name);
         self.slots[slot(packed)]

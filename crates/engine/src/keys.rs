@@ -39,7 +39,7 @@ pub enum Held<'e> {
 
 impl<'e> Held<'e> {
     /// Locks the shards of these keys.
-    #[inline]
+    #[inline(always)]
     pub fn keys(engine: &'e Engine, mut hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
         if hashes.len() <= 1 {
             let only = hashes.next().map(|hash| engine.hasher().shard(hash));
@@ -71,6 +71,7 @@ pub struct Keys<'e> {
 
 impl<'e> Keys<'e> {
     /// `now`: Unix time in milliseconds; it stands still for the command.
+    #[inline(always)]
     pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, now: i64) -> Self {
         Keys { engine, held, db, now, no_touch: false, effects: Effects::default() }
     }
@@ -103,7 +104,7 @@ impl<'e> Keys<'e> {
     }
 
     /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
-    #[inline]
+    #[inline(always)]
     pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let clock = if self.no_touch { None } else { Some(self.engine.access_clock(self.now)) };
         self.lookup(key, clock)
@@ -115,7 +116,8 @@ impl<'e> Keys<'e> {
         self.lookup(key, None)
     }
 
-    #[inline]
+    #[inline(always)]
+
     fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>) -> Option<Found<'_>> {
         let (index, local) = self.place(key);
         let shard = Self::shard_of(&mut self.held, index);
@@ -153,13 +155,13 @@ impl<'e> Keys<'e> {
     }
 
     /// The key's value, or None.
-    #[inline]
+    #[inline(always)]
     pub fn value(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.find(key).map(|found| found.value())
     }
 
     /// The key's string, or None.
-    #[inline]
+    #[inline(always)]
     pub fn string(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>, Error> {
         self.value(key).map(|value| value.as_string()).transpose()
     }
@@ -214,7 +216,8 @@ impl<'e> Keys<'e> {
         self.held = Held::Nothing;
     }
 
-    #[inline]
+    #[inline(always)]
+
     fn shard_of<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
         match held {
             Held::One(held_index, guard) => {
@@ -228,7 +231,7 @@ impl<'e> Keys<'e> {
     }
 
     /// The key's shard, and its hash there.
-    #[inline]
+    #[inline(always)]
     fn place(&self, key: Key<'_>) -> (usize, u64) {
         let hasher = self.engine.hasher();
         (hasher.shard(key.hash), hasher.local(key.hash))

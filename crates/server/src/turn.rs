@@ -483,7 +483,8 @@ enum Consumed {
     Wait { keep: usize },
 }
 
-#[inline]
+#[inline(always)]
+
 fn run_command(
     engine: &Engine,
     connection: &mut Connection,
