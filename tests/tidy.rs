@@ -26,7 +26,8 @@ const UNSAFE_FILES: &[&str] = &[
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Functions that may be longer than [`FUNCTION_LINES_MAX`]: path, name, reason.
-const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
+const LONG_FUNCTIONS: &[(&str, &str, &str)] =
+    &[("crates/resp/src/book.rs", "examples", "a table of captured bytes, in the form of the protocol's description")];
 
 /// Which crates of ours a crate may depend on. Imports go downwards only.
 const LAYERS: &[(&str, &[&str])] = &[

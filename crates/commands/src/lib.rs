@@ -13,7 +13,7 @@
 //! let engine = Engine::new(&Options::default(), Arc::new(Alone));
 //! let mut client = Session::local();
 //! let mut run = |words: &[&str], unix_ms: i64| {
-//!     let mut args = Args::from(words);
+//!     let mut args: Args = words.into();
 //!     let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
 //!     dispatch::execute(&engine, &mut client, &mut args, Now { unix_us: unix_ms * 1000 }, &mut reply);
 //!     String::from_utf8(reply.into_inner()).unwrap()

@@ -115,7 +115,7 @@ impl Walk {
     }
 
     /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
-    /// every bucket; it says whether to go on.
+    /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
     fn shard_piece(&mut self, keys: &mut Keys<'_>, mut visit: impl FnMut(Option<&KeyEntry>) -> bool) {
         let (engine, db, now) = (keys.engine(), keys.db_index(), keys.now());
         let mut at = Some(self.position);
@@ -134,7 +134,7 @@ impl Walk {
                     }
                 });
                 visited_below = 0;
-                if !visit(None) {
+                if at.is_some() && !visit(None) {
                     break;
                 }
             }

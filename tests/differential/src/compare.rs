@@ -27,9 +27,12 @@ pub enum Rule {
     Encoding,
     /// A map without the fields in which servers may differ.
     Hello,
-    /// Rows of the command table, in which flags, categories and subcommands have no order.
+    /// Rows of the command table, in which flags, categories and subcommands have no order; without [`LATER_FLAGS`].
     CommandInfo,
 }
+
+/// Flags that commands got after 8.1, the oldest version that is a peer: with them the subject follows the newest one.
+const LATER_FLAGS: &[(&[u8], &[u8])] = &[(b"select", b"allow_busy")];
 
 /// The rule of a command, found by its name or its name and subcommand.
 pub fn rule_of(command: &[Vec<u8>]) -> Rule {
@@ -67,7 +70,7 @@ pub fn normalised(rule: Rule, value: &Value) -> Value {
     match rule {
         Rule::Unordered | Rule::Scan => sorted(value),
         Rule::Hello => without_identity(value),
-        Rule::CommandInfo => deeply_sorted(value),
+        Rule::CommandInfo => deeply_sorted(&without_later_flags(value)),
         Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
         _ => value.clone(),
     }
@@ -108,6 +111,31 @@ fn without_identity(hello: &Value) -> Value {
         Value::Array(flat) => Value::Array(
             flat.iter().enumerate().map(|(i, v)| if i % 2 == 1 { hide(&flat[i - 1], v) } else { v.clone() }).collect(),
         ),
+        other => other.clone(),
+    }
+}
+
+/// Rows of the command table (name, arity, flags, ...) without the flags that depend on the version.
+fn without_later_flags(rows: &Value) -> Value {
+    let is_later = |row: &[Value], flag: &Value| {
+        let pair = row[0].text().zip(flag.text());
+        pair.is_some_and(|(name, flag)| LATER_FLAGS.contains(&(name, flag)))
+    };
+    let keep = |row: &[Value], flags: &[Value]| flags.iter().filter(|f| !is_later(row, f)).cloned().collect::<Vec<_>>();
+    let strip = |row: &Value| match row {
+        Value::Array(fields) if fields.len() > 2 => {
+            let mut stripped = fields.clone();
+            stripped[2] = match &fields[2] {
+                Value::Array(flags) => Value::Array(keep(fields, flags)),
+                Value::Set(flags) => Value::Set(keep(fields, flags)),
+                other => other.clone(),
+            };
+            Value::Array(stripped)
+        }
+        other => other.clone(),
+    };
+    match rows {
+        Value::Array(rows) => Value::Array(rows.iter().map(strip).collect()),
         other => other.clone(),
     }
 }
@@ -226,5 +254,16 @@ mod tests {
         let c = Value::Array(vec![entry("c", &["a", "b"], vec![x])]);
         assert!(agree(Rule::CommandInfo, &a, &b) && !agree(Rule::Exact, &a, &b));
         assert!(!agree(Rule::CommandInfo, &a, &c));
+    }
+
+    #[test]
+    fn only_the_named_flags_depend_on_the_version() {
+        let rows = |name: &str, flags: &[&str]| {
+            Value::Array(vec![Value::Array(vec![Value::Bulk(name.into()), Value::Integer(2), bulks(flags)])])
+        };
+        let check = |name, peer, subject| agree(Rule::CommandInfo, &rows(name, peer), &rows(name, subject));
+        assert!(check("select", &["fast"], &["fast", "allow_busy"]));
+        assert!(!check("select", &["fast"], &["allow_busy"]) && !check("select", &["fast"], &["fast", "write"]));
+        assert!(!check("get", &["fast"], &["fast", "allow_busy"]));
     }
 }
