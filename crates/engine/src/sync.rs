@@ -11,6 +11,7 @@ mod primitives {
     pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
     /// shuttle's mutex with parking_lot's signatures: no poisoning.
+    #[derive(Debug, Default)]
     pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
     impl<T> Mutex<T> {

@@ -372,19 +372,23 @@ fn stays_within_its_bytes_per_entry() {
 #[test]
 fn large_arrays_together_hold_little_more_than_one() {
     let mut subject = Subject::new(Hashing::Good);
-    let mut resized = 0;
-    for key in 0..60_000 {
+    const HUGE_PAGE: usize = 2 << 20;
+    const KEYS: u64 = 600_000;
+    let (mut resized, mut largest) = (0, 0);
+    for key in 0..KEYS {
         let element = subject.make(key, key);
         subject.table.insert_unique(scramble(key), element, |item| scramble(item.key));
         let table = &subject.table;
-        if table.is_resizing() && table.old.len() > 4000 {
+        if table.is_resizing() && table.old.len() * LINE >= HUGE_PAGE {
             resized += 1;
             let arrays = table.memory_usage() - table.counts.child_lines * LINE;
-            assert!(arrays < table.new.len() * LINE + (80 << 10), "{arrays} bytes");
+            assert!(arrays < table.new.len() * LINE + HUGE_PAGE, "{arrays} bytes");
+            largest = largest.max(table.old.len() * LINE);
         }
     }
-    assert!(resized > 1000);
-    assert!((0..60_000).all(|key| subject.get(key) == Some(key)));
+    // Two arrays in full would hold more than what is allowed above.
+    assert!(resized > 1000 && largest > 3 * HUGE_PAGE / 2);
+    assert!((0..KEYS).all(|key| subject.get(key) == Some(key)));
 }
 
 #[test]
