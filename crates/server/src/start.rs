@@ -19,6 +19,8 @@ use std::thread;
 const REAPERS: usize = 1;
 /// Shards for each worker: enough that two workers seldom want the same one.
 const SHARDS_PER_WORKER: usize = 32;
+/// Shards at least: smaller tables, so that the arrays that a resize leaves behind are soon used by another one.
+const SHARDS_MIN: usize = 64;
 /// File descriptors that are needed besides those of clients.
 const RESERVED_FILES: u64 = 32;
 
@@ -29,7 +31,7 @@ pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
     raise_file_limit(&config);
     let reaper = Reaper::start(REAPERS).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let options = Options {
-        shards: workers * SHARDS_PER_WORKER,
+        shards: (workers * SHARDS_PER_WORKER).max(SHARDS_MIN),
         databases: config.int(Directive::Databases).max(1) as usize,
         hash_seed: hash_seed(&config),
         workers,
