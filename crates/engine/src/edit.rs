@@ -38,6 +38,8 @@ pub struct Edit<'k> {
     now: i64,
     /// Where the entry is, while there is one. Nothing moves it but this edit.
     spot: Option<Spot>,
+    /// This edit has put an entry in; nobody has looked yet where it is.
+    fresh: bool,
     changed: bool,
 }
 
@@ -53,11 +55,11 @@ impl<'k> Edit<'k> {
         now: i64,
     ) -> Self {
         let db = &mut shard.dbs[db_index as usize];
-        Edit { engine, db, stats: &mut shard.stats, effects, db_index, key, local, now, spot, changed: false }
+        Edit { engine, db, stats: &mut shard.stats, effects, db_index, key, local, now, spot, fresh: false, changed: false }
     }
 
     pub fn exists(&self) -> bool {
-        self.spot.is_some()
+        self.fresh || self.spot.is_some()
     }
 
     /// Counts a hit or a miss, as a read does: for commands that also reply what was there.
@@ -69,7 +71,7 @@ impl<'k> Edit<'k> {
     }
 
     pub fn value(&self) -> Option<Value<'_>> {
-        self.db.table.at(self.spot?).map(|found| found.value())
+        self.db.table.at(self.spot()?).map(|found| found.value())
     }
 
     pub fn kind(&self) -> Option<Type> {
@@ -82,7 +84,7 @@ impl<'k> Edit<'k> {
 
     /// Unix time in milliseconds.
     pub fn deadline(&self) -> Option<i64> {
-        self.db.table.at(self.spot?)?.deadline().map(|at| at as i64)
+        self.db.table.at(self.spot()?)?.deadline().map(|at| at as i64)
     }
 
     /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
@@ -189,6 +191,7 @@ impl<'k> Edit<'k> {
             self.db.expiry.remove(deadline, self.local);
         }
         self.spot = None;
+        self.fresh = false;
         self.changed = true;
         Some(entry)
     }
@@ -203,7 +206,7 @@ impl<'k> Edit<'k> {
         if let Some(at) = deadline {
             self.db.expiry.insert(at, self.local);
         }
-        self.spot = self.db.table.spot(self.local, |entry| entry.key() == self.key.name);
+        self.fresh = true;
         self.changed = true;
         self.event(EventClass::NEW, "new");
     }
@@ -276,7 +279,7 @@ impl<'k> Edit<'k> {
         if !self.exists() {
             let entry = KeyEntry::new(name, value, new_deadline, meta);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
-            self.spot = self.db.table.spot(local, |entry| entry.key() == name);
+            self.fresh = true;
             if let Some(at) = new_deadline {
                 self.db.expiry.insert(at, local);
             }
@@ -314,8 +317,14 @@ impl<'k> Edit<'k> {
         }
     }
 
+    /// Where the entry is, if there is one.
+    #[inline]
+    fn spot(&self) -> Option<Spot> {
+        if self.fresh { self.db.table.spot(self.local, |entry| entry.key() == self.key.name) } else { self.spot }
+    }
+
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
-        Some(self.db.table.at_mut(self.spot?)?.update(change))
+        Some(self.db.table.at_mut(self.spot()?)?.update(change))
     }
 }
 

@@ -123,12 +123,18 @@ impl<'e> Keys<'e> {
         let shard = Self::shard_of(&mut self.held, index);
         let db = self.db as usize;
         let table = &shard.dbs[db].table;
-        let Some(spot) = table.spot(local, |entry| entry.key() == key.name) else {
+        let (mut deadline, mut meta) = (None, 0);
+        let spot = table.spot(local, |entry| {
+            let same = entry.key() == key.name;
+            if same {
+                (deadline, meta) = (entry.deadline(), entry.meta());
+            }
+            same
+        });
+        let Some(spot) = spot else {
             shard.stats.misses += 1;
             return None;
         };
-        let entry = table.at(spot)?;
-        let (deadline, meta) = (entry.deadline(), entry.meta());
         if deadline.is_some_and(|deadline| access::is_due(deadline, self.now)) {
             shard.stats.misses += 1;
             access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
@@ -212,6 +218,7 @@ impl<'e> Keys<'e> {
     }
 
     /// Gives up the locks. What is left to do without them is in `effects`.
+    #[inline]
     pub fn unlock(&mut self) {
         self.held = Held::Nothing;
     }
@@ -250,8 +257,14 @@ fn live_spot(
     now: i64,
 ) -> Option<Spot> {
     let table = &shard.dbs[db as usize].table;
-    let spot = table.spot(local, |entry| entry.key() == name)?;
-    let deadline = table.at(spot)?.deadline();
+    let mut deadline = None;
+    let spot = table.spot(local, |entry| {
+        let same = entry.key() == name;
+        if same {
+            deadline = entry.deadline();
+        }
+        same
+    })?;
     if deadline.is_some_and(|deadline| access::is_due(deadline, now)) {
         access::expire(engine, shard, effects, db, local, name);
         return None;
