@@ -44,6 +44,7 @@ pub struct Edit<'k> {
 }
 
 impl<'k> Edit<'k> {
+    #[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
     pub(crate) fn new(
         engine: &'k Engine,
         shard: &'k mut Shard,
@@ -55,7 +56,19 @@ impl<'k> Edit<'k> {
         now: i64,
     ) -> Self {
         let db = &mut shard.dbs[db_index as usize];
-        Edit { engine, db, stats: &mut shard.stats, effects, db_index, key, local, now, spot, fresh: false, changed: false }
+        Edit {
+            engine,
+            db,
+            stats: &mut shard.stats,
+            effects,
+            db_index,
+            key,
+            local,
+            now,
+            spot,
+            fresh: false,
+            changed: false,
+        }
     }
 
     pub fn exists(&self) -> bool {

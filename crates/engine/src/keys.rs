@@ -4,6 +4,8 @@
 //! everything through [`Keys::each_shard`]. All three work the same whether the command has one shard
 //! locked, several, or may take any.
 
+use crate::Error;
+use crate::access::{self, AccessClock};
 use crate::edit::Edit;
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
@@ -12,8 +14,6 @@ use crate::locks::{Escalated, Several};
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{KeyEntry, Str, Value, ValueExt};
-use crate::Error;
-use crate::access::{self, AccessClock};
 use smallvec::SmallVec;
 use structures::hashtable::{Ref, Spot};
 use structures::sorted_set::SortedSet;
@@ -117,7 +117,6 @@ impl<'e> Keys<'e> {
     }
 
     #[inline(always)]
-
     fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>) -> Option<Found<'_>> {
         let (index, local) = self.place(key);
         let shard = Self::shard_of(&mut self.held, index);
@@ -224,7 +223,6 @@ impl<'e> Keys<'e> {
     }
 
     #[inline(always)]
-
     fn shard_of<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
         match held {
             Held::One(held_index, guard) => {

@@ -145,7 +145,7 @@ impl Worker {
         let token = item.token;
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.job.is_some() {
-            return connection.queued.extend(item.to_queue(spans));
+            return connection.queued.extend(item.take_queued(spans));
         }
         if connection.closing {
             return;
@@ -353,7 +353,7 @@ enum What {
 
 impl Item<'_> {
     /// A command that cannot run now, independent of the buffer that it lies in.
-    fn to_queue(&mut self, spans: &[Span]) -> Option<Args<'static>> {
+    fn take_queued(&mut self, spans: &[Span]) -> Option<Args<'static>> {
         match &mut self.what {
             What::Command { spans: range, own, .. } => {
                 Some(Args::parsed(self.bytes, &spans[range.clone()], std::mem::take(own)).into_owned())
@@ -484,7 +484,6 @@ enum Consumed {
 }
 
 #[inline(always)]
-
 fn run_command(
     engine: &Engine,
     connection: &mut Connection,

@@ -13,8 +13,8 @@ use memmap2::{MmapMut, UncheckedAdvice};
 use super::bucket::{Bucket, LINE};
 use super::index;
 
-/// Arrays of this many bytes and more are mapped. A keyspace of a million keys in 64 shards has arrays of 150 KiB, and all
-/// of them resize at about the same time, so this is not only for giants.
+/// Arrays of this many bytes and more are mapped. Smaller ones come from the allocator, whose memory lies in huge pages: a
+/// mapping of their own would be in small ones, and each prefetch of a bucket would walk the page tables.
 const MAP_FROM: usize = 2 << 20;
 /// Mapped memory is released in pieces that end at multiples of this, which is a multiple of every page size in use.
 const RELEASE_STEP: usize = 64 << 10;
