@@ -1,6 +1,6 @@
 //! The memory of an array of buckets: zeroed, aligned to cache lines, and given back piece by piece.
 //!
-//! Small arrays come from the allocator. From [`MAP_FROM`] on an array is an anonymous mapping of its own: the kernel
+//! Small arrays come from the allocator. From [`HUGE_PAGE`] bytes on an array is an anonymous mapping of its own: the kernel
 //! hands out its pages zeroed when they are first touched, so making a big array costs nothing at that moment; it can
 //! use huge pages; and the part that a resize has left behind can be returned ([`BucketArray::release_before`]), so that
 //! the two arrays of a resize hold little more than one together.
@@ -13,13 +13,9 @@ use memmap2::{MmapMut, UncheckedAdvice};
 use super::bucket::{Bucket, LINE};
 use super::index;
 
-/// Arrays of this many bytes and more are mapped. Smaller ones come from the allocator, whose memory lies in huge pages: a
-/// mapping of their own would be in small ones, and each prefetch of a bucket would walk the page tables.
-const MAP_FROM: usize = 2 << 20;
-/// Mapped memory is released in pieces that end at multiples of this, which is a multiple of every page size in use.
-const RELEASE_STEP: usize = 64 << 10;
-/// Arrays of this many bytes and more ask for huge pages, and are released in pieces that end at multiples of it, so that
-/// the kernel need not split one.
+/// The size of a huge page. Arrays of this many bytes and more are mapped, ask for huge pages, and are released in pieces
+/// that end at multiples of it, so that the kernel need not split one. Smaller arrays come from the allocator, whose memory
+/// lies in huge pages: in a mapping of their own each prefetch of a bucket would walk the page tables.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// What an array without buckets points to, so that looking something up in it needs no special case.
@@ -49,7 +45,7 @@ impl BucketArray {
             return Self::empty();
         }
         let layout = Self::layout(len);
-        if layout.size() >= MAP_FROM
+        if layout.size() >= HUGE_PAGE
             && let Some(array) = Self::mapped(len, layout.size())
         {
             return array;
@@ -125,9 +121,7 @@ impl BucketArray {
     /// measured to take up to 5 ms on a virtual machine.
     pub(super) fn settle(&mut self) {
         #[cfg(target_os = "linux")]
-        if let Some(mapping) = &self.mapping
-            && self.len * LINE >= HUGE_PAGE
-        {
+        if let Some(mapping) = &self.mapping {
             // A hint: a kernel without huge pages refuses it, and all works without.
             let _ = mapping.map.advise(memmap2::Advice::HugePage);
         }
@@ -139,10 +133,8 @@ impl BucketArray {
         let Some(mapping) = &mut self.mapping else {
             return;
         };
-        let size = self.len * LINE;
-        let piece = if size < HUGE_PAGE { RELEASE_STEP } else { HUGE_PAGE };
         let start = self.start.addr().get();
-        let end = (start + buckets.min(self.len) * LINE) & !(piece - 1);
+        let end = (start + buckets.min(self.len) * LINE) & !(HUGE_PAGE - 1);
         let bytes = end.saturating_sub(start + mapping.released);
         if bytes == 0 {
             return;
@@ -180,10 +172,10 @@ mod tests {
 
     #[test]
     fn every_size_is_zeroed_aligned_and_writable() {
-        for len in [1, 2, 3, 1000, MAP_FROM / LINE - 1, MAP_FROM / LINE, 3 * MAP_FROM / LINE + 5] {
+        for len in [1, 2, 3, 1000, HUGE_PAGE / LINE - 1, HUGE_PAGE / LINE, 3 * HUGE_PAGE / LINE + 5] {
             let mut array = BucketArray::new(len);
             assert_eq!(array.len(), len);
-            assert_eq!(array.mapping.is_some(), len * LINE >= MAP_FROM);
+            assert_eq!(array.mapping.is_some(), len * LINE >= HUGE_PAGE);
             assert_eq!(array.memory_usage(len), len * LINE);
             for i in [0, len / 2, len - 1] {
                 assert_eq!(std::ptr::from_ref(array.at(i)).addr() % LINE, 0);
@@ -197,7 +189,7 @@ mod tests {
 
     #[test]
     fn released_memory_is_given_back_and_reads_as_empty() {
-        let len = 4 * MAP_FROM / LINE;
+        let len = 4 * HUGE_PAGE / LINE;
         let mut array = BucketArray::new(len);
         for i in 0..len {
             array.at_mut(i).set_epoch(1);
@@ -206,7 +198,7 @@ mod tests {
         assert_eq!(rest(&array, 0), 0);
         for released in [len / 4, len / 2, len] {
             array.release_before(released);
-            assert!(rest(&array, released) < RELEASE_STEP);
+            assert!(rest(&array, released) < HUGE_PAGE);
             let first_kept = (released..len).next();
             assert_eq!(array.at(0).epoch(), 0);
             assert!(first_kept.is_none_or(|i| array.at(i).epoch() == 1));
