@@ -89,6 +89,18 @@ impl ClientInfo {
         self.commands.store(self.commands.load(Relaxed) + 1, Relaxed);
     }
 
+    /// Counts bytes that were read. Only the client's worker calls this.
+    #[inline]
+    pub fn count_input(&self, bytes: usize) {
+        self.input_bytes.store(self.input_bytes.load(Relaxed) + bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes of replies. Only the client's worker calls this.
+    #[inline]
+    pub fn count_output(&self, bytes: usize) {
+        self.output_bytes.store(self.output_bytes.load(Relaxed) + bytes as u64, Relaxed);
+    }
+
     /// A copy of what the client said.
     pub fn details(&self) -> Details {
         self.details.lock().clone()

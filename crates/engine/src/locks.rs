@@ -1,7 +1,9 @@
 //! The lock protocol of the keyspace.
 //!
-//! There are N shard locks and one gate, a read-write lock that guards no data. Everybody follows one of
-//! three ways, and nobody takes a second way while inside of one:
+//! There are N shard locks and a gate, which guards no data: a few read-write locks, its lanes, so that those
+//! who pass do not all write to one cache line. A reader of the gate takes any one lane, a writer takes all of
+//! them in ascending order. Everybody follows one of three ways, and nobody takes a second way while inside of
+//! one:
 //!
 //! | way | takes | for |
 //! |---|---|---|
@@ -20,15 +22,18 @@
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
-/// A value on cache lines of its own, so that neighbours' locks do not disturb each other.
+/// A lock on cache lines of its own, so that neighbours do not disturb each other.
 /// 128 bytes: the hardware fetches lines in pairs.
 #[repr(align(128))]
-struct Padded<T>(Mutex<T>);
+struct Padded<L>(L);
+
+/// Lanes of the gate.
+const LANES: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
 /// N locked values and the gate.
 pub struct LockSet<T> {
-    gate: RwLock<()>,
-    slots: Box<[Padded<T>]>,
+    gate: Box<[Padded<RwLock<()>>]>,
+    slots: Box<[Padded<Mutex<T>>]>,
 }
 
 /// Shard locks that were taken together.
@@ -42,13 +47,13 @@ pub struct Several<'l, T> {
 pub struct Escalated<'l, T> {
     set: &'l LockSet<T>,
     guards: SmallVec<[Option<MutexGuard<'l, T>>; 8]>,
-    _gate: RwLockWriteGuard<'l, ()>,
+    _gate: Vec<RwLockWriteGuard<'l, ()>>,
 }
 
 impl<T> LockSet<T> {
     pub fn new(values: impl IntoIterator<Item = T>) -> Self {
         let slots = values.into_iter().map(|value| Padded(Mutex::new(value))).collect();
-        LockSet { gate: RwLock::new(()), slots }
+        LockSet { gate: (0..LANES).map(|_| Padded(RwLock::new(()))).collect(), slots }
     }
 
     pub fn len(&self) -> usize {
@@ -74,13 +79,14 @@ impl<T> LockSet<T> {
     pub fn several(&self, indices: &mut SmallVec<[usize; 8]>) -> Several<'_, T> {
         indices.sort_unstable();
         indices.dedup();
-        let gate = self.gate.read();
+        // Any lane is right; the sum spreads those who want different shards.
+        let gate = self.gate[indices.iter().sum::<usize>() % LANES].0.read();
         let guards = indices.iter().map(|&index| (index, self.one(index))).collect();
         Several { guards, _gate: gate }
     }
 
     pub fn escalated(&self) -> Escalated<'_, T> {
-        let gate = self.gate.write();
+        let gate = self.gate.iter().map(|lane| lane.0.write()).collect();
         Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate }
     }
 }

@@ -69,7 +69,7 @@ impl Worker {
             metrics.input_bytes.add(gathered.read as u64);
             connection.active_at = now.unix_ms();
             connection.session.info.active_at.store(now.unix_ms(), Relaxed);
-            connection.session.info.input_bytes.fetch_add(gathered.read as u64, Relaxed);
+            connection.session.info.count_input(gathered.read);
         }
         if !waiting && !gathered.more {
             if let Bytes::Own(own) = gathered.bytes {
@@ -210,7 +210,7 @@ impl Worker {
             let bytes = &self.reply.as_slice()[range];
             metrics.writes.add(1);
             metrics.output_bytes.add(bytes.len() as u64);
-            connection.session.info.output_bytes.fetch_add(bytes.len() as u64, Relaxed);
+            connection.session.info.count_output(bytes.len());
             if connection.outbox.is_empty() {
                 connection.progress_at = now.unix_ms();
             }
