@@ -246,13 +246,17 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
         }
     }
     let (mut added, mut moved) = (0, 0);
+    let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
     if changes {
-        let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
         (added, moved) = edit.with_sorted_set(|set| {
             set.expect_insertions(scores.len(), longest);
             insert_all(set, options, pairs())
         })?;
         edit.commit_many((added + moved) as u64, EventClass::SORTED_SET, if options.incr { "zincr" } else { "zadd" });
+    } else if edit.exists() {
+        // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
+        edit.with_sorted_set(|set| set.expect_insertions(scores.len(), longest))?;
+        edit.leave();
     }
     match (options.incr, sum) {
         (true, Some(sum)) => cx.reply.double(sum),
