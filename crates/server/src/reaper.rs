@@ -24,6 +24,7 @@ impl Reaper {
         for n in 0..threads {
             let (garbage, pending, freed) = (garbage.clone(), Arc::clone(&pending), Arc::clone(&freed));
             thread::Builder::new().name(format!("reaper-{n}")).spawn(move || {
+                step_back();
                 for item in garbage {
                     free(item);
                     pending.fetch_sub(1, Relaxed);
@@ -69,3 +70,12 @@ fn free(item: Garbage) {
         }
     }
 }
+
+/// Makes this thread give way to all others: where every core has a worker, freeing would hold one up for a time slice.
+/// Where the system refuses, freeing works as well.
+fn step_back() {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
+}
+
+/// The lowest priority that ordinary threads have.
+const LEAST_PRIORITY: i32 = 19;
