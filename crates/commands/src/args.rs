@@ -86,11 +86,6 @@ impl<'a> Args<'a> {
         args
     }
 
-    /// The same arguments where shorter-lived ones are wanted.
-    pub fn reborrow(&self) -> Args<'_> {
-        Args::parsed(&self.bytes, &self.spans, self.own.clone())
-    }
-
     /// True when the argument is this word, in whatever case.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
@@ -100,11 +95,6 @@ impl<'a> Args<'a> {
     /// The argument as an integer, by Valkey's strict rules.
     pub fn int(&self, index: usize) -> Result<i64, Error> {
         resp::number::parse_i64(&self[index]).ok_or(Error::NOT_AN_INTEGER)
-    }
-
-    /// Bytes of all arguments together.
-    pub fn total_len(&self) -> usize {
-        self.iter().map(<[u8]>::len).sum()
     }
 }
 
@@ -165,6 +155,5 @@ mod tests {
             args.into_owned()
         };
         assert_eq!(owned.iter().collect::<Vec<_>>(), [&b"GET"[..], b"other"]);
-        assert_eq!(owned.reborrow().total_len(), 8);
     }
 }

@@ -56,7 +56,7 @@ flags! {
     TOUCHES_ARBITRARY_KEYS = 22, "touches_arbitrary_keys";
 }
 
-/// The handler takes away shards' locks by itself or holds all of them: see [`crate::dispatch`].
+/// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
 pub const MOVABLE_KEYS_NAME: &str = "movablekeys";
 
 impl Flags {
