@@ -201,7 +201,7 @@ fn zquery(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (Some(offset), Some(limit)) = (parse_i64_c(&args[4]), parse_i64_c(&args[5])) else {
         return fail(cx, BookCode::Argument, "expect int");
     };
-    let set = match cx.keys.sorted_set(cx.key(args, 1)) {
+    let set = match cx.keys.collection::<SortedSet>(cx.key(args, 1)) {
         Ok(set) => set,
         Err(_) => {
             cx.reply.book_error(BookCode::Type, NOT_A_SORTED_SET);

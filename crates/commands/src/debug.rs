@@ -160,7 +160,7 @@ fn serialized_len(value: &value::Value<'_>) -> usize {
         Ok(text) => string(text.len()),
         Err(_) => {
             let members = |set: &SortedSet| set.range(0..set.len()).map(|(name, _)| string(name.len()) + 8).sum();
-            value.as_sorted_set().map_or(0, members)
+            value.as_collection::<SortedSet>().map_or(0, members)
         }
     }
 }

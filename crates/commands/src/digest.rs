@@ -18,6 +18,7 @@ use engine::value::{Value, ValueExt};
 use resp::format_double;
 use sha1::{Digest as _, Sha1};
 use std::fmt;
+use structures::sorted_set::SortedSet;
 
 /// The digest of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Digest {
         if let Ok(text) = value.as_string() {
             self.mix(&STRING.to_be_bytes());
             self.mix(text.bytes(&mut itoa::Buffer::new()));
-        } else if let Ok(set) = value.as_sorted_set() {
+        } else if let Ok(set) = value.as_collection::<SortedSet>() {
             self.mix(&SORTED_SET.to_be_bytes());
             for (name, score) in set.range(0..set.len()) {
                 let mut member = Digest::default();
@@ -80,7 +81,6 @@ impl fmt::Display for Digest {
 mod tests {
     use super::*;
     use engine::value::Object;
-    use structures::sorted_set::SortedSet;
 
     /// What Valkey 9 answers to DEBUG DIGEST-VALUE.
     #[test]

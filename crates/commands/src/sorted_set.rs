@@ -7,9 +7,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
-use engine::edit::Edit;
 use engine::effects::EventClass;
-use engine::value::ValueExt;
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -234,7 +232,7 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let (mut changes, mut sum) = (false, None);
     {
-        let set = sorted_set(&edit)?;
+        let set = edit.collection::<SortedSet>()?;
         for (given, member) in pairs() {
             let old = set.and_then(|set| set.score(member));
             sum = options.new_score(old, *given)?;
@@ -248,14 +246,14 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     let (mut added, mut moved) = (0, 0);
     let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
     if changes {
-        (added, moved) = edit.with_sorted_set(|set| {
+        (added, moved) = edit.with(|set: &mut SortedSet| {
             set.expect_insertions(scores.len(), longest);
             insert_all(set, options, pairs())
         })?;
         edit.commit_many((added + moved) as u64, EventClass::SORTED_SET, if options.incr { "zincr" } else { "zadd" });
     } else if edit.exists() {
         // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
-        edit.with_sorted_set(|set| set.expect_insertions(scores.len(), longest))?;
+        edit.with(|set: &mut SortedSet| set.expect_insertions(scores.len(), longest))?;
         edit.leave();
     }
     match (options.incr, sum) {
@@ -292,13 +290,14 @@ fn insert_all<'a>(
 
 fn zrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    let present = match sorted_set(&edit)? {
+    let present = match edit.collection::<SortedSet>()? {
         Some(set) => args.from(2).any(|member| set.score(member).is_some()),
         None => false,
     };
     let mut removed = 0;
     if present {
-        removed = edit.with_sorted_set(|set| args.from(2).filter(|member| set.remove(member).is_some()).count())?;
+        removed =
+            edit.with(|set: &mut SortedSet| args.from(2).filter(|member| set.remove(member).is_some()).count())?;
         if edit.exists() {
             edit.commit_many(removed as u64, EventClass::SORTED_SET, "zrem");
         } else {
@@ -310,19 +309,14 @@ fn zrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sorted set that is to be changed.
-fn sorted_set<'e>(edit: &'e Edit<'_>) -> Result<Option<&'e SortedSet>, Error> {
-    edit.value().map(|value| value.as_sorted_set()).transpose()
-}
-
 fn zscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     reply_score(cx.reply, set.and_then(|set| set.score(&args[2])));
     Ok(())
 }
 
 fn zmscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
         reply_score(cx.reply, set.and_then(|set| set.score(member)));
@@ -338,7 +332,7 @@ fn reply_score(reply: &mut Reply, score: Option<f64>) {
 }
 
 fn zcard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.int(set.map_or(0, SortedSet::len) as i64);
     Ok(())
 }
@@ -360,7 +354,7 @@ fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
         return Err(Error::SYNTAX);
     }
     let member = &args[2];
-    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     let found = set.and_then(|set| Some((set, set.rank(member)?, set.score(member)?)));
     match found {
         Some((set, rank, score)) => {
@@ -382,7 +376,7 @@ fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
 fn zrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = RangeOptions::parse(args)?;
     let query = Query::parse(args, &options)?;
-    let set = cx.keys.sorted_set(cx.key(args, 1))?;
+    let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     match set {
         Some(set) => reply_pairs(cx.reply, set, query.ranks(set, &options), options.reverse, options.with_scores),
         None => cx.reply.array(0),

@@ -12,10 +12,9 @@ use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
 use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
-use crate::value::{KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
+use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::Spot;
-use structures::sorted_set::SortedSet;
 
 /// What becomes of the deadline when a value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,28 +142,33 @@ impl<'k> Edit<'k> {
         result.unwrap_or(Err(Error::WRONG_TYPE))
     }
 
-    /// Gives `change` the sorted set, a new one when the key is missing. A set that is empty afterwards
-    /// goes, and the key with it.
-    pub fn with_sorted_set<R>(&mut self, change: impl FnOnce(&mut SortedSet) -> R) -> Result<R, Error> {
+    /// Gives `change` the collection, a new one when the key is missing. A collection that is empty
+    /// afterwards goes, and the key with it.
+    pub fn with<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Result<R, Error> {
         if let Some(value) = self.value() {
-            value.as_sorted_set()?;
+            value.as_collection::<C>()?;
         }
         self.changed = true;
         if !self.exists() {
-            self.set_object(Object::SortedSet(Box::default()), Ttl::Clear);
+            self.set_object(C::default().into_object(), Ttl::Clear);
         }
-        let result = self.with_entry(|entry| match entry.payload_mut() {
-            Some(Object::SortedSet(set)) => {
-                let result = change(set);
-                Ok((result, set.is_empty()))
+        let result = self.with_entry(|entry| match entry.payload_mut().and_then(C::of_mut) {
+            Some(collection) => {
+                let result = change(collection);
+                Ok((result, collection.is_empty()))
             }
-            _ => Err(Error::WRONG_TYPE),
+            None => Err(Error::WRONG_TYPE),
         });
         let (result, empty) = result.unwrap_or(Err(Error::WRONG_TYPE))?;
         if empty {
             self.remove();
         }
         Ok(result)
+    }
+
+    /// The collection as it is; None when the key is missing.
+    pub fn collection<C: Collection>(&self) -> Result<Option<&C>, Error> {
+        self.value().map(|value| value.as_collection()).transpose()
     }
 
     /// Sets or takes away the deadline (Unix time in milliseconds) of an existing key.

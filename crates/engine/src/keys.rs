@@ -13,10 +13,9 @@ use crate::hash::KeyHash;
 use crate::locks::{Escalated, Several};
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
-use crate::value::{KeyEntry, Str, Value, ValueExt};
+use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
 use smallvec::SmallVec;
 use structures::hashtable::{Ref, Spot};
-use structures::sorted_set::SortedSet;
 
 /// A key's name and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -171,8 +170,10 @@ impl<'e> Keys<'e> {
         self.value(key).map(|value| value.as_string()).transpose()
     }
 
-    pub fn sorted_set(&mut self, key: Key<'_>) -> Result<Option<&SortedSet>, Error> {
-        self.value(key).map(|value| value.as_sorted_set()).transpose()
+    /// The key's collection, or None.
+    #[inline(always)]
+    pub fn collection<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<&C>, Error> {
+        self.value(key).map(|value| value.as_collection()).transpose()
     }
 
     /// The right to change a key; nothing happens until something is changed and committed.

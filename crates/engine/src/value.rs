@@ -46,7 +46,31 @@ pub trait ValueExt<'a> {
     /// The name that OBJECT ENCODING answers.
     fn encoding(&self) -> &'static str;
     fn as_string(&self) -> Result<Str<'a>, Error>;
-    fn as_sorted_set(&self) -> Result<&'a SortedSet, Error>;
+    /// The collection, if the value is of its type.
+    fn as_collection<C: Collection>(&self) -> Result<&'a C, Error>;
+}
+
+/// A type of value that has elements: no key holds an empty one.
+pub trait Collection: Default {
+    fn of(object: &Object) -> Option<&Self>;
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    fn into_object(self) -> Object;
+    fn is_empty(&self) -> bool;
+}
+
+impl Collection for SortedSet {
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::SortedSet(Box::new(self))
+    }
+    fn is_empty(&self) -> bool {
+        SortedSet::is_empty(self)
+    }
 }
 
 impl<'a> ValueExt<'a> for Value<'a> {
@@ -75,9 +99,9 @@ impl<'a> ValueExt<'a> for Value<'a> {
         }
     }
 
-    fn as_sorted_set(&self) -> Result<&'a SortedSet, Error> {
+    fn as_collection<C: Collection>(&self) -> Result<&'a C, Error> {
         match self {
-            Value::Payload(Object::SortedSet(set)) => Ok(set),
+            Value::Payload(object) => C::of(object).ok_or(Error::WRONG_TYPE),
             _ => Err(Error::WRONG_TYPE),
         }
     }
