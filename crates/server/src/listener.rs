@@ -29,6 +29,15 @@ pub struct Accepted {
 }
 
 impl Listener {
+    /// What the log calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Listener::Tcp { book: false, .. } => "tcp",
+            Listener::Tcp { book: true, .. } => "book",
+            Listener::Unix { .. } => "unix",
+        }
+    }
+
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Listener::Tcp { socket, .. } => registry.register(socket, token, Interest::READABLE),

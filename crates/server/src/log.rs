@@ -58,6 +58,11 @@ pub fn configure(file: &str, least: Option<Level>) {
     let _ = SINK.set(Sink { file, least });
 }
 
+/// Writes text as it is, whatever the level.
+pub fn raw(text: &str) {
+    write(SINK.get().and_then(|sink| sink.file.as_deref()), text);
+}
+
 /// Writes a line. A log that cannot be written is no reason to stop serving.
 pub fn log(level: Level, text: impl Display) {
     let (file, least) = match SINK.get() {
@@ -69,12 +74,16 @@ pub fn log(level: Level, text: impl Display) {
     }
     let time = Zoned::now().strftime("%d %b %Y %H:%M:%S%.3f").to_string();
     let line = format!("{}:M {time} {} {text}\n", std::process::id(), level.sign());
+    write(file, &line);
+}
+
+fn write(file: Option<&str>, text: &str) {
     let _ = match file {
         // Opened for each line, so that it can be rotated at any time.
         Some(path) => {
-            OpenOptions::new().append(true).create(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()))
+            OpenOptions::new().append(true).create(true).open(path).and_then(|mut f| f.write_all(text.as_bytes()))
         }
-        None => std::io::stdout().lock().write_all(line.as_bytes()),
+        None => std::io::stdout().lock().write_all(text.as_bytes()),
     };
 }
 

@@ -1,6 +1,7 @@
 //! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
 #![forbid(unsafe_code)]
 
+mod banner;
 mod clock;
 mod connection;
 mod front;
@@ -17,6 +18,7 @@ mod stream;
 mod turn;
 mod worker;
 
+use commands::version::CINNABAR;
 use engine::config::{Directive, Invocation, LoadError, load, parse_command_line};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
     let command_line = match parse_command_line(&arguments) {
         Invocation::Serve(command_line) => command_line,
         Invocation::Version => {
-            println!("Cinnabar server v={} bits=64", env!("CARGO_PKG_VERSION"));
+            println!("Cinnabar server v={CINNABAR} malloc=jemalloc-5.3.0 bits=64");
             return ExitCode::SUCCESS;
         }
         Invocation::Help => {
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
     let loaded = match load(&command_line, &host::ConfigHost) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Text { .. }) => {
-            eprint!("{}", error.report(env!("CARGO_PKG_VERSION")));
+            eprint!("{}", error.report(CINNABAR));
             return ExitCode::FAILURE;
         }
         Err(LoadError::File { message }) => {
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     let config = loaded.config;
     let file = String::from_utf8_lossy(config.text(Directive::LogFile)).into_owned();
     log::configure(&file, log::Level::named(config.choice(Directive::LogLevel)));
+    banner::starting(!arguments.is_empty());
     match start::serve(config, config_file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -1,5 +1,6 @@
 //! From a configuration to running threads, and back.
 
+use crate::banner;
 use crate::front::Front;
 use crate::host::EngineHost;
 use crate::listener;
@@ -36,7 +37,9 @@ pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
         hash_seed: hash_seed(&config),
         workers,
     };
+    banner::show(&config);
     let listeners = listener::open(&config)?;
+    let kinds: Vec<&str> = listeners.iter().map(|listener| listener.kind()).collect();
     let host = Arc::new(EngineHost::new(reaper, config_file));
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
     commands::config_cmd::apply_all(&engine);
@@ -45,7 +48,9 @@ pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
     let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
     host.set_shared(&shared);
     log::notice("Server initialized");
-    log::notice("Ready to accept connections tcp");
+    for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
+        log::notice(format_args!("Ready to accept connections {kind}"));
+    }
     let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
     for thread in threads {
         if thread.join().is_err() {

@@ -1,0 +1,67 @@
+//! What the log says when the server starts. Tools wait for some of it: the process id, in the picture or in the line
+//! instead of it, before "Server initialized".
+
+use crate::log;
+use commands::version::CINNABAR;
+use engine::config::{Config, Directive};
+use std::io::{IsTerminal, stdout};
+
+/// Before anything is opened.
+pub fn starting(configured: bool) {
+    log::notice("oO0OoO0OoO0Oo Cinnabar is starting oO0OoO0OoO0Oo");
+    log::notice(format_args!("Cinnabar version={CINNABAR}, bits=64, pid={}, just started", std::process::id()));
+    if configured {
+        log::notice("Configuration loaded");
+    } else {
+        log::warning(
+            "Warning: no config file specified, using the default config. In order to specify a config file use cinnabar-server /path/to/cinnabar.conf",
+        );
+    }
+}
+
+/// The picture, or a line where nobody looks at a terminal and `always-show-logo` is not set.
+pub fn show(config: &Config) {
+    let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
+    let port = match config.int(Directive::Port) {
+        0 => config.int(Directive::TlsPort),
+        port => port,
+    };
+    let seen =
+        config.text(Directive::LogFile).is_empty() && !config.flag(Directive::SyslogEnabled) && stdout().is_terminal();
+    if config.flag(Directive::AlwaysShowLogo) || seen {
+        log::raw(&logo(mode, port));
+    } else {
+        log::notice(format_args!("Running mode={mode}, port={port}."));
+    }
+}
+
+fn logo(mode: &str, port: i64) -> String {
+    let pid = std::process::id();
+    format!(
+        r"
+             .
+            / \            Cinnabar {CINNABAR} 64 bit
+           /   \
+      .   /  .  \
+     / \ /  / \  \  .      Running in {mode} mode
+    /   \  /   \  \/ \     Port: {port}
+   /  .  \/  .  \ /   \    PID: {pid}
+   \  |  /\  |  / \   /
+    \ | /  \ | /   \ /     The commands of Redis and Valkey,
+     \|/    \|/     v      executed on every core
+      v      v
+
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_names_process_and_port() {
+        let text = logo("standalone", 7000);
+        assert!(text.contains(&format!(" PID: {}\n", std::process::id())) && text.contains(" Port: 7000\n"), "{text}");
+    }
+}
