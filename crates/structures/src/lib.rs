@@ -3,8 +3,11 @@
 //! They know no keys, clients or clocks, and belong to one thread at a time: locks are the engine's affair. Each is a
 //! module that opens with how its bytes lie, and is tested against a plain model. This is the only crate with `unsafe`.
 
+pub mod decimal;
 pub mod entry;
 pub mod handle;
 pub mod hashtable;
+pub mod listpack;
 pub mod ranked_tree;
 pub mod sorted_set;
+pub mod thin;
