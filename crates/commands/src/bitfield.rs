@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[
             .update()
             .variable()
             .notes("This command allows both access and modification of the key")],
-        syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+        syntax: "key [operation: (GET get-block: encoding offset:int) | (write: [OVERFLOW overflow-block: WRAP | SAT | FAIL] (write-operation: (SET set-block: encoding offset:int value:int) | (INCRBY incrby-block: encoding offset:int increment:int)))]...",
         summary: "Performs arbitrary bitfield integer operations on strings.",
         complexity: "O(1) for each subcommand specified",
         run: bitfield,
@@ -47,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
         arity: -2,
         flags: READONLY.and(FAST),
         keys: &[key(1).ro().access()],
-        syntax: "key [GET encoding offset [GET encoding offset ...]]",
+        syntax: "key [GET get-block: encoding offset:int]+",
         summary: "Performs arbitrary read-only bitfield integer operations on strings.",
         complexity: "O(1) for each subcommand specified",
         run: bitfield_ro,

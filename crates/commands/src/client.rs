@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[Command {
     group: Group::Connection,
     since: "2.4.0",
     arity: -2,
-    summary: "Commands about client connections.",
+    summary: "A container for client connection commands.",
     complexity: "Depends on subcommand.",
     subcommands: SUBCOMMANDS,
     ..ROW
@@ -29,23 +29,22 @@ pub const COMMANDS: &[Command] = &[Command {
 
 const SUB: Command = Command { group: Group::Connection, arity: 2, flags: EVEN_BUSY, complexity: "O(1)", ..ROW };
 const EACH_CLIENT: &str = "O(N) where N is the number of client connections";
-const FILTERS: &str = "[[NOT-]TYPE NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB] [[NOT-]ID client-id [client-id ...]] [[NOT-]USER username] [[NOT-]ADDR addr] [[NOT-]LADDR laddr] [SKIPME YES | NO] [MAXAGE maxage] [[NOT-]NAME name] [IDLE idle] [[NOT-]FLAGS flags] [[NOT-]LIB-NAME lib-name] [[NOT-]LIB-VER lib-ver] [[NOT-]DB db] [[NOT-]CAPA capa] [[NOT-]IP ip]";
 
 const SUBCOMMANDS: &[Command] = &[
     Command {
         name: "capa",
         since: "8.0.0",
         arity: -3,
-        syntax: "capability [capability ...]",
-        summary: "Tells the server what the client is able to do; REDIRECT: follow to another server.",
+        syntax: "capability...",
+        summary: "A client claims its capability.",
         run: capa,
         ..SUB
     },
-    Command { name: "getname", since: "2.6.9", summary: "Answers the connection's name.", run: get_name, ..SUB },
+    Command { name: "getname", since: "2.6.9", summary: "Returns the name of the connection.", run: get_name, ..SUB },
     Command {
         name: "getredir",
         since: "6.0.0",
-        summary: "Answers the id of the client that gets this one's invalidations.",
+        summary: "Returns the client ID to which the connection's tracking notifications are redirected.",
         run: get_redirection,
         ..SUB
     },
@@ -53,16 +52,16 @@ const SUBCOMMANDS: &[Command] = &[
         name: "help",
         since: "5.0.0",
         flags: LOADING.and(STALE),
-        summary: "Lists the subcommands.",
+        summary: "Returns helpful text about the different subcommands.",
         run: help,
         ..SUB
     },
-    Command { name: "id", since: "5.0.0", summary: "Answers the connection's id.", run: id, ..SUB },
+    Command { name: "id", since: "5.0.0", summary: "Returns the unique client ID of the connection.", run: id, ..SUB },
     Command {
         name: "info",
         since: "6.2.0",
         flags: COMMON,
-        summary: "Answers what CLIENT LIST says of this connection.",
+        summary: "Returns information about the connection.",
         tips: &["nondeterministic_output"],
         run: info,
         ..SUB
@@ -72,9 +71,23 @@ const SUBCOMMANDS: &[Command] = &[
         since: "2.4.0",
         arity: -3,
         flags: COMMON.and(ADMIN),
-        syntax: "ip:port | filter value [filter value ...]",
-        summary: "Closes connections: that of an address, or those that CLIENT LIST lists for these filters, without this one.",
+        syntax: "(filter: old-format=ip:port~2.8.12 | (new-format: [ID client-id:int]...@2.8.12 | [TYPE client-type: NORMAL | MASTER@3.2.0 | PRIMARY@8.0.0 | SLAVE | REPLICA@5.0.0 | PUBSUB]@2.8.12 | [USER username] | [ADDR addr=ip:port] | [LADDR laddr=ip:port]@6.2.0 | [SKIPME skipme: YES | NO] | [MAXAGE maxage:int]@8.0.0 | [NAME name]@9.0.0 | [IDLE idle:int]@9.0.0 | [FLAGS flags]@9.0.0 | [LIB-NAME lib-name]@9.0.0 | [LIB-VER lib-ver]@9.0.0 | [DB db:int]@9.0.0 | [CAPA capa]@9.0.0 | [IP ip]@9.0.0 | [NOT-TYPE not-client-type: NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB]@9.0.0 | [NOT-ID not-client-id:int]...@9.0.0 | [NOT-USER not-username]@9.0.0 | [NOT-ADDR not-addr=ip:port]@9.0.0 | [NOT-LADDR not-laddr=ip:port]@9.0.0 | [NOT-NAME not-name]@9.0.0 | [NOT-FLAGS not-flags]@9.0.0 | [NOT-LIB-NAME not-lib-name]@9.0.0 | [NOT-LIB-VER not-lib-ver]@9.0.0 | [NOT-DB not-db:int]@9.0.0 | [NOT-CAPA not-capa]@9.0.0 | [NOT-IP not-ip]@9.0.0)...)",
+        summary: "Terminates open connections.",
         complexity: EACH_CLIENT,
+        history: &[
+            ("2.8.12", "Added new filter format."),
+            ("2.8.12", "`ID` option."),
+            ("3.2.0", "Added `master` type in for `TYPE` option."),
+            ("5.0.0", "Replaced `slave` `TYPE` with `replica`. `slave` still supported for backward compatibility."),
+            ("6.2.0", "`LADDR` option."),
+            ("8.0.0", "`MAXAGE` option."),
+            ("8.0.0", "Replaced `master` `TYPE` with `primary`. `master` still supported for backward compatibility."),
+            ("8.1.0", "`ID` option accepts multiple IDs."),
+            (
+                "9.0.0",
+                "Added filters NAME, IDLE, FLAGS, LIB-NAME, LIB-VER, DB, CAPA, and IP. And negative filters NOT-ID, NOT-TYPE, NOT-ADDR, NOT-LADDR, NOT-USER, NOT-FLAGS, NOT-NAME, NOT-LIB-NAME, NOT-LIB-VER, NOT-DB, NOT-CAPA, NOT-IP.",
+            ),
+        ],
         run: kill,
         ..SUB
     },
@@ -83,10 +96,24 @@ const SUBCOMMANDS: &[Command] = &[
         since: "2.4.0",
         arity: -2,
         flags: COMMON.and(ADMIN),
-        syntax: FILTERS,
-        summary: "Lists the connections for which all filters hold, one a line.",
+        syntax: "[TYPE client-type: NORMAL | MASTER | REPLICA | PUBSUB]@5.0.0 [ID client-id:int]...@6.2.0 [USER username]@8.1.0 [ADDR addr=ip:port]@8.1.0 [LADDR laddr=ip:port]@8.1.0 [SKIPME skipme: YES | NO]@8.1.0 [MAXAGE maxage:int]@8.1.0 [NAME name]@9.0.0 [IDLE idle:int]@9.0.0 [FLAGS flags]@9.0.0 [LIB-NAME lib-name]@9.0.0 [LIB-VER lib-ver]@9.0.0 [DB db:int]@9.0.0 [CAPA capa]@9.0.0 [IP ip]@9.0.0 [NOT-TYPE not-client-type: NORMAL | MASTER | REPLICA | PUBSUB]@9.0.0 [NOT-ID not-client-id:int]...@9.0.0 [NOT-USER not-username]@9.0.0 [NOT-ADDR not-addr=ip:port]@9.0.0 [NOT-LADDR not-laddr=ip:port]@9.0.0 [NOT-NAME not-name]@9.0.0 [NOT-FLAGS not-flags]@9.0.0 [NOT-LIB-NAME not-lib-name]@9.0.0 [NOT-LIB-VER not-lib-ver]@9.0.0 [NOT-DB not-db:int]@9.0.0 [NOT-CAPA not-capa]@9.0.0 [NOT-IP not-ip]@9.0.0",
+        summary: "Lists open connections.",
         complexity: EACH_CLIENT,
         tips: &["nondeterministic_output"],
+        history: &[
+            ("2.8.12", "Added unique client `id` field."),
+            ("5.0.0", "Added optional `TYPE` filter."),
+            ("6.0.0", "Added `user` field."),
+            ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
+            ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
+            ("7.0.3", "Added `ssub` field."),
+            ("8.0.0", "Replaced `master` `TYPE` with `primary`. `master` still supported for backward compatibility."),
+            ("8.1.0", "Added filters USER, ADDR, LADDR, SKIPME, and MAXAGE."),
+            (
+                "9.0.0",
+                "Added filters NAME, IDLE, FLAGS, LIB-NAME, LIB-VER, DB, CAPA, and IP. And negative filters NOT-ID, NOT-TYPE, NOT-ADDR, NOT-LADDR, NOT-USER, NOT-FLAGS, NOT-NAME, NOT-LIB-NAME, NOT-LIB-VER, NOT-DB, NOT-CAPA, NOT-IP.",
+            ),
+        ],
         run: list,
         ..SUB
     },
@@ -95,8 +122,8 @@ const SUBCOMMANDS: &[Command] = &[
         since: "7.0.0",
         arity: 3,
         flags: EVEN_BUSY.and(ADMIN),
-        syntax: "ON | OFF",
-        summary: "Keeps the connection when clients are disconnected for their memory.",
+        syntax: "(enabled: ON | OFF)",
+        summary: "Sets the client eviction mode of the connection.",
         run: no_evict,
         ..SUB
     },
@@ -104,8 +131,8 @@ const SUBCOMMANDS: &[Command] = &[
         name: "no-touch",
         since: "7.2.0",
         arity: 3,
-        syntax: "ON | OFF",
-        summary: "Keeps the connection's reads from marking keys as used.",
+        syntax: "(enabled: ON | OFF)",
+        summary: "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.",
         run: no_touch,
         ..SUB
     },
@@ -114,8 +141,8 @@ const SUBCOMMANDS: &[Command] = &[
         since: "3.2.0",
         arity: 3,
         flags: EVEN_BUSY.and(NO_MULTI),
-        syntax: "ON | OFF | SKIP",
-        summary: "Chooses whether this connection gets replies.",
+        syntax: "(action: ON | OFF | SKIP)",
+        summary: "Instructs the server whether to reply to commands.",
         run: reply,
         ..SUB
     },
@@ -123,8 +150,8 @@ const SUBCOMMANDS: &[Command] = &[
         name: "setinfo",
         since: "7.2.0",
         arity: 4,
-        syntax: "LIB-NAME libname | LIB-VER libver",
-        summary: "Tells which library the client uses.",
+        syntax: "(attr: LIB-NAME libname | LIB-VER libver)",
+        summary: "Sets information specific to the client or connection.",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         run: set_info,
         ..SUB
@@ -134,7 +161,7 @@ const SUBCOMMANDS: &[Command] = &[
         since: "2.6.9",
         arity: 3,
         syntax: "connection-name",
-        summary: "Names the connection.",
+        summary: "Sets the connection name.",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         run: set_client_name,
         ..SUB

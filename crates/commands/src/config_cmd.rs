@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[Command {
     group: Group::Server,
     since: "2.0.0",
     arity: -2,
-    summary: "Commands about the configuration.",
+    summary: "A container for server configuration commands.",
     complexity: "Depends on subcommand.",
     subcommands: SUBCOMMANDS,
     ..ROW
@@ -33,9 +33,10 @@ const SUBCOMMANDS: &[Command] = &[
         name: "get",
         since: "2.0.0",
         arity: -3,
-        syntax: "parameter [parameter ...]",
-        summary: "Answers the values of the directives that patterns name.",
-        complexity: "O(N) when N is the number of patterns",
+        syntax: "parameter...",
+        summary: "Returns the effective values of configuration parameters.",
+        complexity: "O(N) when N is the number of configuration parameters provided",
+        history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
         run: get,
         ..SUB
     },
@@ -43,14 +44,14 @@ const SUBCOMMANDS: &[Command] = &[
         name: "help",
         since: "5.0.0",
         flags: LOADING.and(STALE),
-        summary: "Lists the subcommands.",
+        summary: "Returns helpful text about the different subcommands.",
         run: help,
         ..SUB
     },
     Command {
         name: "resetstat",
         since: "2.0.0",
-        summary: "Counts anew what INFO counts.",
+        summary: "Resets the server's statistics.",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         run: reset_statistics,
         ..SUB
@@ -58,7 +59,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command {
         name: "rewrite",
         since: "2.8.0",
-        summary: "Writes the values in force into the configuration file.",
+        summary: "Persists the effective configuration to file.",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         run: rewrite,
         ..SUB
@@ -67,10 +68,11 @@ const SUBCOMMANDS: &[Command] = &[
         name: "set",
         since: "2.0.0",
         arity: -4,
-        syntax: "parameter value [parameter value ...]",
-        summary: "Changes directives, all or none of them.",
-        complexity: "O(N) when N is the number of directives",
+        syntax: "(data: parameter value)...",
+        summary: "Sets configuration parameters in-flight.",
+        complexity: "O(N) when N is the number of configuration parameters provided",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
         run: set,
         ..SUB
     },

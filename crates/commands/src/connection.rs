@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[
         arity: -1,
         flags: FAST,
         syntax: "[message]",
-        summary: "Answers PONG, or the message.",
+        summary: "Returns the server's liveliness response.",
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
         run: ping,
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[
         arity: 2,
         flags: LOADING.and(STALE).and(FAST),
         syntax: "message",
-        summary: "Answers the message.",
+        summary: "Returns the given string.",
         complexity: "O(1)",
         run: echo,
         ..ROW
@@ -43,9 +43,19 @@ pub const COMMANDS: &[Command] = &[
         since: "6.0.0",
         arity: -1,
         flags: ALWAYS,
-        syntax: "[protover [AUTH username password] [SETNAME clientname]]",
-        summary: "Chooses the protocol and tells about the server.",
+        syntax: "[arguments: protover:int [AUTH auth: username password] [SETNAME clientname]]",
+        summary: "Handshakes with the server.",
         complexity: "O(1)",
+        history: &[
+            (
+                "8.1.0",
+                "A new `availability_zone` field is added to the response if the `availability-zone` config is set.",
+            ),
+            (
+                "6.2.0",
+                "`protover` made optional; when called without arguments the command reports the current connection's context.",
+            ),
+        ],
         run: hello,
         ..ROW
     },
@@ -54,9 +64,10 @@ pub const COMMANDS: &[Command] = &[
         group: Group::Connection,
         arity: -2,
         flags: ALWAYS,
-        syntax: "[username] password",
+        syntax: "[username]@6.0.0 password",
         summary: "Authenticates the connection.",
-        complexity: "O(N) where N is the number of passwords of the user",
+        complexity: "O(N) where N is the number of passwords defined for the user",
+        history: &[("6.0.0", "Added ACL style (username and password).")],
         run: auth,
         ..ROW
     },
@@ -65,8 +76,8 @@ pub const COMMANDS: &[Command] = &[
         group: Group::Connection,
         arity: 2,
         flags: LOADING.and(STALE).and(FAST).and(ALLOW_BUSY),
-        syntax: "index",
-        summary: "Chooses the database of the connection.",
+        syntax: "index:int",
+        summary: "Changes the selected database.",
         complexity: "O(1)",
         run: select,
         ..ROW
@@ -78,6 +89,7 @@ pub const COMMANDS: &[Command] = &[
         flags: ALWAYS,
         summary: "Closes the connection.",
         complexity: "O(1)",
+        deprecated: Some(("7.2.0", "just closing the connection")),
         run: quit,
         ..ROW
     },
@@ -87,7 +99,7 @@ pub const COMMANDS: &[Command] = &[
         since: "6.2.0",
         arity: 1,
         flags: ALWAYS,
-        summary: "Puts the connection back into the state of a new one.",
+        summary: "Resets the connection.",
         complexity: "O(1)",
         run: reset,
         ..ROW

@@ -21,8 +21,8 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "decrby",
         arity: 3,
-        syntax: "key decrement",
-        summary: "Decrements the integer value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
+        syntax: "key decrement:int",
+        summary: "Decrements a number from the integer value of a key. Uses 0 as initial value if the key doesn't exist.",
         run: decrby,
         ..COUNTER
     },
@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "incrby",
         arity: 3,
-        syntax: "key increment",
+        syntax: "key increment:int",
         summary: "Increments the integer value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
         run: incrby,
         ..COUNTER
@@ -46,8 +46,8 @@ pub const COMMANDS: &[Command] = &[
         name: "incrbyfloat",
         since: "2.6.0",
         arity: 3,
-        syntax: "key increment",
-        summary: "Increments the floating point value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
+        syntax: "key increment:double",
+        summary: "Increment the floating point value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
         run: incrbyfloat,
         ..COUNTER
     },

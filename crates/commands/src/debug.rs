@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::digest::Digest;
 use crate::help::reply_help;
-use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE};
+use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE, SYSTEM};
 use engine::Error;
 use engine::config::Directive;
 use engine::edit::Ttl;
@@ -19,9 +19,8 @@ pub const COMMANDS: &[Command] = &[Command {
     name: "debug",
     group: Group::Server,
     arity: -2,
-    flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE).and(PROTECTED),
-    syntax: "subcommand [arg [arg ...]]",
-    summary: "Commands for testing the server.",
+    flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE).and(PROTECTED).and(SYSTEM),
+    summary: "A container for debugging commands.",
     complexity: "Depends on subcommand.",
     run: debug,
     ..ROW

@@ -34,32 +34,36 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "expire",
         since: "1.0.0",
-        syntax: "key seconds [NX | XX | GT | LT]",
+        syntax: "key seconds:int [condition: NX | XX | GT | LT]@7.0.0",
         summary: "Sets the expiration time of a key in seconds.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: expire,
         ..SETTER
     },
     Command {
         name: "expireat",
         since: "1.2.0",
-        syntax: "key unix-time-seconds [NX | XX | GT | LT]",
+        syntax: "key unix-time-seconds:time [condition: NX | XX | GT | LT]@7.0.0",
         summary: "Sets the expiration time of a key to a Unix timestamp.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: expireat,
         ..SETTER
     },
     Command {
         name: "pexpire",
         since: "2.6.0",
-        syntax: "key milliseconds [NX | XX | GT | LT]",
+        syntax: "key milliseconds:int [condition: NX | XX | GT | LT]@7.0.0",
         summary: "Sets the expiration time of a key in milliseconds.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: pexpire,
         ..SETTER
     },
     Command {
         name: "pexpireat",
         since: "2.6.0",
-        syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
+        syntax: "key unix-time-milliseconds:time [condition: NX | XX | GT | LT]@7.0.0",
         summary: "Sets the expiration time of a key to a Unix milliseconds timestamp.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
         run: pexpireat,
         ..SETTER
     },
@@ -77,6 +81,7 @@ pub const COMMANDS: &[Command] = &[
         since: "1.0.0",
         summary: "Returns the expiration time in seconds of a key.",
         tips: &["nondeterministic_output"],
+        history: &[("2.8.0", "Added the -2 reply.")],
         run: ttl,
         ..GETTER
     },
@@ -85,6 +90,7 @@ pub const COMMANDS: &[Command] = &[
         since: "2.6.0",
         summary: "Returns the expiration time in milliseconds of a key.",
         tips: &["nondeterministic_output"],
+        history: &[("2.8.0", "Added the -2 reply.")],
         run: pttl,
         ..GETTER
     },

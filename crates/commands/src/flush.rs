@@ -43,6 +43,11 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(ALL_DBS),
         summary: "Removes all keys from all databases.",
         complexity: "O(N) where N is the total number of keys in all databases",
+        history: &[
+            ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+            ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+        ],
+        syntax: "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]",
         run: flushall,
         ..FLUSH
     },
@@ -51,6 +56,11 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE,
         summary: "Remove all keys from the current database.",
         complexity: "O(N) where N is the number of keys in the selected database",
+        history: &[
+            ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+            ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+        ],
+        syntax: "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]",
         run: flushdb,
         ..FLUSH
     },
@@ -61,7 +71,7 @@ pub const COMMANDS: &[Command] = &[
         arity: 3,
         flags: WRITE.and(FAST),
         categories: &["keyspace", "dangerous"],
-        syntax: "index1 index2",
+        syntax: "index1:int index2:int",
         summary: "Swaps two databases.",
         complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
         run: swapdb,

@@ -11,7 +11,7 @@ pub const COMMANDS: &[Command] = &[Command {
     group: Group::Scripting,
     since: "7.0.0",
     arity: -2,
-    summary: "Commands about functions.",
+    summary: "A container for function commands.",
     complexity: "Depends on subcommand.",
     subcommands: &[
         Command {
@@ -20,8 +20,8 @@ pub const COMMANDS: &[Command] = &[Command {
             since: "7.0.0",
             arity: -2,
             flags: WRITE.and(NO_SCRIPT),
-            syntax: "[ASYNC | SYNC]",
-            summary: "Deletes all libraries of functions.",
+            syntax: "[flush-type: ASYNC | SYNC]",
+            summary: "Deletes all libraries and functions.",
             complexity: "O(N) where N is the number of functions deleted",
             tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
             run: flush,
@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[Command {
             since: "7.0.0",
             arity: 2,
             flags: LOADING.and(STALE),
-            summary: "Lists the subcommands.",
+            summary: "Returns helpful text about the different subcommands.",
             complexity: "O(1)",
             run: help,
             ..ROW

@@ -30,10 +30,11 @@ pub const COMMANDS: &[Command] = &[Command {
     arity: -1,
     flags: LOADING.and(STALE),
     categories: &["dangerous"],
-    syntax: "[section [section ...]]",
-    summary: "Answers statistics and the state of the server.",
+    syntax: "[section]...",
+    summary: "Returns information and statistics about the server.",
     complexity: "O(1)",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    history: &[("7.0.0", "Added support for taking multiple section arguments.")],
     run: info,
     ..ROW
 }];

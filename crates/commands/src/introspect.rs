@@ -3,6 +3,7 @@
 use crate::acl_category::{CATEGORIES, categories};
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::docs::docs;
 use crate::help::help;
 use crate::keyspec;
 use crate::row::{
@@ -19,8 +20,9 @@ pub const COMMANDS: &[Command] = &[Command {
     name: "command",
     since: "2.8.13",
     arity: -1,
-    summary: "Tells about all commands.",
+    summary: "Returns detailed information about all commands.",
     subcommands: SUBCOMMANDS,
+    complexity: "O(N) where N is the total number of commands",
     run: all,
     ..SUB
 }];
@@ -41,25 +43,35 @@ const SUBCOMMANDS: &[Command] = &[
         name: "count",
         since: "2.8.13",
         arity: 2,
-        summary: "Answers the number of commands.",
+        summary: "Returns a count of commands.",
         complexity: "O(1)",
         run: count,
         tips: &[],
         ..SUB
     },
     Command {
+        name: "docs",
+        since: "7.0.0",
+        arity: -2,
+        complexity: "O(N) where N is the number of commands to look up",
+        syntax: "[command-name]...",
+        summary: "Returns documentary information about one, multiple or all commands.",
+        run: docs,
+        ..SUB
+    },
+    Command {
         name: "getkeys",
         since: "2.8.13",
-        syntax: "command [arg [arg ...]]",
-        summary: "Answers the keys of a whole command.",
+        syntax: "command [arg]...",
+        summary: "Extracts the key names from an arbitrary command.",
         run: get_keys,
         ..KEYS
     },
     Command {
         name: "getkeysandflags",
         since: "7.0.0",
-        syntax: "command [arg [arg ...]]",
-        summary: "Answers the keys of a whole command, each with what is done to it.",
+        syntax: "command [arg]...",
+        summary: "Extracts the key names and access flags for an arbitrary command.",
         run: get_keys_and_flags,
         ..KEYS
     },
@@ -67,7 +79,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "help",
         since: "5.0.0",
         arity: 2,
-        summary: "Lists the subcommands.",
+        summary: "Returns helpful text about the different subcommands.",
         complexity: "O(1)",
         run: help,
         tips: &[],
@@ -77,8 +89,10 @@ const SUBCOMMANDS: &[Command] = &[
         name: "info",
         since: "2.8.13",
         arity: -2,
-        syntax: "[command-name [command-name ...]]",
-        summary: "Tells about these commands, or about all.",
+        syntax: "[command-name]...",
+        summary: "Returns information about one, multiple or all commands.",
+        history: &[("7.0.0", "Allowed to be called with no argument to get info on all commands.")],
+        complexity: "O(N) where N is the number of commands to look up",
         run: info,
         ..SUB
     },
@@ -86,8 +100,9 @@ const SUBCOMMANDS: &[Command] = &[
         name: "list",
         since: "7.0.0",
         arity: -2,
-        syntax: "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
-        summary: "Lists the names of commands.",
+        syntax: "[FILTERBY filterby: MODULE module-name | ACLCAT category | PATTERN pattern:pattern]",
+        summary: "Returns a list of command names.",
+        complexity: "O(N) where N is the total number of commands",
         run: list,
         ..SUB
     },
@@ -121,7 +136,7 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The command of a name, which may be that of a subcommand: `config|get`.
-fn by_name(name: &[u8]) -> Option<&'static Entry> {
+pub(crate) fn by_name(name: &[u8]) -> Option<&'static Entry> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
     let entry = Table::get().find(parts.next()?)?;
     match parts.next() {

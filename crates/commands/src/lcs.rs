@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[Command {
     arity: -3,
     flags: READONLY,
     keys: &[key(1).ro().access().to(1, 1)],
-    syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+    syntax: "key1:key key2:key0 [LEN] [IDX] [MINMATCHLEN min-match-len:int] [WITHMATCHLEN]",
     summary: "Finds the longest common substring.",
     complexity: "O(N*M) where N and M are the lengths of s1 and s2, respectively",
     run: lcs,

@@ -41,6 +41,7 @@ pub mod cx;
 pub mod debug;
 mod digest;
 pub mod dispatch;
+mod docs;
 pub mod expire;
 mod expire_option;
 pub mod flush;
@@ -60,6 +61,7 @@ pub mod session;
 pub mod shutdown;
 pub mod sorted_set;
 pub mod string;
+pub mod syntax;
 pub mod table;
 #[cfg(test)]
 mod testing;

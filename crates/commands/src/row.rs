@@ -4,12 +4,14 @@
 //! Command {
 //!     name: "getex", group: Group::String, since: "6.2.0", arity: -2, flags: WRITE.and(FAST),
 //!     keys: &[key(1).rw().access().update()],
-//!     syntax: "key [EX seconds | PX milliseconds | ... | PERSIST]",
+//!     syntax: "key [expiration: EX seconds:int | PX milliseconds:int | ... | PERSIST]",
 //!     summary: "...", complexity: "O(1)", run: getex, ..ROW
 //! }
 //! ```
 //!
-//! Arity checks, COMMAND INFO, GETKEYS, ACL categories, locking and prefetching all read the row.
+//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the row. What clients are
+//! told (syntax, summary, complexity, history, tips) is to be what other servers tell them: `fixtures/docs.tsv` has
+//! `syntax` ready to be copied for every command that Valkey knows, and the test in `docs.rs` names each row that differs.
 
 use crate::args::Args;
 use crate::cx::Cx;
@@ -55,6 +57,9 @@ flags! {
     ALL_DBS = 21, "all_dbs";
     TOUCHES_ARBITRARY_KEYS = 22, "touches_arbitrary_keys";
 }
+
+/// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and those who look into them.
+pub const SYSTEM: Flags = Flags(1 << 23);
 
 /// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
 pub const MOVABLE_KEYS_NAME: &str = "movablekeys";
@@ -251,10 +256,16 @@ pub struct Command {
     /// ACL categories beyond those that group and flags imply, by name without `@`.
     pub categories: &'static [&'static str],
     pub keys: &'static [KeySpec],
-    /// Arguments after the name, in the notation of the documentation.
+    /// Arguments after the name, in the notation of [`crate::syntax`].
     pub syntax: &'static str,
     pub summary: &'static str,
     pub complexity: &'static str,
+    /// Version and change, oldest first.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Since when, and what to use in its place.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Of containers: the lines of HELP between its first and its last two.
+    pub help: &'static [&'static str],
     /// Tips of COMMAND INFO (`nondeterministic_output`, `request_policy:...`).
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
@@ -273,6 +284,9 @@ pub const ROW: Command = Command {
     syntax: "",
     summary: "",
     complexity: "",
+    history: &[],
+    deprecated: None,
+    help: &[],
     tips: &[],
     subcommands: &[],
     run: needs_subcommand,

@@ -10,9 +10,13 @@ pub const COMMANDS: &[Command] = &[Command {
     group: Group::Server,
     arity: -1,
     flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE).and(NO_MULTI).and(ALLOW_BUSY),
-    syntax: "[[NOSAVE | SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] | ABORT]",
-    summary: "Ends the server.",
-    complexity: "O(N) when saving, where N is the number of keys, otherwise O(1)",
+    syntax: "[abort-selector: (save-selector-block: [save-selector: NOSAVE | SAVE] [NOW]@7.0.0 [FORCE]@7.0.0 [SAFE]@9.0.0 [FAILOVER]@9.0.0) | ABORT@7.0.0]",
+    summary: "Synchronously saves the database(s) to disk and shuts down the server.",
+    complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+    history: &[
+        ("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers."),
+        ("9.0.0", "Added the `SAFE` and `FAILOVER` modifiers."),
+    ],
     run: shutdown,
     ..ROW
 }];
