@@ -3,11 +3,14 @@
 //! They know no keys, clients or clocks, and belong to one thread at a time: locks are the engine's affair. Each is a
 //! module that opens with how its bytes lie, and is tested against a plain model. This is the only crate with `unsafe`.
 
+pub mod deadlines;
 pub mod decimal;
 pub mod entry;
 pub mod handle;
+pub mod hash;
 pub mod hashtable;
 pub mod listpack;
+mod member_hash;
 pub mod ranked_tree;
 pub mod sorted_set;
 pub mod thin;

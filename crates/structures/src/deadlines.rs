@@ -1,0 +1,174 @@
+//! What runs out when: records of a deadline and a place in a hash table, in the order of deadlines.
+//!
+//! An entry's exact deadline lies in the entry, where every access looks. This index only serves those who must find what
+//! is due, or count it, without looking at what is not: a shard has one for its keys and one for its collections with
+//! elements that run out, and such a collection has one for these. A record is twelve bytes and holds no pointer, so it
+//! cannot dangle: whoever takes one out looks its position up in the table and asks the entries there.
+//!
+//! ```text
+//!   0                    6                    12
+//!   +--------------------+--------------------+
+//!   | deadline, 48 bits  | position, 48 bits  |      milliseconds; the upper bits of the hash
+//!   +--------------------+--------------------+
+//! ```
+//!
+//! Records lie in a ranked tree, so that the number of those due by a moment costs as little as a lookup. Entries of the
+//! same position and deadline (one chance in 2^48 for a pair) have a record each.
+
+use crate::hashtable::position;
+use crate::ranked_tree::RankedTree;
+
+/// Deadline above, position below; the derived order is the order of deadlines.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    high: u32,
+    middle: u32,
+    low: u32,
+}
+
+/// Deadlines after this one, in the year 10889, count as it: far enough for an index that others only hurry with.
+pub const LATEST: u64 = (1 << 48) - 1;
+
+impl Due {
+    fn new(deadline: u64, hash: u64) -> Self {
+        let deadline = deadline.min(LATEST);
+        let position = position(hash);
+        Due {
+            high: (deadline >> 16) as u32,
+            middle: (deadline as u32) << 16 | (position >> 32) as u32,
+            low: position as u32,
+        }
+    }
+
+    fn deadline(self) -> u64 {
+        u64::from(self.high) << 16 | u64::from(self.middle >> 16)
+    }
+
+    fn position(self) -> u64 {
+        u64::from(self.middle & 0xFFFF) << 32 | u64::from(self.low)
+    }
+}
+
+/// Records of (deadline, position), ordered. Deadlines are in milliseconds.
+#[derive(Default)]
+pub struct Deadlines {
+    due: RankedTree<Due>,
+}
+
+impl Deadlines {
+    pub fn insert(&mut self, deadline: u64, hash: u64) {
+        self.due.insert(Due::new(deadline, hash), Due::cmp);
+    }
+
+    pub fn remove(&mut self, deadline: u64, hash: u64) {
+        let record = Due::new(deadline, hash);
+        self.due.remove(|present| present.cmp(&record));
+    }
+
+    /// A record moves from one deadline to another; either may be missing.
+    pub fn change(&mut self, old: Option<u64>, new: Option<u64>, hash: u64) {
+        if old == new {
+            return;
+        }
+        if let Some(at) = old {
+            self.remove(at, hash);
+        }
+        if let Some(at) = new {
+            self.insert(at, hash);
+        }
+    }
+
+    /// The 48-bit position of the earliest record, if that is due at `now`.
+    pub fn first_due(&self, now: u64) -> Option<u64> {
+        self.due.first().filter(|first| first.deadline() <= now).map(Due::position)
+    }
+
+    /// Takes out the earliest record that is due at `now` and returns its position.
+    pub fn pop_due(&mut self, now: u64) -> Option<u64> {
+        let position = self.first_due(now)?;
+        self.due.pop_first();
+        Some(position)
+    }
+
+    /// How many records are due at `now`, in O(log n).
+    pub fn count_due(&self, now: u64) -> usize {
+        self.due.lower_bound(|due| due.deadline().cmp(&now.saturating_add(1)))
+    }
+
+    /// The earliest deadline.
+    pub fn first(&self) -> Option<u64> {
+        self.due.first().map(Due::deadline)
+    }
+
+    pub fn len(&self) -> usize {
+        self.due.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    /// The mean time left of at most `sample` records at either end; an estimate.
+    pub fn mean_left(&self, now: u64, sample: usize) -> Option<u64> {
+        let ends = self.due.iter().take(sample).chain(self.due.iter().rev().take(sample));
+        let (sum, count) = ends.fold((0u128, 0u128), |(sum, count), due| {
+            (sum + u128::from(due.deadline().saturating_sub(now)), count + 1)
+        });
+        sum.checked_div(count).map(|mean| mean as u64)
+    }
+
+    /// Drops up to `max` records (at least one), to free a large index in pieces; returns whether nothing is left.
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        self.due.drain_step(max.max(1), |_| ())
+    }
+
+    /// Bytes on the heap.
+    pub fn memory_usage(&self) -> usize {
+        self.due.memory_usage()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_come_out_by_deadline(records in proptest::collection::vec((0u64..1 << 50, any::<u64>()), 0..100)) {
+            let mut index = Deadlines::default();
+            for (deadline, hash) in &records {
+                index.insert(*deadline, *hash);
+            }
+            let mut model: Vec<_> = records.iter().map(|(d, h)| ((*d).min(LATEST), h >> 16)).collect();
+            model.sort_unstable();
+            prop_assert_eq!(index.len(), model.len());
+            for (rank, (deadline, position)) in model.iter().enumerate() {
+                let through = model[rank..].iter().filter(|record| record.0 == *deadline).count();
+                prop_assert_eq!(index.first(), Some(*deadline));
+                prop_assert_eq!(index.count_due(*deadline), through);
+                if *deadline > 0 {
+                    prop_assert_eq!(index.pop_due(deadline - 1), None);
+                    prop_assert_eq!(index.count_due(deadline - 1), 0);
+                }
+                prop_assert_eq!(index.pop_due(*deadline), Some(*position));
+            }
+            prop_assert!(index.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_removed_record_does_not_come_out() {
+        let mut index = Deadlines::default();
+        index.insert(5, 1 << 40);
+        index.insert(5, 2 << 40);
+        index.insert(5, 2 << 40);
+        index.remove(5, 1 << 40);
+        index.change(Some(5), Some(7), 2 << 40);
+        assert_eq!(index.pop_due(4), None);
+        assert_eq!(index.pop_due(5), Some(2 << 24));
+        assert_eq!((index.pop_due(5), index.mean_left(4, 9)), (None, Some(3)));
+        index.change(Some(7), None, 2 << 40);
+        assert!(index.drain_step(1) && index.mean_left(0, 9).is_none());
+    }
+}

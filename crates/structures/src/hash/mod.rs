@@ -1,0 +1,327 @@
+//! A hash: fields with values, some of which may run out.
+//!
+//! It is a [`Listpack`] while it is small, and a hash table of fields ([`BigHash`]) from then on:
+//!
+//! ```text
+//!  small     | field | value | field | value | ... |          in the order in which fields came
+//!  big       table of entries, with an index of deadlines if there are any     see `big`
+//! ```
+//!
+//! A hash leaves the small form when it would have more fields than [`Limits`] allow, a name or value longer than they
+//! allow, or a field with a deadline; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING answers
+//! the same.
+//!
+//! # Time
+//! The hash reads no clock: callers say what time it is, in the unit of the deadlines (milliseconds). A field whose
+//! deadline is not after `now` is over: [`get`](Hash::get), [`visit`](Hash::visit) and the rest do not show it, and writing
+//! to it is like adding it. It stays in [`len`](Hash::len) until [`pop_due`](Hash::pop_due) takes it out.
+//! `now` = 0 shows everything.
+
+mod big;
+#[cfg(test)]
+mod tests;
+
+use self::big::{BigHash, Found};
+use crate::hashtable::POSITIONS;
+use crate::listpack::{Item, Listpack, Pos};
+use std::fmt;
+
+/// How large the small form may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub fields: usize,
+    /// Bytes of a name or a value.
+    pub bytes: usize,
+}
+
+/// What becomes of a field's deadline when its value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    Clear,
+    Keep,
+    At(u64),
+}
+
+impl Ttl {
+    fn resolve(self, old: Option<u64>) -> Option<u64> {
+        match self {
+            Ttl::Clear => None,
+            Ttl::Keep => old,
+            Ttl::At(at) => Some(at),
+        }
+    }
+}
+
+/// What [`Hash::set`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    Added,
+    /// The same, in the place of one that was over.
+    AddedOverDue,
+    Replaced,
+}
+
+/// Fields with values.
+#[derive(Clone)]
+pub struct Hash(Form);
+
+#[derive(Clone)]
+enum Form {
+    Small(Listpack),
+    Big(Box<BigHash>),
+}
+
+use Form::{Big, Small};
+
+const _: () = assert!(size_of::<Hash>() == 16);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Hash(Small(Listpack::new()))
+    }
+}
+
+impl Hash {
+    /// Number of fields, those included that are over and still there.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Small(pack) => pack.len() / 2,
+            Big(big) => big.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Small(pack) => pack.is_empty(),
+            Big(big) => big.len() == 0,
+        }
+    }
+
+    /// Number of fields that are not over.
+    pub fn live_len(&self, now: u64) -> usize {
+        match &self.0 {
+            Small(_) => self.len(),
+            Big(big) => big.len() - big.count_due(now),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, name: &[u8], now: u64) -> Option<Item<'_>> {
+        self.find(name, now).map(|(value, _)| value)
+    }
+
+    /// A field's value and deadline.
+    #[inline]
+    pub fn find(&self, name: &[u8], now: u64) -> Option<(Item<'_>, Option<u64>)> {
+        match &self.0 {
+            Small(pack) => Some((pack.at(value_pos(pack, name)?), None)),
+            Big(big) => {
+                let found = big.find(name).filter(|found| !is_due(found.deadline, now))?;
+                Some((Item::Bytes(found.value), found.deadline))
+            }
+        }
+    }
+
+    pub fn contains(&self, name: &[u8], now: u64) -> bool {
+        self.find(name, now).is_some()
+    }
+
+    /// The earliest deadline of a field.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<u64> {
+        match &self.0 {
+            Small(_) => None,
+            Big(big) => big.next_deadline(),
+        }
+    }
+
+    /// How many fields have a deadline.
+    pub fn volatile_len(&self) -> usize {
+        match &self.0 {
+            Small(_) => 0,
+            Big(big) => big.volatile_len(),
+        }
+    }
+
+    /// Leaves the small form if it would not take so many more fields, the longest name or value having `longest` bytes
+    /// and all together `total`: whoever adds several at once says so before the first.
+    pub fn expect(&mut self, fields: usize, longest: usize, total: usize, limits: Limits) {
+        if let Small(pack) = &self.0
+            && (fields > limits.fields || longest > limits.bytes || !pack.has_room(total))
+        {
+            self.enlarge();
+        }
+    }
+
+    /// Writes a field's value. [`expect`](Self::expect) has been asked before.
+    #[inline]
+    pub fn set(&mut self, name: &[u8], value: &[u8], ttl: Ttl, now: u64, limits: Limits) -> Written {
+        if matches!(ttl, Ttl::At(_)) || name.len() > limits.bytes || value.len() > limits.bytes {
+            self.enlarge();
+        }
+        match &mut self.0 {
+            Small(pack) => match value_pos(pack, name) {
+                Some(pos) => {
+                    pack.replace(pos, value);
+                    Written::Replaced
+                }
+                None => {
+                    pack.push_all([name, value]);
+                    if pack.len() / 2 > limits.fields {
+                        self.enlarge();
+                    }
+                    Written::Added
+                }
+            },
+            Big(big) => big.set(name, value, ttl, now),
+        }
+    }
+
+    /// Removes a field; false if it is missing or over.
+    pub fn remove(&mut self, name: &[u8], now: u64) -> bool {
+        match &mut self.0 {
+            Small(pack) => {
+                let Some(pos) = pack.find(name, 1) else { return false };
+                pack.remove_many(pos, 2);
+                true
+            }
+            Big(big) => {
+                let over = big.next_deadline().is_some_and(|first| first <= now)
+                    && big.find(name).is_some_and(|found| is_due(found.deadline, now));
+                !over && big.remove(name)
+            }
+        }
+    }
+
+    /// Gives a field another deadline, or none; one that is missing stays so.
+    pub fn set_deadline(&mut self, name: &[u8], deadline: Option<u64>) {
+        if let Small(pack) = &self.0 {
+            if deadline.is_none() || pack.find(name, 1).is_none() {
+                return;
+            }
+            self.enlarge();
+        }
+        if let Big(big) = &mut self.0 {
+            big.set_deadline(name, deadline);
+        }
+    }
+
+    /// Removes the field whose time came first and shows its name; false if no field's time has come.
+    pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
+        match &mut self.0 {
+            Small(_) => false,
+            Big(big) => big.pop_due(now, removed),
+        }
+    }
+
+    /// Shows all fields that are not over, in no particular order.
+    pub fn visit(&self, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) {
+        match &self.0 {
+            Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value)),
+            Big(big) => big.iter().filter(|found| !is_due(found.deadline, now)).for_each(|found| {
+                let (name, value) = items(found);
+                show(name, value);
+            }),
+        }
+    }
+
+    /// One step of a walk that begins at 0: shows the fields, those that are over left out, up to the place that it
+    /// returns, where to go on; None at the end. A field that is there during the whole walk is shown. `from`: do not show
+    /// again what lies before; only for a walk whose places were all returned by this.
+    pub fn scan(&self, at: u64, from: u64, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) -> Option<u64> {
+        match &self.0 {
+            // A walk that came from the large form has seen some part of this; all of it is shown.
+            Small(pack) => {
+                if at < POSITIONS {
+                    pairs(pack).for_each(|(name, value)| show(name, value));
+                }
+                None
+            }
+            Big(big) => big.scan(at, |hash, found| {
+                if !is_due(found.deadline, now) && crate::hashtable::position(hash) >= from {
+                    let (name, value) = items(found);
+                    show(name, value);
+                }
+            }),
+        }
+    }
+
+    /// A field chosen by `random`, a uniformly distributed number; it may be over, in which case it is not shown.
+    pub fn random(&self, random: u64, now: u64) -> Option<(Item<'_>, Item<'_>)> {
+        match &self.0 {
+            Small(pack) => {
+                let index = (u128::from(random) * (pack.len() / 2) as u128 >> 64) as isize;
+                let name = pack.seek(index * 2)?;
+                Some((pack.at(name), pack.at(pack.next(name)?)))
+            }
+            Big(big) => big.random(random).filter(|found| !is_due(found.deadline, now)).map(items),
+        }
+    }
+
+    /// The name of the encoding, as clients know it.
+    pub fn encoding(&self) -> &'static str {
+        match &self.0 {
+            Small(_) => "listpack",
+            Big(_) => "hashtable",
+        }
+    }
+
+    /// The listpack, in the form in which it goes to disk.
+    pub fn as_listpack(&self) -> Option<&Listpack> {
+        if let Small(pack) = &self.0 { Some(pack) } else { None }
+    }
+
+    /// Bytes on the heap, by the size of the first `samples` fields.
+    pub fn memory_usage(&self, samples: usize) -> usize {
+        match &self.0 {
+            Small(pack) => pack.memory_usage(),
+            Big(big) => big.memory_usage(samples),
+        }
+    }
+
+    /// Frees a part of the hash, `max` fields of it (at least one); returns whether nothing is left. For freeing a large
+    /// hash little by little; it is of no other use from then on.
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        match &mut self.0 {
+            Small(pack) => {
+                *pack = Listpack::new();
+                true
+            }
+            Big(big) => big.drain_step(max),
+        }
+    }
+
+    fn enlarge(&mut self) {
+        if let Small(pack) = &self.0 {
+            self.0 = Big(Box::new(pairs(pack).collect()));
+        }
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        self.visit(0, |name, value| {
+            map.entry(&name, &value);
+        });
+        map.finish()
+    }
+}
+
+/// Whether a deadline's time has come.
+fn is_due(deadline: Option<u64>, now: u64) -> bool {
+    deadline.is_some_and(|at| at <= now)
+}
+
+fn value_pos(pack: &Listpack, name: &[u8]) -> Option<Pos> {
+    pack.next(pack.find(name, 1)?)
+}
+
+fn pairs(pack: &Listpack) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
+    let mut items = pack.iter();
+    std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+}
+
+fn items(found: Found<'_>) -> (Item<'_>, Item<'_>) {
+    (Item::Bytes(found.name), Item::Bytes(found.value))
+}
