@@ -117,6 +117,7 @@ impl ApplyHooks for Hooks<'_> {
             NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
             _ => {}
         }
+        self.engine.packing().load(config);
         self.engine.host().apply(changed, config)
     }
 

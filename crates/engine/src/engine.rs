@@ -1,18 +1,23 @@
 //! The store: its shards and what belongs to all of them.
 
 use crate::access::{self, AccessClock};
+use crate::blocked::{self, Server};
 use crate::clients::Clients;
+use crate::command_log::CommandLog;
 use crate::config::{Config, ConfigStore, Directive};
-use crate::effects::{Effects, EventClass, Logged};
+use crate::effects::{Effects, EventClass, Logged, ReadyKey};
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
+use crate::latency::LatencyMonitor;
 use crate::locks::LockSet;
 use crate::log::ChangeLog;
 use crate::metrics::{Rates, Totals, WorkerMetrics};
+use crate::pause::Pause;
+use crate::packing::Packing;
 use crate::shard::{Shard, ShardStats};
 use crate::value::KeyEntry;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use structures::hashtable::BucketHint;
 
@@ -56,8 +61,16 @@ pub struct Engine {
     event_mask: AtomicU32,
     clients: Clients,
     config: ConfigStore,
+    packing: Packing,
     metrics: Box<[WorkerMetrics]>,
+    pause: Pause,
+    /// Blocking commands that had to wait so far.
+    arrivals: AtomicU64,
     rates: Rates,
+    latency: LatencyMonitor,
+    command_log: CommandLog,
+    /// `latency-tracking`.
+    tracks_latency: AtomicBool,
     /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
     expiry_paused: AtomicBool,
 }
@@ -115,9 +128,15 @@ impl Engine {
             access: AccessPolicy::default(),
             event_mask: AtomicU32::new(0),
             clients: Clients::default(),
+            packing: Packing::new(&config),
             config: ConfigStore::new(config),
             metrics: (0..options.workers.max(1)).map(|_| WorkerMetrics::default()).collect(),
             rates: Rates::default(),
+            latency: LatencyMonitor::default(),
+            command_log: CommandLog::default(),
+            tracks_latency: AtomicBool::new(true),
+            pause: Pause::default(),
+            arrivals: AtomicU64::new(0),
             expiry_paused: AtomicBool::new(false),
         }
     }
@@ -138,12 +157,27 @@ impl Engine {
         &self.config
     }
 
+    /// How large small collections may grow.
+    pub fn packing(&self) -> &Packing {
+        &self.packing
+    }
+
     pub fn host(&self) -> &dyn Host {
         &*self.host
     }
 
     pub fn clients(&self) -> &Clients {
         &self.clients
+    }
+
+    /// CLIENT PAUSE.
+    pub fn pause(&self) -> &Pause {
+        &self.pause
+    }
+
+    /// A number above all that were given before.
+    pub(crate) fn next_arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, Relaxed) + 1
     }
 
     /// Counters, one set a worker.
@@ -154,6 +188,24 @@ impl Engine {
     /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
     pub fn rates(&self) -> &Rates {
         &self.rates
+    }
+
+    pub fn latency(&self) -> &LatencyMonitor {
+        &self.latency
+    }
+
+    pub fn command_log(&self) -> &CommandLog {
+        &self.command_log
+    }
+
+    /// Whether histograms of each command's durations are kept.
+    #[inline]
+    pub fn tracks_latency(&self) -> bool {
+        self.tracks_latency.load(Relaxed)
+    }
+
+    pub fn track_latency(&self, on: bool) {
+        self.tracks_latency.store(on, Relaxed);
     }
 
     /// To be called about ten times a second, by one thread.
@@ -266,22 +318,25 @@ impl Engine {
         }
     }
 
-    /// Hands the effects of a command to the host. No lock may be held.
+    /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to be
+    /// [served](blocked::serve) now.
     #[inline]
-    pub fn carry_out(&self, effects: &mut Effects) {
-        let Some(rare) = effects.take_rare() else { return };
+    #[must_use]
+    pub fn carry_out(&self, effects: &mut Effects) -> Vec<ReadyKey> {
+        let Some(rare) = effects.take_rare() else { return Vec::new() };
         if !rare.garbage.is_empty() {
             self.host.free(rare.garbage);
         }
         if !rare.events.is_empty() {
             self.host.events(rare.events);
         }
+        rare.ready
     }
 
     /// Removes up to `budget` keys of these shards whose deadline has passed; true when more may be due.
     /// Locks are given up every few keys, so nobody waits for the budget.
-    pub fn expire_due(&self, shards: Range<usize>, now: i64, budget: usize) -> bool {
-        if self.expiry_paused.load(Relaxed) {
+    pub fn expire_due(&self, shards: Range<usize>, server: Server, budget: usize) -> bool {
+        if self.expiry_paused.load(Relaxed) || self.pause.is_on() {
             return false;
         }
         let mut left = budget;
@@ -291,7 +346,7 @@ impl Engine {
                     return true;
                 }
                 let step = left.min(EXPIRE_STEP);
-                let removed = self.expire_step(index, now, step);
+                let removed = self.expire_step(index, server, step);
                 left -= removed;
                 if removed < step {
                     break;
@@ -301,7 +356,8 @@ impl Engine {
         false
     }
 
-    fn expire_step(&self, index: usize, now: i64, max: usize) -> usize {
+    fn expire_step(&self, index: usize, server: Server, max: usize) -> usize {
+        let now = server.now_us / 1000;
         let mut effects = Effects::default();
         let mut removed = 0;
         {
@@ -329,13 +385,17 @@ impl Engine {
             }
             self.record(&effects, 0, &[]);
         }
-        self.carry_out(&mut effects);
+        let ready = self.carry_out(&mut effects);
+        blocked::serve(self, ready, server);
         removed
     }
 
     /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them. The
     /// log is told at once, since the walk gives the shard's lock up; the rest is added to `effects`.
     pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
+        if self.pause.is_on() {
+            return;
+        }
         let mut own = Effects::default();
         for name in names {
             let local = self.hasher.local_of(name);
@@ -348,6 +408,7 @@ impl Engine {
         if let Some(mut own) = own.take_rare() {
             effects.rare().garbage.append(&mut own.garbage);
             effects.rare().events.append(&mut own.events);
+            effects.rare().ready.append(&mut own.ready);
         }
     }
 
@@ -404,6 +465,10 @@ mod tests {
     use crate::value::NewString;
     use crate::watch::WatchFlag;
 
+    fn at(now: i64) -> Server {
+        Server { worker: 0, now_us: now * 1000 }
+    }
+
     fn engine() -> Engine {
         Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1, workers: 1 }, Arc::new(Alone))
     }
@@ -421,7 +486,7 @@ mod tests {
         edit.commit(EventClass::STRING, "set");
         engine.record(&keys.effects, 0, &[b"SET", name, value]);
         keys.unlock();
-        engine.carry_out(&mut keys.effects);
+        assert!(engine.carry_out(&mut keys.effects).is_empty());
     }
 
     fn get(engine: &Engine, name: &[u8], now: i64) -> Option<Vec<u8>> {
@@ -446,13 +511,13 @@ mod tests {
         for n in 0..1000u32 {
             set(&engine, &n.to_le_bytes(), b"v", Ttl::At(1000 + i64::from(n % 2) * 1000), 1);
         }
-        assert!(!engine.expire_due(0..4, 999, 10_000));
+        assert!(!engine.expire_due(0..4, at(999), 10_000));
         assert_eq!(engine.len(0), 1000);
-        assert!(engine.expire_due(0..4, 1000, 100), "the budget ends first");
+        assert!(engine.expire_due(0..4, at(1000), 100), "the budget ends first");
         assert_eq!(engine.len(0), 900);
-        assert!(!engine.expire_due(0..4, 1000, 10_000));
+        assert!(!engine.expire_due(0..4, at(1000), 10_000));
         assert_eq!(engine.summary(0, 1000), DbSummary { keys: 500, expires: 500, mean_ttl: 1000 });
-        engine.expire_due(0..4, 2000, 10_000);
+        engine.expire_due(0..4, at(2000), 10_000);
         assert_eq!(engine.len(0), 0);
     }
 
@@ -461,10 +526,10 @@ mod tests {
         let engine = engine();
         set(&engine, b"k", b"v", Ttl::At(1000), 1);
         set(&engine, b"k", b"v", Ttl::At(5000), 1);
-        engine.expire_due(0..4, 2000, 100);
+        engine.expire_due(0..4, at(2000), 100);
         assert_eq!(engine.len(0), 1);
         set(&engine, b"k", b"v", Ttl::Clear, 1);
-        engine.expire_due(0..4, 9000, 100);
+        engine.expire_due(0..4, at(9000), 100);
         assert_eq!(engine.summary(0, 1), DbSummary { keys: 1, expires: 0, mean_ttl: 0 });
     }
 
@@ -475,7 +540,7 @@ mod tests {
         engine.set_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
         set(&engine, b"k", b"1", Ttl::At(1000), 1);
         set(&engine, b"k", b"2", Ttl::At(1000), 2000);
-        engine.expire_due(0..4, 3000, 10);
+        engine.expire_due(0..4, at(3000), 10);
         let record = |words: &[&str]| (0, words.iter().map(|word| word.as_bytes().to_vec()).collect());
         let expected: Vec<(u32, Vec<Vec<u8>>)> = vec![
             record(&["SET", "k", "1"]),
@@ -492,10 +557,10 @@ mod tests {
         set(&engine, b"k", b"1", Ttl::At(1000), 1);
         let flag = Arc::new(WatchFlag::default());
         let index = engine.hasher().shard(engine.hasher().hash(b"k"));
-        engine.locks().one(index).dbs[0].watchers.watch(b"k", &flag);
+        engine.locks().one(index).dbs[0].watchers.watch(b"k", &flag, false);
         set(&engine, b"other", b"1", Ttl::Clear, 1);
         assert!(!flag.is_raised());
-        engine.expire_due(0..4, 3000, 10);
+        engine.expire_due(0..4, at(3000), 10);
         assert!(flag.is_raised());
     }
 }
