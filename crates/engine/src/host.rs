@@ -20,6 +20,18 @@ pub trait Host: Send + Sync {
 
     /// Stops the calling thread (DEBUG SLEEP).
     fn sleep(&self, _time: Duration) {}
+    /// Sends a client that was blocked the reply that it waited for; its worker takes the ticket out of the queues.
+    fn deliver(&self, _ticket: &Arc<Ticket>, _reply: Vec<u8>) {}
+
+    /// The clients' pause has begun, changed or ended: workers look at it again.
+    fn pause_changed(&self) {}
+
+    /// A clock in nanoseconds that never goes back, for measuring how long commands take. Read after every command, so
+    /// it must be cheap.
+    fn nanos(&self) -> u64 {
+        0
+    }
+
 
     /// Writes a line into the server's log (DEBUG LOG).
     fn log(&self, _line: &str) {}

@@ -1,7 +1,9 @@
 //! Counters of the workers. Each worker writes only its own lines, and whoever asks sums them up.
 
+use crate::histogram::{Histogram, Snapshot};
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A counter with one writer: no locked instruction is needed to add to it.
@@ -18,10 +20,59 @@ impl Counter {
         self.0.load(Relaxed)
     }
 
+    /// Only the writer may do this too.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
     /// For CONFIG RESETSTAT; an addition of the writer's at the same moment may survive it.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }
+}
+
+/// What one worker counts of one command: a cache line, and the histogram behind it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct CommandStats {
+    pub calls: Counter,
+    /// Time that the calls took together, in nanoseconds.
+    pub nanos: Counter,
+    /// Calls that were refused before they ran, and that ran and replied an error.
+    pub rejected: Counter,
+    pub failed: Counter,
+    histogram: OnceLock<Box<Histogram>>,
+}
+
+impl CommandStats {
+    /// Counts a call that took so long; `tracked`: in the histogram too.
+    #[inline]
+    pub fn count(&self, nanos: u64, tracked: bool) {
+        self.calls.add(1);
+        self.nanos.add(nanos);
+        if tracked {
+            self.histogram.get_or_init(Default::default).record(nanos);
+        }
+    }
+
+    fn reset(&self) {
+        let CommandStats { calls, nanos, rejected, failed, histogram } = self;
+        [calls, nanos, rejected, failed].into_iter().for_each(Counter::reset);
+        if let Some(histogram) = histogram.get() {
+            histogram.reset();
+        }
+    }
+}
+
+/// What all workers together counted of one command.
+#[derive(Debug, Default)]
+pub struct CommandTotals {
+    pub calls: u64,
+    pub nanos: u64,
+    pub rejected: u64,
+    pub failed: u64,
+    pub durations: Snapshot,
 }
 
 /// What one worker counts. On lines of its own.
@@ -29,6 +80,9 @@ impl Counter {
 #[repr(align(128))]
 pub struct WorkerMetrics {
     pub commands: Counter,
+    /// What the worker's clock showed when it was last read: the end of one command is the beginning of the next.
+    pub clock: Counter,
+    by_command: OnceLock<Box<[CommandStats]>>,
     pub input_bytes: Counter,
     pub output_bytes: Counter,
     pub reads: Counter,
@@ -39,30 +93,76 @@ pub struct WorkerMetrics {
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
 
-/// More codes than this are not told apart: a script may invent as many as it likes.
+/// When there are so many codes, new ones of scripts are not told apart: they may invent as many as they like.
 const ERROR_CODES_MAX: usize = 128;
 
+/// What a script's errors count as when there are too many codes.
+const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
+
 impl WorkerMetrics {
+    /// The counters of the command number `id`; `ids` tells how many commands there are.
+    #[inline]
+    pub fn command(&self, id: usize, ids: fn() -> usize) -> &CommandStats {
+        &self.by_command.get_or_init(|| (0..ids()).map(|_| CommandStats::default()).collect())[id]
+    }
+
     /// Counts an error reply by its code, the first word of its text.
     #[cold]
     pub fn count_error(&self, text: &[u8]) {
+        self.count_error_code(text, usize::MAX);
+    }
+
+    /// Counts an error whose text came from a script.
+    #[cold]
+    pub fn count_custom_error(&self, text: &[u8]) {
+        self.count_error_code(text, ERROR_CODES_MAX);
+    }
+
+    fn count_error_code(&self, text: &[u8], max: usize) {
         self.error_replies.add(1);
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let mut errors = self.errors.lock();
-        if let Some(count) = errors.get_mut(code) {
-            *count += 1;
-        } else if errors.len() < ERROR_CODES_MAX {
-            errors.insert(code.to_vec(), 1);
+        let code = if errors.contains_key(code) || errors.len() < max { code } else { OVERFLOW };
+        match errors.get_mut(code) {
+            Some(count) => *count += 1,
+            None => _ = errors.insert(code.to_vec(), 1),
         }
     }
 
     pub fn reset(&self) {
-        let WorkerMetrics { commands, input_bytes, output_bytes, reads, writes, turns, error_replies, errors } = self;
+        let WorkerMetrics {
+            commands,
+            clock: _,
+            by_command,
+            input_bytes,
+            output_bytes,
+            reads,
+            writes,
+            turns,
+            error_replies,
+            errors,
+        } = self;
         errors.lock().clear();
         for counter in [commands, input_bytes, output_bytes, reads, writes, turns, error_replies] {
             counter.reset();
         }
+        by_command.get().into_iter().flatten().for_each(CommandStats::reset);
     }
+}
+
+/// What all workers counted of the command number `id`.
+pub fn command(workers: &[WorkerMetrics], id: usize) -> CommandTotals {
+    let mut sum = CommandTotals::default();
+    for stats in workers.iter().filter_map(|worker| worker.by_command.get()?.get(id)) {
+        sum.calls += stats.calls.get();
+        sum.nanos += stats.nanos.get();
+        sum.rejected += stats.rejected.get();
+        sum.failed += stats.failed.get();
+        if let Some(histogram) = stats.histogram.get() {
+            sum.durations.add(histogram);
+        }
+    }
+    sum
 }
 
 /// The sum of one counter over all workers.
@@ -152,17 +252,32 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_counted_by_code_up_to_a_limit() {
+    fn errors_are_counted_by_code_and_those_of_scripts_up_to_a_limit() {
         let worker = WorkerMetrics::default();
+        for n in 0..200 {
+            worker.count_custom_error(format!("{n} x").as_bytes());
+        }
         worker.count_error(b"ERR one");
         worker.count_error(b"ERR two");
-        for n in 0..200 {
-            worker.count_error(format!("CODE{n} x").as_bytes());
-        }
+        worker.count_custom_error(b"1 x");
         let counted = errors(std::slice::from_ref(&worker));
-        assert_eq!(counted[&b"ERR"[..]], 2);
-        assert_eq!((counted.len(), worker.error_replies.get()), (ERROR_CODES_MAX, 202));
+        assert_eq!((counted[&b"ERR"[..]], counted[&b"1"[..]], counted[OVERFLOW]), (2, 2, 72));
+        assert_eq!((counted.len(), worker.error_replies.get()), (ERROR_CODES_MAX + 2, 203));
         worker.reset();
         assert!(errors(std::slice::from_ref(&worker)).is_empty());
+    }
+
+    #[test]
+    fn commands_are_counted_by_worker_and_summed() {
+        let workers = [WorkerMetrics::default(), WorkerMetrics::default(), WorkerMetrics::default()];
+        workers[0].command(1, || 2).count(100, true);
+        workers[2].command(1, || 2).count(300, false);
+        workers[2].command(1, || 2).failed.add(1);
+        let sum = command(&workers, 1);
+        assert_eq!((sum.calls, sum.nanos, sum.failed, sum.rejected), (2, 400, 1, 0));
+        assert_eq!((sum.durations.total(), sum.durations.percentile(50.0)), (1, 100));
+        assert_eq!(command(&workers, 0).calls, 0);
+        workers.iter().for_each(WorkerMetrics::reset);
+        assert_eq!((command(&workers, 1).calls, command(&workers, 1).durations.total()), (0, 0));
     }
 }
