@@ -120,7 +120,12 @@ impl Listpack {
 
     /// Bytes that these would take as an element.
     pub fn entry_size(bytes: &[u8]) -> usize {
-        encoding::entry_size(Item::of(bytes))
+        Self::item_size(Item::of(bytes))
+    }
+
+    /// Bytes that this takes as an element.
+    pub fn item_size(item: Item<'_>) -> usize {
+        encoding::entry_size(item)
     }
 
     /// Whether `bytes` more bytes leave it below the length (1 GiB) up to which listpacks are safe to be extended.

@@ -1,0 +1,5 @@
+//! Bytes from elsewhere as an intset: must not panic; what passes is sorted and can be changed.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| structures::intset::fuzz(data));
