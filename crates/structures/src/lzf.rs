@@ -1,0 +1,247 @@
+//! LZF: the fast compression of list nodes, and of strings in dumps.
+//!
+//! The format is that of liblzf (Marc Lehmann), because dumps hold it. A compressed text is a sequence of two things, told
+//! apart by the top three bits of their first byte:
+//!
+//! ```text
+//!  000nnnnn  bytes                      n + 1 bytes as they are (1 to 32)
+//!  lllooooo  oooooooo                   a copy: l + 2 bytes (3 to 8) from o + 1 bytes back (1 to 8192)
+//!  111ooooo  llllllll  oooooooo         a longer copy: l + 9 bytes (9 to 264)
+//! ```
+//!
+//! A copy may reach into what it is itself writing: three bytes from one byte back repeat that byte. The length of the
+//! text is not part of the format, whoever stores it must store that too.
+//!
+//! Asserted by tests: what was compressed comes back; bytes of any other origin give an error or a text of the length that
+//! was asked for, and no memory is taken for a length that they cannot give.
+
+use std::fmt;
+
+/// Bits of the hash of three bytes, which finds where they stood last.
+const HASH_BITS: u32 = 13;
+/// Farthest distance of a copy, in bytes.
+const FAR_MAX: usize = 1 << 13;
+/// Shortest and longest copy, in bytes.
+const COPY_MIN: usize = 3;
+const COPY_MAX: usize = 264;
+/// Most bytes of one run of literals.
+const RUN_MAX: usize = 32;
+/// What a byte can become at most: three make a copy of [`COPY_MAX`].
+const EXPANSION_MAX: usize = COPY_MAX / 3;
+
+/// The bytes are not LZF, or not of a text of the length that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+impl fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("compressed bytes are corrupt")
+    }
+}
+
+impl std::error::Error for Corrupt {}
+
+/// Compresses `text` into at most `limit` bytes; None if it takes more, or is of 4 GiB and longer.
+pub fn compress(text: &[u8], limit: usize) -> Option<Vec<u8>> {
+    u32::try_from(text.len()).ok()?;
+    let mut out = Writer { bytes: Vec::with_capacity(limit.min(text.len())), limit };
+    // Where three bytes of this hash stood last, plus one; 0 for nowhere.
+    let mut last_seen = [0u32; 1 << HASH_BITS];
+    let (mut at, mut unwritten) = (0, 0);
+    while at + COPY_MIN <= text.len() {
+        let seen = std::mem::replace(&mut last_seen[hash(text, at)], at as u32 + 1) as usize;
+        let copy = if seen == 0 { None } else { Some(seen - 1).filter(|from| at - from <= FAR_MAX) };
+        let len = copy.map_or(0, |from| common_prefix(&text[from..], &text[at..]));
+        let Some(from) = copy.filter(|_| len >= COPY_MIN) else {
+            at += 1;
+            continue;
+        };
+        out.literals(&text[unwritten..at])?;
+        out.copy(at - from, len)?;
+        // The last places of what was copied are remembered, too: a text goes on where it went on before.
+        let end = at + len;
+        for place in end.saturating_sub(2)..end {
+            if place + COPY_MIN <= text.len() {
+                last_seen[hash(text, place)] = place as u32 + 1;
+            }
+        }
+        (at, unwritten) = (end, end);
+    }
+    out.literals(&text[unwritten..])?;
+    Some(out.bytes)
+}
+
+#[inline]
+fn hash(text: &[u8], at: usize) -> usize {
+    let three = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], 0]);
+    (three.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
+}
+
+#[inline]
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take(COPY_MAX).take_while(|(a, b)| a == b).count()
+}
+
+struct Writer {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Writer {
+    fn room_for(&self, bytes: usize) -> Option<()> {
+        (self.bytes.len() + bytes <= self.limit).then_some(())
+    }
+
+    fn literals(&mut self, bytes: &[u8]) -> Option<()> {
+        self.room_for(bytes.len() + bytes.len().div_ceil(RUN_MAX))?;
+        for run in bytes.chunks(RUN_MAX) {
+            self.bytes.push(run.len() as u8 - 1);
+            self.bytes.extend_from_slice(run);
+        }
+        Some(())
+    }
+
+    fn copy(&mut self, distance: usize, len: usize) -> Option<()> {
+        let [far, near] = (distance as u16 - 1).to_be_bytes();
+        if len < 9 {
+            self.room_for(2)?;
+            self.bytes.extend_from_slice(&[((len - 2) as u8) << 5 | far, near]);
+        } else {
+            self.room_for(3)?;
+            self.bytes.extend_from_slice(&[7 << 5 | far, (len - 9) as u8, near]);
+        }
+        Some(())
+    }
+}
+
+/// The text of `len` bytes that was compressed.
+pub fn decompress(compressed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
+    if len > compressed.len().saturating_mul(EXPANSION_MAX) {
+        return Err(Corrupt);
+    }
+    let mut text = Vec::with_capacity(len);
+    let mut rest = compressed;
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        let left = len - text.len();
+        if first < 1 << 5 {
+            let (run, after) = rest.split_at_checked(usize::from(first) + 1).ok_or(Corrupt)?;
+            if run.len() > left {
+                return Err(Corrupt);
+            }
+            text.extend_from_slice(run);
+            rest = after;
+            continue;
+        }
+        let mut copied = usize::from(first >> 5) + 2;
+        if copied == 9 {
+            let (&more, after) = rest.split_first().ok_or(Corrupt)?;
+            copied += usize::from(more);
+            rest = after;
+        }
+        let (&near, after) = rest.split_first().ok_or(Corrupt)?;
+        rest = after;
+        let distance = usize::from(u16::from_be_bytes([first & 0x1f, near])) + 1;
+        let from = text.len().checked_sub(distance).ok_or(Corrupt)?;
+        if copied > left {
+            return Err(Corrupt);
+        }
+        if distance >= copied {
+            text.extend_from_within(from..from + copied);
+        } else {
+            (0..copied).for_each(|at| text.push(text[from + at]));
+        }
+    }
+    if text.len() == len { Ok(text) } else { Err(Corrupt) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// By hand, after the format's description.
+    #[test]
+    fn the_format_is_that_of_liblzf() {
+        let text = b"abcabcabcabcabcabcX";
+        let compressed = [2, b'a', b'b', b'c', 7 << 5, 15 - 9, 2, 0, b'X'];
+        assert_eq!(decompress(&compressed, text.len()).as_deref(), Ok(&text[..]));
+        assert_eq!(compress(text, 100).as_deref(), Some(&compressed[..]));
+        assert_eq!(decompress(&[0, b'x', 1 << 5, 0], 4).as_deref(), Ok(&b"xxxx"[..]));
+        assert_eq!(decompress(&[], 0), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_compressed() {
+        let text = b"abcabcabcabcabcabcX";
+        assert!(compress(text, 9).is_some() && compress(text, 8).is_none());
+        assert!(compress(b"abcdefgh", 8).is_none() && compress(b"abcdefgh", 9).is_some());
+    }
+
+    #[test]
+    fn a_length_that_the_bytes_cannot_give_takes_no_memory() {
+        assert_eq!(decompress(&[0, b'x'], usize::MAX), Err(Corrupt));
+        assert_eq!(decompress(&[], 1), Err(Corrupt));
+    }
+
+    #[test]
+    fn copies_reach_8192_bytes_back_and_no_farther() {
+        for (distance, is_copied) in [(8192, true), (8193, false)] {
+            let mark = *b"\xfe\xfd\xfe\xfc\xfe\xfd\xfb\xfa";
+            let mut text = vec![0; distance + 8];
+            text[..8].copy_from_slice(&mark);
+            text[distance..].copy_from_slice(&mark);
+            let compressed = compress(&text, usize::MAX).expect("there is no limit");
+            assert_eq!(compressed.ends_with(&[6 << 5 | 0x1f, 0xff]), is_copied);
+            assert_eq!(compressed.ends_with(&mark), !is_copied);
+            assert_eq!(decompress(&compressed, text.len()), Ok(text));
+        }
+    }
+
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let words = vec(
+            prop_oneof![
+                vec(any::<u8>(), 0..40),
+                vec(b'a'..b'c', 0..400),
+                (any::<u8>(), 0..900usize).prop_map(|(byte, n)| std::vec![byte; n])
+            ],
+            0..40,
+        );
+        words.prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_compressed_comes_back(text in text()) {
+            let compressed = compress(&text, usize::MAX).expect("there is no limit");
+            prop_assert!(compressed.len() <= text.len() + text.len().div_ceil(RUN_MAX));
+            prop_assert_eq!(decompress(&compressed, text.len() + 1), Err(Corrupt));
+            prop_assert_eq!(compress(&text, compressed.len()), Some(compressed.clone()));
+            prop_assert_eq!(decompress(&compressed, text.len()), Ok(text));
+        }
+
+        #[test]
+        fn other_bytes_give_an_error_or_a_text_of_the_length(compressed in vec(any::<u8>(), 0..200), len in 0..5000usize) {
+            if let Ok(text) = decompress(&compressed, len) {
+                prop_assert_eq!(text.len(), len);
+            }
+        }
+
+        #[test]
+        fn damage_is_survived(text in text(), place in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<prop::sample::Index>()) {
+            let mut compressed = compress(&text, usize::MAX).expect("there is no limit");
+            if !compressed.is_empty() {
+                let place = place.index(compressed.len());
+                compressed[place] = to;
+                if let Ok(other) = decompress(&compressed, text.len()) {
+                    prop_assert_eq!(other.len(), text.len());
+                }
+                compressed.truncate(cut.index(compressed.len()));
+                if let Ok(other) = decompress(&compressed, text.len()) {
+                    prop_assert_eq!(other.len(), text.len());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A quicklist: a long list as a sequence of listpacks.
+//!
+//! ```text
+//!  Quicklist   [ node | node | node | ... | node ]      each a listpack of up to 8 KiB, or one large element
+//!                       `-- may be compressed --'
+//! ```
+//!
+//! A listpack is the densest form of a list, but a change moves what lies behind it. So a long list is many listpacks, each
+//! filled up to a limit ([`Rules`]), and an element that would fill one alone has a node of its own. Nodes farther than
+//! a given depth from both ends may be compressed, for lists that are used at their ends.
+//!
+//! Where elements go, and when nodes are split and merged, is as in Valkey, because clients see it: the name of the
+//! encoding depends on the number of nodes. How a node is found is not: nodes are the leaves of a counted tree instead
+//! of a chain, so that an index is found in O(log n), and pushes and pops touch the first and last node only (`nodes`).
+//!
+//! Costs, with n nodes of at most b bytes: push, pop O(b), which is one move within a node; access by index
+//! O(log n + b); insert, replace O(log n + b); a range of k nodes O(k log n + b).
+//!
+//! Invariants (asserted by `check` in the tests): no node is empty; `len` is the number of elements; a node within the depth
+//! of either end is not compressed, any other is if it is worth it; the order of elements is that of a plain vector.
+
+mod edit;
+mod node;
+mod nodes;
+mod rules;
+mod sequence;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use edit::remove_equal_items;
+pub use rules::{Fill, Rules};
+
+use crate::listpack::{Item, Listpack};
+use node::Node;
+use nodes::Nodes;
+use std::borrow::Cow;
+use std::ops::{ControlFlow, Range};
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Head,
+    Tail,
+}
+
+/// A long list.
+#[derive(Clone)]
+pub struct Quicklist {
+    nodes: Nodes,
+    len: usize,
+    fill: Fill,
+    depth: u16,
+}
+
+/// What DEBUG OBJECT tells of a quicklist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    pub nodes: usize,
+    pub elements: usize,
+    pub fill: i16,
+    pub is_compressed: bool,
+    /// Bytes of the nodes before compression.
+    pub bytes: usize,
+}
+
+impl Quicklist {
+    pub fn new(rules: &Rules) -> Self {
+        Quicklist { nodes: Nodes::new(), len: 0, fill: rules.fill, depth: rules.compress_depth }
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn stats(&self) -> Stats {
+        let bytes = (0..self.nodes.len()).filter_map(|at| self.nodes.get(at)).map(Node::len).sum();
+        let is_compressed = self.depth != 0;
+        Stats { nodes: self.nodes.len(), elements: self.len, fill: self.fill.get(), is_compressed, bytes }
+    }
+
+    /// Bytes on the heap, near enough.
+    pub fn memory_usage(&self) -> usize {
+        size_of::<Self>() + self.nodes.memory_usage() + self.nodes.len() * size_of::<Node>()
+    }
+
+    /// Takes over a listpack as the last node.
+    pub fn append_listpack(&mut self, listpack: Listpack) {
+        if !listpack.is_empty() {
+            self.len += listpack.len();
+            self.nodes.insert(self.nodes.len(), Node::Packed(listpack));
+            self.settle(0..0);
+        }
+    }
+
+    /// The only node, if there is just one and it is a listpack.
+    pub(crate) fn only_listpack(&self) -> Option<&Listpack> {
+        match self.nodes.first() {
+            Some(Node::Packed(listpack)) if self.nodes.len() == 1 => Some(listpack),
+            _ => None,
+        }
+    }
+
+    /// Takes that node away.
+    pub(crate) fn take_only_listpack(&mut self) -> Option<Listpack> {
+        self.only_listpack()?;
+        self.len = 0;
+        match self.nodes.remove(0) {
+            Some(Node::Packed(listpack)) => Some(listpack),
+            _ => None,
+        }
+    }
+
+    /// The element at an end.
+    #[inline]
+    pub fn edge(&self, end: End) -> Option<Item<'_>> {
+        let node = match end {
+            End::Head => self.nodes.first(),
+            End::Tail => self.nodes.last(),
+        };
+        match node? {
+            Node::Packed(listpack) => {
+                let pos = if end == End::Head { listpack.first() } else { listpack.last() };
+                pos.map(|pos| listpack.at(pos))
+            }
+            Node::Plain(bytes) => Some(Item::Bytes(bytes)),
+            Node::Compressed(_) => unreachable!("the ends are not compressed"),
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, end: End, element: Cow<'_, [u8]>, rules: &Rules) {
+        let edge = match end {
+            End::Head => self.nodes.first_mut(),
+            End::Tail => self.nodes.last_mut(),
+        };
+        if let Some(Node::Packed(listpack)) = edge
+            && !rules.is_large(self.fill, element.len())
+            && !self.fill.is_exceeded_by(element.len(), listpack.byte_len(), listpack.len())
+        {
+            match end {
+                End::Head => listpack.push_front(&element),
+                End::Tail => listpack.push_back(&element),
+            }
+        } else {
+            let at = if end == End::Head { 0 } else { self.nodes.len() };
+            self.nodes.insert(at, self.new_node(element, rules));
+            self.settle(0..0);
+        }
+        self.len += 1;
+    }
+
+    /// Removes the element at an end.
+    #[inline]
+    pub fn pop(&mut self, end: End) {
+        let edge = match end {
+            End::Head => self.nodes.first_mut(),
+            End::Tail => self.nodes.last_mut(),
+        };
+        let Some(edge) = edge else { return };
+        self.len -= 1;
+        if let Node::Packed(listpack) = edge
+            && listpack.len() > 1
+        {
+            let pos = if end == End::Head { listpack.first() } else { listpack.last() };
+            pos.map(|pos| listpack.remove(pos));
+            return;
+        }
+        let at = if end == End::Head { 0 } else { self.nodes.len() - 1 };
+        self.nodes.remove(at);
+        self.settle(0..0);
+    }
+
+    /// Shows the elements at these indices, which exist, to `see` until it has enough; in reverse from the last of them.
+    pub fn visit(
+        &self,
+        range: Range<usize>,
+        reverse: bool,
+        mut see: impl FnMut(Item<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut left = range.len();
+        let from = if reverse { range.end.saturating_sub(1) } else { range.start };
+        let Some((mut at, mut offset)) = self.nodes.find(from) else { return ControlFlow::Continue(()) };
+        while left > 0
+            && let Some(node) = self.nodes.get(at)
+        {
+            let decompressed = node.decompressed();
+            let node = decompressed.as_ref().unwrap_or(node);
+            // Of a node that is entered from behind, everything up to the offset.
+            let here = if reverse { offset + 1 } else { node.count() - offset }.min(left);
+            match node {
+                Node::Packed(listpack) => {
+                    let start = if reverse { offset + 1 - here } else { offset };
+                    visit_listpack(listpack, start..start + here, reverse, &mut see)?;
+                }
+                Node::Plain(bytes) => see(Item::Bytes(bytes))?,
+                Node::Compressed(_) => unreachable!("it was decompressed"),
+            }
+            left -= here;
+            if reverse {
+                let Some(before) = at.checked_sub(1) else { break };
+                at = before;
+                offset = self.nodes.get(at).map_or(0, |node| node.count() - 1);
+            } else {
+                at += 1;
+                offset = 0;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Frees up to `nodes` nodes; false when none is left.
+    pub fn drain_step(&mut self, nodes: usize) -> bool {
+        for _ in 0..nodes {
+            if let Some(node) = self.nodes.remove(self.nodes.len().saturating_sub(1)) {
+                self.len -= node.count();
+            }
+        }
+        self.nodes.len() > 0
+    }
+
+    /// Compresses and decompresses after changes: nodes at the ends must not be compressed, those in `touched` and those that
+    /// the ends have just left behind are to be.
+    fn settle(&mut self, touched: Range<usize>) {
+        let depth = usize::from(self.depth);
+        if depth == 0 {
+            return;
+        }
+        let count = self.nodes.len();
+        for at in 0..depth.min(count) {
+            self.decompress(at);
+            self.decompress(count - 1 - at);
+        }
+        let inner = depth..count.saturating_sub(depth);
+        // One change puts in two nodes at most.
+        let left_behind = [inner.start, inner.start + 1, inner.end.saturating_sub(2), inner.end.saturating_sub(1)];
+        for at in left_behind.into_iter().chain(touched).filter(|at| inner.contains(at)) {
+            if self.nodes.get(at).is_some_and(|node| !node.is_compressed()) {
+                self.nodes.update(at, Node::compress);
+            }
+        }
+    }
+
+    fn decompress(&mut self, at: usize) {
+        if self.nodes.get(at).is_some_and(Node::is_compressed) {
+            self.nodes.update(at, Node::decompress);
+        }
+    }
+
+    fn new_node(&self, element: Cow<'_, [u8]>, rules: &Rules) -> Node {
+        if rules.is_large(self.fill, element.len()) {
+            Node::Plain(element.into_owned().into())
+        } else {
+            let mut listpack = Listpack::new();
+            listpack.push_back(&element);
+            Node::Packed(listpack)
+        }
+    }
+}
+
+/// Shows the elements at these indices, which exist, to `see` until it has enough.
+pub(crate) fn visit_listpack(
+    listpack: &Listpack,
+    range: Range<usize>,
+    reverse: bool,
+    mut see: impl FnMut(Item<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let Some(first) = listpack.seek(range.start as isize) else { return ControlFlow::Continue(()) };
+    if reverse {
+        let after = listpack.len() - range.end;
+        listpack.iter_from(first).rev().skip(after).try_for_each(see)
+    } else {
+        let mut left = range.len();
+        for item in listpack.iter_from(first) {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            see(item)?;
+        }
+        ControlFlow::Continue(())
+    }
+}
