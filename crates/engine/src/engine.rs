@@ -1,7 +1,7 @@
 //! The store: its shards and what belongs to all of them.
 
-use crate::access::{self, AccessClock};
-use crate::blocked::{self, Server};
+use crate::access::AccessClock;
+use crate::audience::Audience;
 use crate::clients::Clients;
 use crate::command_log::CommandLog;
 use crate::config::{Config, ConfigStore, Directive};
@@ -65,6 +65,7 @@ pub struct Engine {
     metrics: Box<[WorkerMetrics]>,
     pause: Pause,
     /// Blocking commands that had to wait so far.
+    audience: Audience,
     arrivals: AtomicU64,
     rates: Rates,
     latency: LatencyMonitor,
@@ -132,6 +133,7 @@ impl Engine {
             config: ConfigStore::new(config),
             metrics: (0..options.workers.max(1)).map(|_| WorkerMetrics::default()).collect(),
             rates: Rates::default(),
+            audience: Audience::new(options.workers.max(1)),
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
             tracks_latency: AtomicBool::new(true),
@@ -188,6 +190,11 @@ impl Engine {
     /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
     pub fn rates(&self) -> &Rates {
         &self.rates
+    }
+
+    /// Subscribers and monitors.
+    pub fn audience(&self) -> &Audience {
+        &self.audience
     }
 
     pub fn latency(&self) -> &LatencyMonitor {

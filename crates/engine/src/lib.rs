@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod audience;
 pub mod blocked;
 pub mod clients;
 pub mod command_log;
