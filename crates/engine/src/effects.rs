@@ -20,6 +20,9 @@ pub struct EventClass(pub u32);
 impl EventClass {
     pub const GENERIC: EventClass = EventClass(1 << 2);
     pub const STRING: EventClass = EventClass(1 << 3);
+    pub const SET: EventClass = EventClass(1 << 5);
+    pub const LIST: EventClass = EventClass(1 << 4);
+    pub const HASH: EventClass = EventClass(1 << 6);
     pub const SORTED_SET: EventClass = EventClass(1 << 7);
     pub const EXPIRED: EventClass = EventClass(1 << 8);
     pub const NEW: EventClass = EventClass(1 << 14);
@@ -33,6 +36,9 @@ pub struct Event {
     pub db: u32,
     pub key: Vec<u8>,
 }
+
+/// A key with waiting clients that may be served now: database and name.
+pub type ReadyKey = (u32, Vec<u8>);
 
 /// One command for the change log: a name and arguments.
 pub type Record = Vec<Vec<u8>>;
@@ -64,10 +70,12 @@ pub struct RareEffects {
     pub logged: Logged,
     /// Keys that were found expired and removed: logged as DEL before the command itself.
     pub expired: Vec<(u32, Vec<u8>)>,
+    /// Elements of collections that were found expired and removed, as commands that remove them; logged likewise.
+    pub expired_elements: Vec<(u32, Record)>,
     pub garbage: Vec<Garbage>,
     pub events: Vec<Event>,
     /// Keys with waiting clients that may be served now.
-    pub ready: Vec<(u32, Vec<u8>)>,
+    pub ready: Vec<ReadyKey>,
 }
 
 impl Effects {

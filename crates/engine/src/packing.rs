@@ -5,13 +5,20 @@
 //! [loaded](Packing::load) anew.
 
 use crate::config::{Config, Directive};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use structures::{hash, sorted_set};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use structures::quicklist::{Fill, Rules};
+use structures::{hash, set, sorted_set};
 
 /// Limits of the packed forms.
 pub struct Packing {
+    list_fill: AtomicI64,
+    list_depth: AtomicUsize,
+    list_large_from: AtomicUsize,
     hash_fields: AtomicUsize,
     hash_bytes: AtomicUsize,
+    intset_members: AtomicUsize,
+    set_members: AtomicUsize,
+    set_bytes: AtomicUsize,
     sorted_set_members: AtomicUsize,
     sorted_set_bytes: AtomicUsize,
 }
@@ -19,8 +26,14 @@ pub struct Packing {
 impl Packing {
     pub fn new(config: &Config) -> Self {
         let packing = Packing {
+            list_fill: AtomicI64::new(0),
+            list_depth: AtomicUsize::new(0),
+            list_large_from: AtomicUsize::new(0),
             hash_fields: AtomicUsize::new(0),
             hash_bytes: AtomicUsize::new(0),
+            intset_members: AtomicUsize::new(0),
+            set_members: AtomicUsize::new(0),
+            set_bytes: AtomicUsize::new(0),
             sorted_set_members: AtomicUsize::new(0),
             sorted_set_bytes: AtomicUsize::new(0),
         };
@@ -33,15 +46,44 @@ impl Packing {
         let set = |limit: &AtomicUsize, directive| {
             limit.store(usize::try_from(config.int(directive)).unwrap_or(usize::MAX), Relaxed);
         };
+        self.list_fill.store(config.int(Directive::ListMaxListpackSize), Relaxed);
+        set(&self.list_depth, Directive::ListCompressDepth);
         set(&self.hash_fields, Directive::HashMaxListpackEntries);
         set(&self.hash_bytes, Directive::HashMaxListpackValue);
+        set(&self.intset_members, Directive::SetMaxIntsetEntries);
+        set(&self.set_members, Directive::SetMaxListpackEntries);
+        set(&self.set_bytes, Directive::SetMaxListpackValue);
         set(&self.sorted_set_members, Directive::ZsetMaxListpackEntries);
         set(&self.sorted_set_bytes, Directive::ZsetMaxListpackValue);
     }
 
     #[inline]
+    pub fn list(&self) -> Rules {
+        Rules {
+            fill: Fill::new(self.list_fill.load(Relaxed)),
+            compress_depth: u16::try_from(self.list_depth.load(Relaxed)).unwrap_or(u16::MAX),
+            large_from: self.list_large_from.load(Relaxed),
+        }
+    }
+
+    /// List elements of this many bytes get a node of their own; 0: those that no node may hold (DEBUG
+    /// QUICKLIST-PACKED-THRESHOLD).
+    pub fn set_large_list_elements(&self, bytes: usize) {
+        self.list_large_from.store(bytes, Relaxed);
+    }
+
+    #[inline]
     pub fn hash(&self) -> hash::Limits {
         hash::Limits { fields: self.hash_fields.load(Relaxed), bytes: self.hash_bytes.load(Relaxed) }
+    }
+
+    #[inline]
+    pub fn set(&self) -> set::Limits {
+        set::Limits {
+            intset_entries: self.intset_members.load(Relaxed),
+            listpack_entries: self.set_members.load(Relaxed),
+            listpack_value: self.set_bytes.load(Relaxed),
+        }
     }
 
     #[inline]

@@ -4,7 +4,11 @@
 //! entry points to. [`Value`] is the view of either that readers get.
 
 use crate::Error;
+use crate::effects::EventClass;
 use structures::entry::{Entry, NewValue, ValueRef};
+use structures::hash::Hash;
+use structures::list::List;
+use structures::set::Set;
 use structures::sorted_set::SortedSet;
 
 /// A key and its value.
@@ -18,13 +22,19 @@ pub type Value<'a> = ValueRef<'a, Object>;
 pub enum Object {
     /// Strings that are long, or that were edited in place (APPEND, SETRANGE, SETBIT) and may be again.
     String(Vec<u8>),
-    SortedSet(Box<SortedSet>),
+    Set(Set),
+    List(List),
+    Hash(Hash),
+    SortedSet(SortedSet),
 }
 
 /// The type of a value, as TYPE and SCAN name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     String,
+    List,
+    Set,
+    Hash,
     SortedSet,
 }
 
@@ -32,6 +42,9 @@ impl Type {
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
+            Type::List => "list",
+            Type::Set => "set",
+            Type::Hash => "hash",
             Type::SortedSet => "zset",
         }
     }
@@ -56,6 +69,60 @@ pub trait Collection: Default {
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
     fn into_object(self) -> Object;
     fn is_empty(&self) -> bool;
+    /// The earliest deadline of an element.
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Collection for Set {
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Set(self)
+    }
+    fn is_empty(&self) -> bool {
+        Set::is_empty(self)
+    }
+}
+
+impl Collection for List {
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::List(list) = object { Some(list) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::List(list) = object { Some(list) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+    fn is_empty(&self) -> bool {
+        List::is_empty(self)
+    }
+}
+
+impl Collection for Hash {
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Hash(self)
+    }
+    fn is_empty(&self) -> bool {
+        Hash::is_empty(self)
+    }
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        Hash::next_deadline(self)
+    }
 }
 
 impl Collection for SortedSet {
@@ -66,7 +133,7 @@ impl Collection for SortedSet {
         if let Object::SortedSet(set) = object { Some(set) } else { None }
     }
     fn into_object(self) -> Object {
-        Object::SortedSet(Box::new(self))
+        Object::SortedSet(self)
     }
     fn is_empty(&self) -> bool {
         SortedSet::is_empty(self)
@@ -76,6 +143,9 @@ impl Collection for SortedSet {
 impl<'a> ValueExt<'a> for Value<'a> {
     fn kind(&self) -> Type {
         match self {
+            Value::Payload(Object::Set(_)) => Type::Set,
+            Value::Payload(Object::List(_)) => Type::List,
+            Value::Payload(Object::Hash(_)) => Type::Hash,
             Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
             _ => Type::String,
         }
@@ -86,6 +156,9 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Int(_) => "int",
             Value::Inline(bytes) if bytes.len() <= EMBEDDED_MAX => "embstr",
             Value::Inline(_) | Value::Payload(Object::String(_)) => "raw",
+            Value::Payload(Object::Set(set)) => set.encoding(),
+            Value::Payload(Object::List(list)) => list.encoding(),
+            Value::Payload(Object::Hash(hash)) => hash.encoding(),
             Value::Payload(Object::SortedSet(set)) => set.encoding(),
         }
     }
@@ -142,9 +215,42 @@ impl Object {
     pub fn free_effort(&self) -> usize {
         match self {
             Object::String(bytes) => 1 + bytes.capacity() / (64 << 10),
+            Object::Set(set) => set.free_effort(),
+            Object::List(list) => list.free_effort(),
+            Object::Hash(hash) => hash.free_effort(),
             Object::SortedSet(set) => set.len(),
         }
     }
+
+    /// The earliest deadline of an element of a collection.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<u64> {
+        if let Object::Hash(hash) = self { hash.next_deadline() } else { None }
+    }
+
+    /// Removes the element whose time came first and shows its name; false if no element's time has come.
+    pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
+        if let Object::Hash(hash) = self { hash.pop_due(now, removed) } else { false }
+    }
+
+    /// How the end of elements is told of.
+    pub fn element_words(&self) -> ElementWords {
+        ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" }
+    }
+
+    /// Whether it is a collection without elements.
+    pub fn is_empty(&self) -> bool {
+        if let Object::Hash(hash) = self { hash.is_empty() } else { false }
+    }
+}
+
+/// What the rest of the system is told when elements of a collection run out.
+#[derive(Clone, Copy, Debug)]
+pub struct ElementWords {
+    pub class: EventClass,
+    pub expired: &'static str,
+    /// The command that removes elements.
+    pub removal: &'static [u8],
 }
 
 /// A value on its way into an entry.
