@@ -1,13 +1,16 @@
 //! What a handler works with.
 
 use crate::args::Args;
+use crate::blocking::Blocking;
 use crate::row::Command;
 use crate::session::Session;
 use engine::Engine;
+use engine::blocked::Ticket;
 use engine::hash::KeyHash;
 use engine::keys::{Key, Keys};
 use resp::Reply;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The keys of a command, as its row finds them: argument index and hash.
 pub type KeyArgs = SmallVec<[(usize, KeyHash); 1]>;
@@ -34,6 +37,10 @@ pub enum Flow {
     Close,
     /// The command goes on in pieces, so that others are served in between; the connection waits for it.
     More(Box<dyn Piecewise>),
+    /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.
+    Wait(Arc<Ticket>),
+    /// Another attempt of one who waits found nothing either.
+    WaitOn,
     /// The server ends (SHUTDOWN).
     Shutdown,
 }
@@ -54,6 +61,7 @@ pub struct Cx<'c> {
     pub row: &'static Command,
     pub now: Now,
     pub flow: Flow,
+    pub blocking: Blocking,
     pub(crate) key_args: &'c [(usize, KeyHash)],
 }
 

@@ -7,11 +7,14 @@
 //! unlocks, and lets the engine carry out what is left.
 
 use crate::args::Args;
+use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
 use crate::row::{Command, NO_AUTH};
 use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
+use engine::blocked::{self, Server};
+use engine::effects::Effects;
 use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
 use engine::{Engine, Error};
@@ -103,8 +106,8 @@ pub fn run<'e>(
             Flow::Next
         }
     };
-    if session.replies != Replies::On && !matches!(flow, Flow::More(_)) {
-        mute(session, reply, start);
+    if !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
+        end_reply(session, reply, start);
     }
     flow
 }
@@ -113,6 +116,13 @@ pub fn run<'e>(
 fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) {
     engine.metrics()[session.worker].count_error(error.as_bytes());
     reply.error(error);
+}
+
+/// What was replied from `start` on ends a command that began earlier.
+pub fn end_reply(session: &mut Session, reply: &mut Reply, start: usize) {
+    if session.replies != Replies::On {
+        mute(session, reply, start);
+    }
 }
 
 /// Takes back what was replied from `start` on, if the client does not want it.
@@ -146,7 +156,7 @@ pub(crate) fn call<'e>(
     keys.set_no_touch(session.no_touch);
     // A handler may move large arguments into values; the log needs them as they were.
     let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args };
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     if let Err(error) = (row.run)(&mut cx, args) {
         refuse(engine, cx.session, &error, cx.reply);
     }
@@ -156,8 +166,17 @@ pub(crate) fn call<'e>(
         engine.record(&cx.keys.effects, db, &command);
     }
     cx.keys.unlock();
-    engine.carry_out(&mut cx.keys.effects);
+    follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
     cx.flow
+}
+
+/// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
+#[inline]
+fn follow_up(engine: &Engine, effects: &mut Effects, worker: usize, now: Now) {
+    let ready = engine.carry_out(effects);
+    if !ready.is_empty() {
+        blocked::serve(engine, ready, Server { worker, now_us: now.unix_us });
+    }
 }
 
 /// Does one piece of a command that goes on in pieces; true when it has ended.
@@ -171,10 +190,10 @@ pub fn step<'e>(
 ) -> bool {
     let start = reply.len();
     let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, key_args: &[] };
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
     cx.keys.unlock();
-    engine.carry_out(&mut cx.keys.effects);
+    follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
     if done && cx.session.replies != Replies::On {
         mute(cx.session, cx.reply, start);
     }

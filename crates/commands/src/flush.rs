@@ -8,9 +8,11 @@ use crate::args::Args;
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::row::{ALL_DBS, Command, FAST, Group, READONLY, ROW, WRITE};
 use engine::Error;
+use engine::access::is_due;
 use engine::config::Directive;
 use engine::expiry::ExpiryIndex;
 use engine::shard::{Db, Table};
+use engine::watch::Presence;
 use std::mem::{swap, take};
 use std::ops::Range;
 
@@ -106,11 +108,16 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
     };
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
-    let hasher = cx.engine.hasher();
+    let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
     cx.keys.escalate();
     cx.keys.each_shard(|_, shard, effects| {
-        for Db { table, expiry, watchers, .. } in &mut shard.dbs[dbs.clone()] {
-            watchers.touch_if(|key| table.find(hasher.local_of(key), |entry| entry.key() == key).is_some());
+        for index in dbs.clone() {
+            let Db { table, expiry, watchers, blocked } = &mut shard.dbs[index];
+            // Some wait for a key's end.
+            if !blocked.is_empty() {
+                effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));
+            }
+            watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
             shard.stats.dirty += table.len() as u64;
             removed += table.len() as u64;
             let (table, expiry) = (take(table), take(expiry));
@@ -155,6 +162,15 @@ impl Piecewise for FreeBeforeReply {
     }
 }
 
+/// How a key stands in a database.
+fn presence(table: &Table, local: u64, key: &[u8], now: i64) -> Presence {
+    match table.find(local, |entry| entry.key() == key) {
+        None => Presence::Missing,
+        Some(entry) if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) => Presence::Stale,
+        Some(_) => Presence::Live,
+    }
+}
+
 fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let number = |index, error| args.int(index).ok().and_then(|n| i32::try_from(n).ok()).ok_or(error);
     let one = number(1, Error::INVALID_FIRST_DB_INDEX)?;
@@ -162,18 +178,17 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let databases = cx.engine.databases();
     let database = |n: i32| usize::try_from(n).ok().filter(|db| *db < databases).ok_or(Error::DB_INDEX);
     let (one, two) = (database(one)?, database(two)?);
-    let hasher = cx.engine.hasher();
+    let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
     cx.keys.escalate();
     cx.keys.each_shard(|_, shard, effects| {
         let Ok([first, second]) = shard.dbs.get_disjoint_mut([one, two]) else { return };
-        let there = |table: &Table, key: &[u8]| table.find(hasher.local_of(key), |entry| entry.key() == key).is_some();
-        for db in [&*first, &*second] {
-            db.watchers.touch_if(|key| there(&first.table, key) || there(&second.table, key));
-        }
+        let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
+        first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
+        second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         for (index, db) in [(one, &*first), (two, &*second)] {
-            let ready = db.blocked.keys().filter(|key| there(&db.table, key));
+            let ready = db.blocked.keys();
             effects.rare().ready.extend(ready.map(|key| (index as u32, key.to_vec())));
         }
     });
@@ -204,7 +219,7 @@ mod tests {
         let flag = Arc::new(WatchFlag::default());
         let engine = client.engine();
         let shard = engine.hasher().shard(engine.hasher().hash(key));
-        engine.locks().one(shard).dbs[db].watchers.watch(key, &flag);
+        engine.locks().one(shard).dbs[db].watchers.watch(key, &flag, false);
         flag
     }
 

@@ -1,5 +1,6 @@
 //! A client, as commands see it.
 
+use crate::row::Flags;
 use engine::clients::ClientInfo;
 use engine::watch::WatchFlag;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub enum Replies {
 pub struct Session {
     /// The worker that serves it.
     pub worker: usize,
+    /// What the worker knows the connection by.
+    pub token: usize,
     pub db: u32,
     pub authenticated: bool,
     /// CLIENT REPLY.
@@ -34,9 +37,15 @@ pub struct Session {
 }
 
 impl Session {
+    /// The flags of the commands that are queued for EXEC, together; None outside of a transaction.
+    pub fn queued_flags(&self) -> Option<Flags> {
+        None
+    }
+
     pub fn new(info: Arc<ClientInfo>) -> Self {
         Session {
             worker: info.worker,
+            token: 0,
             db: 0,
             authenticated: true,
             replies: Replies::On,
@@ -44,6 +53,11 @@ impl Session {
             watch: Arc::default(),
             info,
         }
+    }
+
+    /// One that runs a command for a client whose own session is elsewhere.
+    pub fn in_the_name_of(client: &Arc<ClientInfo>, worker: usize, db: u32) -> Self {
+        Session { worker, db, ..Session::new(Arc::clone(client)) }
     }
 
     /// A client without a connection, for whoever uses the engine as a library.

@@ -2,13 +2,14 @@
 //!
 //! The worker that owns a connection writes its record, anybody may read it.
 
+use crate::blocked::Ticket;
 use crate::sync::Mutex;
+use crate::watch::WatchFlag;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// One connected client.
-#[derive(Debug)]
 pub struct ClientInfo {
     pub id: u64,
     /// Address of the peer, as `ip:port` or the path of the Unix socket followed by `:0`.
@@ -37,7 +38,22 @@ pub struct ClientInfo {
     pub last_command: AtomicUsize,
     pub input_bytes: AtomicU64,
     pub output_bytes: AtomicU64,
+    /// Commands that are queued for EXEC, and their bytes; -1 outside of a transaction.
+    pub queued: AtomicI32,
+    pub queued_bytes: AtomicUsize,
+    /// Keys that it watches.
+    pub watched: AtomicU32,
+    /// Its command waits for the end of a CLIENT PAUSE.
+    pub postponed: AtomicBool,
     details: Mutex<Details>,
+    waits: Mutex<Waits>,
+}
+
+/// What a client waits for.
+#[derive(Default)]
+struct Waits {
+    ticket: Option<Arc<Ticket>>,
+    watch: Option<Arc<WatchFlag>>,
 }
 
 /// What a client says of itself.
@@ -46,6 +62,12 @@ pub struct Details {
     pub name: Vec<u8>,
     pub lib_name: Vec<u8>,
     pub lib_ver: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClientInfo {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClientInfo").field("id", &self.id).field("addr", &self.addr).finish_non_exhaustive()
+    }
 }
 
 impl ClientInfo {
@@ -69,7 +91,12 @@ impl ClientInfo {
             last_command: AtomicUsize::new(0),
             input_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
+            queued: AtomicI32::new(-1),
+            queued_bytes: AtomicUsize::new(0),
+            watched: AtomicU32::new(0),
+            postponed: AtomicBool::new(false),
             details: Mutex::new(Details::default()),
+            waits: Mutex::new(Waits::default()),
         }
     }
 
@@ -104,6 +131,30 @@ impl ClientInfo {
     /// A copy of what the client said.
     pub fn details(&self) -> Details {
         self.details.lock().clone()
+    }
+
+    /// The ticket of the blocking command that it waits in.
+    pub fn ticket(&self) -> Option<Arc<Ticket>> {
+        self.waits.lock().ticket.clone()
+    }
+
+    pub(crate) fn set_ticket(&self, ticket: Option<&Arc<Ticket>>) {
+        self.waits.lock().ticket = ticket.cloned();
+    }
+
+    /// Blocked, be it in a command or by a pause.
+    pub fn is_blocked(&self) -> bool {
+        self.postponed.load(Relaxed) || self.waits.lock().ticket.is_some()
+    }
+
+    /// A key that it watches has changed, so its next EXEC does nothing.
+    pub fn is_watch_broken(&self) -> bool {
+        self.waits.lock().watch.as_ref().is_some_and(|flag| flag.is_raised())
+    }
+
+    /// From now on `flag` tells whether something that it watches has changed.
+    pub fn set_watch(&self, flag: Option<&Arc<WatchFlag>>) {
+        self.waits.lock().watch = flag.cloned();
     }
 
     pub fn edit_details<R>(&self, edit: impl FnOnce(&mut Details) -> R) -> R {

@@ -1,8 +1,10 @@
 //! What the engine and its commands ask of whoever runs them.
 
+use crate::blocked::Ticket;
 use crate::config::{Config, Directive};
 use crate::effects::{Event, Garbage};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The engine starts no thread, opens no socket or file and reads no clock; what needs one of them goes
@@ -18,8 +20,6 @@ pub trait Host: Send + Sync {
     /// Ends the connection of a client that `worker` serves (CLIENT KILL).
     fn kill(&self, _worker: usize, _client: u64) {}
 
-    /// Stops the calling thread (DEBUG SLEEP).
-    fn sleep(&self, _time: Duration) {}
     /// Sends a client that was blocked the reply that it waited for; its worker takes the ticket out of the queues.
     fn deliver(&self, _ticket: &Arc<Ticket>, _reply: Vec<u8>) {}
 
@@ -32,6 +32,8 @@ pub trait Host: Send + Sync {
         0
     }
 
+    /// Stops the calling thread (DEBUG SLEEP).
+    fn sleep(&self, _time: Duration) {}
 
     /// Writes a line into the server's log (DEBUG LOG).
     fn log(&self, _line: &str) {}
@@ -47,6 +49,27 @@ pub trait Host: Send + Sync {
     fn connections(&self) -> ConnectionStats {
         ConnectionStats::default()
     }
+
+    /// Gives memory that the allocator keeps for later back to the system (MEMORY PURGE).
+    fn purge_memory(&self) {}
+
+    /// What the allocator tells of itself at length (MEMORY MALLOC-STATS); None when it tells nothing.
+    fn allocator_report(&self) -> Option<String> {
+        None
+    }
+
+    /// Reads a number of the allocator's by its name, after it has written one there (DEBUG MALLCTL).
+    fn allocator_number(&self, _name: &str, _new: Option<u64>) -> io::Result<u64> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Reads a text of the allocator's by its name (DEBUG MALLCTL-STR).
+    fn allocator_text(&self, _name: &str) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Ends the process the hard way (DEBUG SEGFAULT).
+    fn crash(&self) {}
 
     /// Counts connections anew (CONFIG RESETSTAT).
     fn reset_stats(&self) {}
@@ -101,6 +124,8 @@ pub struct MemoryStats {
     pub active: u64,
     /// Bytes in pages that the allocator has from the system.
     pub resident: u64,
+    /// Bytes in pages that it has offered to the system, which has not taken them yet.
+    pub muzzy: u64,
     /// The highest `allocated` that was seen, and that of the empty server.
     pub peak: u64,
     pub startup: u64,

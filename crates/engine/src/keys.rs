@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::access::{self, AccessClock};
+use crate::blocked::{Blocked, Ticket};
 use crate::edit::Edit;
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
@@ -15,6 +16,7 @@ use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use structures::hashtable::{Ref, Spot};
 
 /// A key's name and its hash.
@@ -135,7 +137,9 @@ impl<'e> Keys<'e> {
         };
         if deadline.is_some_and(|deadline| access::is_due(deadline, self.now)) {
             shard.stats.misses += 1;
-            access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
+            if !self.engine.pause().is_on() {
+                access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
+            }
             return None;
         }
         shard.stats.hits += 1;
@@ -154,8 +158,27 @@ impl<'e> Keys<'e> {
     pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = self.place(key);
         let shard = Self::shard_of(&mut self.held, index);
+        if self.engine.pause().is_on() {
+            let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
+            let due = found.deadline().is_some_and(|deadline| access::is_due(deadline, self.now));
+            return (!due).then_some(found);
+        }
         let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
         shard.dbs[self.db as usize].table.at(spot)
+    }
+
+    /// The value of a key that this command has [found](Self::find) before, without another trace: for commands that
+    /// read several keys at the same time. What has expired since is still there.
+    pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
+        let (index, local) = self.place(key);
+        let shard: &Shard = match &self.held {
+            Held::One(held, guard) => Some(&**guard).filter(|_| *held == index),
+            Held::Several(several) => several.held(index),
+            Held::Anything(any) => any.held(index),
+            Held::Nothing => None,
+        }?;
+        let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
+        Some(found.value())
     }
 
     /// The key's value, or None.
@@ -207,6 +230,39 @@ impl<'e> Keys<'e> {
             Held::Anything(any) => visit(any.get(index), &mut self.effects),
             _ => visit(&mut self.engine.locks().one(index), &mut self.effects),
         }
+    }
+
+    /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
+    pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) {
+        if let Held::Nothing = self.held {
+            self.held = Held::keys(self.engine, hashes);
+        }
+    }
+
+    /// The ticket waits at all of its keys, whose locks must be held.
+    pub fn wait(&mut self, ticket: &Arc<Ticket>) {
+        for key in ticket.keys() {
+            self.blocked(key.db, key.hash).wait(&key.name, ticket);
+        }
+    }
+
+    /// The queues that a key of this hash is in.
+    pub(crate) fn blocked(&mut self, db: u32, hash: KeyHash) -> &mut Blocked {
+        &mut self.shard_at(hash).dbs[db as usize].blocked
+    }
+
+    /// The shard of a key whose lock is held.
+    pub fn shard_at(&mut self, hash: KeyHash) -> &mut Shard {
+        Self::shard_of(&mut self.held, self.engine.hasher().shard(hash))
+    }
+
+    /// The shard of this key, locked for the call if the command holds nothing.
+    pub fn with_shard_of<R>(&mut self, key: Key<'_>, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
+        let (index, _) = self.place(key);
+        if let Held::Nothing = self.held {
+            return visit(&mut self.engine.locks().one(index), &mut self.effects);
+        }
+        visit(Self::shard_of(&mut self.held, index), &mut self.effects)
     }
 
     /// From now on everything that is locked stays locked until the command ends. Only for commands that

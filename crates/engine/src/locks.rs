@@ -98,6 +98,12 @@ impl<T> Several<'_, T> {
         let at = self.guards.binary_search_by_key(&index, |(held, _)| *held);
         &mut self.guards[at.expect("a command touches declared keys only")].1
     }
+
+    /// The value behind lock `index`, if that was among those that were asked for.
+    pub fn held(&self, index: usize) -> Option<&T> {
+        let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
+        Some(&self.guards[at].1)
+    }
 }
 
 impl<T> Escalated<'_, T> {
@@ -105,6 +111,11 @@ impl<T> Escalated<'_, T> {
     pub fn get(&mut self, index: usize) -> &mut T {
         let set = self.set;
         self.guards[index].get_or_insert_with(|| set.one(index))
+    }
+
+    /// The value behind lock `index`, if that is held already.
+    pub fn held(&self, index: usize) -> Option<&T> {
+        self.guards[index].as_deref()
     }
 }
 

@@ -9,9 +9,9 @@ use crate::sync::Mutex;
 
 /// Where changes go. Called under shard locks: it must be quick and must not take any of them.
 pub trait ChangeLog: Send + Sync {
-    /// Appends commands that belong together (nobody else's record comes between them) and returns the
-    /// log's length afterwards, which a reply that must be durable waits for.
-    fn append(&self, db: u32, records: &[&[&[u8]]]) -> u64;
+    /// Appends commands, each with its database, that belong together (nobody else's record comes between them) and
+    /// returns the log's length afterwards, which a reply that must be durable waits for.
+    fn append(&self, records: &[(u32, &[&[u8]])]) -> u64;
 }
 
 /// A log in memory, for tests and simulations.
@@ -27,10 +27,10 @@ impl MemoryLog {
 }
 
 impl ChangeLog for MemoryLog {
-    fn append(&self, db: u32, records: &[&[&[u8]]]) -> u64 {
+    fn append(&self, records: &[(u32, &[&[u8]])]) -> u64 {
         let mut log = self.records.lock();
-        for record in records {
-            log.push((db, record.iter().map(|arg| arg.to_vec()).collect()));
+        for (db, record) in records {
+            log.push((*db, record.iter().map(|arg| arg.to_vec()).collect()));
         }
         log.len() as u64
     }

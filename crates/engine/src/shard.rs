@@ -2,7 +2,9 @@
 
 use crate::blocked::Blocked;
 use crate::expiry::ExpiryIndex;
-use crate::value::KeyEntry;
+use crate::listing::Listings;
+use crate::access;
+use crate::value::{KeyEntry, Type, ValueExt};
 use crate::watch::Watchers;
 use structures::hashtable::HashTable;
 
@@ -16,6 +18,16 @@ pub struct Db {
     pub expiry: ExpiryIndex,
     pub blocked: Blocked,
     pub watchers: Watchers,
+    pub listings: Listings,
+}
+
+impl Db {
+    /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.
+    pub fn kind(&self, local: u64, name: &[u8], now: i64) -> Option<Type> {
+        let found = self.table.find(local, |entry| entry.key() == name)?;
+        let due = found.deadline().is_some_and(|deadline| access::is_due(deadline, now));
+        (!due).then(|| found.value().kind())
+    }
 }
 
 /// Counted under the shard's lock, so that no line is shared for it; summed when somebody asks.
@@ -24,6 +36,7 @@ pub struct ShardStats {
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
+    pub expired_elements: u64,
     pub dirty: u64,
 }
 
@@ -32,6 +45,7 @@ impl ShardStats {
         self.hits += other.hits;
         self.misses += other.misses;
         self.expired += other.expired;
+        self.expired_elements += other.expired_elements;
         self.dirty += other.dirty;
     }
 }

@@ -4,11 +4,19 @@
 #[cfg(not(feature = "shuttle"))]
 mod primitives {
     pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub use std::sync::atomic::AtomicU8;
+
+    /// A moment's wait for another thread, which waits for nothing.
+    pub fn spin() {
+        std::thread::yield_now();
+    }
 }
 
 #[cfg(feature = "shuttle")]
 mod primitives {
+    pub use shuttle::sync::atomic::AtomicU8;
     pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    pub use shuttle::thread::yield_now as spin;
 
     /// shuttle's mutex with parking_lot's signatures: no poisoning.
     #[derive(Debug, Default)]

@@ -3,6 +3,8 @@
 //! WATCH registers a flag under the key, in the key's shard and database. Whoever changes the key raises
 //! the flags under the shard's lock; EXEC looks at its own flag while it holds the locks of the watched
 //! keys, so that nothing is missed in between.
+//!
+//! A key whose time was over already when it was watched counts as missing: that its entry goes is no change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,42 +24,69 @@ impl WatchFlag {
     }
 }
 
+/// One client at one key.
+struct Watch {
+    flag: Arc<WatchFlag>,
+    /// The entry that is there has no time left, and had none when the client looked.
+    stale: bool,
+}
+
+/// How a key stands before or after a database is emptied or exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Missing,
+    /// There is an entry, but its time is over.
+    Stale,
+    Live,
+}
+
 /// The watchers of one database in one shard.
 #[derive(Default)]
 pub struct Watchers {
-    by_key: HashMap<Box<[u8]>, Vec<Arc<WatchFlag>>>,
+    by_key: HashMap<Box<[u8]>, Vec<Watch>>,
 }
 
 impl Watchers {
-    pub fn watch(&mut self, key: &[u8], flag: &Arc<WatchFlag>) {
-        let flags = self.by_key.entry(key.into()).or_default();
-        if !flags.iter().any(|known| Arc::ptr_eq(known, flag)) {
-            flags.push(Arc::clone(flag));
+    /// `stale`: the key has an entry whose time is over.
+    pub fn watch(&mut self, key: &[u8], flag: &Arc<WatchFlag>, stale: bool) {
+        let watches = self.by_key.entry(key.into()).or_default();
+        if !watches.iter().any(|known| Arc::ptr_eq(&known.flag, flag)) {
+            watches.push(Watch { flag: Arc::clone(flag), stale });
         }
     }
 
     pub fn unwatch(&mut self, key: &[u8], flag: &Arc<WatchFlag>) {
-        if let Some(flags) = self.by_key.get_mut(key) {
-            flags.retain(|known| !Arc::ptr_eq(known, flag));
-            if flags.is_empty() {
+        if let Some(watches) = self.by_key.get_mut(key) {
+            watches.retain(|known| !Arc::ptr_eq(&known.flag, flag));
+            if watches.is_empty() {
                 self.by_key.remove(key);
             }
         }
     }
 
-    /// The key was changed.
+    /// Whether this client knows that the key's entry has no time left.
+    pub fn knows_stale(&self, key: &[u8], flag: &Arc<WatchFlag>) -> bool {
+        let watches = self.by_key.get(key).into_iter().flatten();
+        watches.into_iter().any(|known| known.stale && Arc::ptr_eq(&known.flag, flag))
+    }
+
+    /// The key was changed, and `exists` now or does not.
     #[inline]
-    pub fn touch(&self, key: &[u8]) {
-        if !self.by_key.is_empty() {
-            self.by_key.get(key).into_iter().flatten().for_each(|flag| flag.raise());
+    pub fn touch(&mut self, key: &[u8], exists: bool) {
+        if !self.by_key.is_empty()
+            && let Some(watches) = self.by_key.get_mut(key)
+        {
+            let now = if exists { Presence::Live } else { Presence::Missing };
+            watches.iter_mut().for_each(|watch| watch.see(Presence::Stale, now));
         }
     }
 
-    /// Every watched key that `changed` says yes to was changed (FLUSHALL, SWAPDB).
-    pub fn touch_if(&self, mut changed: impl FnMut(&[u8]) -> bool) {
-        for (key, flags) in &self.by_key {
-            if changed(key) {
-                flags.iter().for_each(|flag| flag.raise());
+    /// Everything was changed at once (FLUSHALL, SWAPDB): `change` says what a key was and what it is.
+    pub fn touch_all(&mut self, mut change: impl FnMut(&[u8]) -> (Presence, Presence)) {
+        for (key, watches) in &mut self.by_key {
+            let (before, after) = change(key);
+            if (before, after) != (Presence::Missing, Presence::Missing) {
+                watches.iter_mut().for_each(|watch| watch.see(before, after));
             }
         }
     }
@@ -71,21 +100,34 @@ impl Watchers {
     }
 }
 
+impl Watch {
+    fn see(&mut self, before: Presence, after: Presence) {
+        match (self.stale, before, after) {
+            // What counted as missing is missing now.
+            (true, _, Presence::Missing) => self.stale = false,
+            (true, _, Presence::Stale) => {}
+            (false, Presence::Missing, Presence::Stale) => self.stale = true,
+            _ => self.flag.raise(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Presence::{Live, Missing, Stale};
 
     #[test]
     fn only_the_watched_key_raises_the_flag() {
         let mut watchers = Watchers::default();
         let (one, two) = (Arc::new(WatchFlag::default()), Arc::new(WatchFlag::default()));
-        watchers.watch(b"a", &one);
-        watchers.watch(b"a", &one);
-        watchers.watch(b"b", &two);
-        watchers.touch(b"b");
+        watchers.watch(b"a", &one, false);
+        watchers.watch(b"a", &one, false);
+        watchers.watch(b"b", &two, false);
+        watchers.touch(b"b", true);
         assert!(!one.is_raised() && two.is_raised());
         watchers.unwatch(b"a", &one);
-        watchers.touch(b"a");
+        watchers.touch(b"a", true);
         assert!(!one.is_raised());
         assert_eq!(watchers.len(), 1);
     }
@@ -94,9 +136,33 @@ mod tests {
     fn a_flush_raises_what_it_changes() {
         let mut watchers = Watchers::default();
         let (one, two) = (Arc::new(WatchFlag::default()), Arc::new(WatchFlag::default()));
-        watchers.watch(b"there", &one);
-        watchers.watch(b"missing", &two);
-        watchers.touch_if(|key| key == b"there");
+        watchers.watch(b"there", &one, false);
+        watchers.watch(b"missing", &two, false);
+        watchers.touch_all(|key| (if key == b"there" { Live } else { Missing }, Missing));
         assert!(one.is_raised() && !two.is_raised());
+    }
+
+    #[test]
+    fn what_is_stale_counts_as_missing() {
+        for (stale, before, after, raised) in [
+            (true, Stale, Missing, false),
+            (true, Stale, Stale, false),
+            (true, Stale, Live, true),
+            (false, Missing, Stale, false),
+            (false, Missing, Live, true),
+            (false, Live, Missing, true),
+            (false, Stale, Missing, true),
+        ] {
+            let (mut watchers, flag) = (Watchers::default(), Arc::new(WatchFlag::default()));
+            watchers.watch(b"k", &flag, stale);
+            watchers.touch_all(|_| (before, after));
+            assert_eq!(flag.is_raised(), raised, "{stale} {before:?} {after:?}");
+        }
+        let (mut watchers, flag) = (Watchers::default(), Arc::new(WatchFlag::default()));
+        watchers.watch(b"k", &flag, true);
+        watchers.touch(b"k", false);
+        assert!(!flag.is_raised() && !watchers.knows_stale(b"k", &flag));
+        watchers.touch(b"k", true);
+        assert!(flag.is_raised());
     }
 }

@@ -3,9 +3,11 @@
 use crate::outbox::Outbox;
 use crate::stream::Stream;
 use commands::{Args, Piecewise, Session};
-use resp::{Protocol, RequestParser};
+use engine::blocked::Ticket;
+use resp::{Protocol, ProtocolError, RequestParser};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What the bytes on a connection are.
@@ -61,6 +63,14 @@ pub struct Connection {
     pub outbox: Outbox,
     /// A command that goes on in pieces; nothing else of this connection runs before it has ended.
     pub job: Option<Job>,
+    /// A command that waits for a key or a time; likewise.
+    pub blocked: Option<Arc<Ticket>>,
+    /// The first of `queued` waits for the end of a CLIENT PAUSE; likewise.
+    pub postponed: bool,
+    /// How many of the window's commands were put back to the front of `queued`.
+    pub put_back: usize,
+    /// What comes after the last of `queued` is no command.
+    pub violation: Option<ProtocolError>,
     /// `pending` was put back before it was parsed to its end.
     pub unparsed: bool,
     /// Closed as soon as the outbox is empty.
@@ -90,9 +100,25 @@ impl Connection {
         self.outbox.len() > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE
     }
 
-    /// True while commands must not run: one goes on in pieces, or the end is near.
+    /// True while commands must not run: one is not over, or the end is near.
     pub fn is_held(&self) -> bool {
-        self.job.is_some() || self.closing
+        self.is_busy() || self.closing
+    }
+
+    /// True while a command is not over: it goes on in pieces, or waits.
+    pub fn is_busy(&self) -> bool {
+        self.job.is_some() || self.is_waiting()
+    }
+
+    /// True while a command waits for others.
+    pub fn is_waiting(&self) -> bool {
+        self.blocked.is_some() || self.postponed
+    }
+
+    /// A command of the present window cannot run now: it goes before those that wait already.
+    pub fn put_back(&mut self, args: Args<'static>) {
+        self.queued.insert(self.put_back, args);
+        self.put_back += 1;
     }
 
     /// Tells the client's public record what the connection holds.

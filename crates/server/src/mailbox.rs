@@ -2,6 +2,7 @@
 
 use crate::stream::Stream;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::blocked::Ticket;
 use engine::clients::ClientInfo;
 use mio::{Poll, Token, Waker};
 use std::io;
@@ -14,6 +15,10 @@ pub const WAKE: Token = Token(usize::MAX);
 pub enum Letter {
     /// A connection that is this worker's from now on.
     Connection { stream: Stream, info: Arc<ClientInfo>, book: bool },
+    /// What a blocked client of this worker has waited for.
+    Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
+    /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause is over.
+    PauseChanged,
     /// A client of this worker is to be disconnected.
     Kill { client: u64 },
     /// The server ends: send what can be sent at once, then stop.
@@ -35,9 +40,10 @@ impl Mailbox {
         Ok((Mailbox { letters, waker }, inbox))
     }
 
-    /// Puts a letter in and wakes the worker. A worker that has ended takes none.
-    pub fn post(&self, letter: Letter) {
-        if self.letters.send(letter).is_ok() {
+    /// Puts a letter in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox in
+    /// every turn. A worker that has ended takes none.
+    pub fn post(&self, letter: Letter, to_self: bool) {
+        if self.letters.send(letter).is_ok() && !to_self {
             // A waker fails only when its poll is gone, and then nobody waits for the letter.
             let _ = self.waker.wake();
         }

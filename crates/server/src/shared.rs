@@ -2,10 +2,21 @@
 
 use crate::mailbox::{Letter, Mailbox};
 use engine::Engine;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+thread_local! {
+    /// The worker that this thread is.
+    static SELF: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// This thread is a worker from now on.
+pub fn become_worker(index: usize) {
+    SELF.set(index);
+}
 
 /// The engine and the state of the server around it.
 pub struct Shared {
@@ -52,7 +63,7 @@ impl Shared {
     /// Sends a letter to a worker.
     pub fn post(&self, worker: usize, letter: Letter) {
         if let Some(mailbox) = self.mailboxes.get().and_then(|mailboxes| mailboxes.get(worker)) {
-            mailbox.post(letter);
+            mailbox.post(letter, SELF.get() == worker);
         }
     }
 

@@ -41,6 +41,8 @@ impl Worker {
         }
         self.process(&arena, &mut inputs, now);
         self.arena = arena;
+        self.take_letters(now);
+        self.end_waits(now);
         self.write_replies(now);
         for &token in &ready {
             self.settle(token, now);
@@ -59,7 +61,7 @@ impl Worker {
         if connection.is_held() || connection.is_stuffed(now.unix_ms()) {
             return;
         }
-        let waiting = connection.unparsed || !connection.queued.is_empty();
+        let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
         let start = *fill;
         let gathered = gather_input(connection, arena, start);
         let Ok(gathered) = gathered else { return self.close(token) };
@@ -144,11 +146,13 @@ impl Worker {
     fn run_item(&mut self, item: &mut Item<'_>, spans: &[Span], now: Now) {
         let token = item.token;
         let Some(connection) = self.connections.get_mut(token) else { return };
-        if connection.job.is_some() {
-            return connection.queued.extend(item.take_queued(spans));
-        }
         if connection.closing {
             return;
+        }
+        if (connection.is_busy() || self.shared.engine.pause().is_on())
+            && must_wait(&self.shared.engine, connection, &item.what)
+        {
+            return item.put_back(connection, spans);
         }
         let start = self.reply.len();
         self.reply.set_protocol(connection.protocol);
@@ -163,6 +167,11 @@ impl Worker {
             What::Queued { args, prepared } => {
                 metrics.commands.add(1);
                 run_command(engine, connection, prepared, args, now, &mut self.reply)
+            }
+            What::BookQueued { args } => {
+                metrics.commands.add(1);
+                commands::book::run(engine, &mut connection.session, args, now, &mut self.reply);
+                Flow::Next
             }
             What::Violation(error) => {
                 self.reply.protocol_error(error);
@@ -185,14 +194,15 @@ impl Worker {
 
     fn follow(&mut self, token: usize, flow: Flow) {
         match flow {
-            Flow::Next | Flow::More(_) => {}
+            Flow::Next | Flow::More(_) | Flow::WaitOn => {}
+            Flow::Wait(ticket) => self.block(token, ticket),
             Flow::Close => self.connections[token].closing = true,
             Flow::Shutdown => self.shared.request_stop(),
         }
     }
 
     /// The reply from `start` on is for this connection.
-    fn note_reply(&mut self, token: usize, start: usize) {
+    pub fn note_reply(&mut self, token: usize, start: usize) {
         let end = self.reply.len();
         match self.replies.last_mut() {
             Some((last, range)) if *last == token => range.end = end,
@@ -251,7 +261,10 @@ impl Worker {
     /// After the turn: a connection ends, or goes on in the next turn when there is more to do.
     fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        let nothing_left = !connection.unparsed && connection.queued.is_empty() && connection.job.is_none();
+        if connection.is_waiting() && connection.socket.hung_up {
+            return self.close(token);
+        }
+        let nothing_left = !connection.unparsed && connection.queued.is_empty() && !connection.is_busy();
         if connection.socket.ended && nothing_left {
             connection.closing = true;
         }
@@ -348,20 +361,48 @@ enum What {
     Book {
         spans: Range<usize>,
     },
+    /// A request of the book protocol that waited.
+    BookQueued {
+        args: Box<Args<'static>>,
+    },
     BookViolation,
 }
 
 impl Item<'_> {
-    /// A command that cannot run now, independent of the buffer that it lies in.
-    fn take_queued(&mut self, spans: &[Span]) -> Option<Args<'static>> {
+    /// The command cannot run now: the connection keeps it, independent of the buffer that it lies in.
+    fn put_back(&mut self, connection: &mut Connection, spans: &[Span]) {
         match &mut self.what {
             What::Command { spans: range, own, .. } => {
-                Some(Args::parsed(self.bytes, &spans[range.clone()], std::mem::take(own)).into_owned())
+                let args = Args::parsed(self.bytes, &spans[range.clone()], std::mem::take(own));
+                connection.put_back(args.into_owned());
             }
-            What::Queued { args, .. } => Some(std::mem::take(args)),
-            _ => None,
+            What::Book { spans: range } => {
+                let args = Args::parsed(self.bytes, &spans[range.clone()], Vec::new());
+                connection.put_back(args.into_owned());
+            }
+            What::Queued { args, .. } | What::BookQueued { args } => connection.put_back(std::mem::take(args)),
+            What::Violation(error) => connection.violation = Some(error.clone()),
+            // Its connection ends without a word.
+            What::BookViolation => connection.closing = true,
         }
     }
+}
+
+/// Whether the connection is not ready for what comes next, or has to wait from now on for the end of a pause.
+#[cold]
+fn must_wait(engine: &Engine, connection: &mut Connection, what: &What) -> bool {
+    if !connection.is_busy() {
+        let postponed = match what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => {
+                commands::pause::postpones(engine, &connection.session, prepared)
+            }
+            What::Book { .. } | What::BookQueued { .. } => engine.pause().is_on(),
+            What::Violation(_) | What::BookViolation => false,
+        };
+        connection.postponed = postponed;
+        connection.session.info.postponed.store(postponed, Relaxed);
+    }
+    connection.is_busy()
 }
 
 /// Where the filling of windows stands in the inputs.
@@ -395,6 +436,7 @@ impl<'b> Filler<'_, 'b> {
     /// Goes on at `offset` of the connection's input and leaves there how far it came. Input that cannot be parsed or
     /// run yet becomes the connection's pending input.
     fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
+        connection.put_back = 0;
         connection.unparsed = connection.is_held() || connection.is_stuffed(self.now);
         if connection.unparsed {
             connection.pending = bytes[*offset..].to_vec();
@@ -403,13 +445,17 @@ impl<'b> Filler<'_, 'b> {
         let db = connection.session.db;
         while self.window.len() < WINDOW {
             if let Some(args) = connection.queued.pop_front() {
-                let prepared = self.prepare(&args, db);
-                self.window.push(Item {
-                    token: self.token,
-                    bytes: &[],
-                    what: What::Queued { args: Box::new(args), prepared },
-                });
+                let args = Box::new(args);
+                let what = match connection.wire {
+                    Wire::Resp(_) => What::Queued { prepared: self.prepare(&args, db), args },
+                    Wire::Book => What::BookQueued { args },
+                };
+                self.window.push(Item { token: self.token, bytes: &[], what });
                 continue;
+            }
+            if let Some(error) = connection.violation.take() {
+                self.window.push(Item { token: self.token, bytes: &[], what: What::Violation(error) });
+                return Filled::Input;
             }
             let rest = &bytes[*offset..];
             let parsed = match &mut connection.wire {

@@ -16,17 +16,19 @@ use crate::connection::{Connection, Socket, Wire};
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::Outbox;
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
-use commands::{Now, Session};
+use commands::{Now, Session, dispatch};
 use crossbeam_channel::Receiver;
+use engine::blocked::{self, Server, Ticket};
 use mio::event::Event;
 use mio::{Events, Poll, Token};
 use resp::{Protocol, Reply, RequestParser, Span};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +55,8 @@ pub struct Worker {
     pub reply: Reply,
     /// Which part of `reply` is for which connection, in order.
     pub replies: Vec<(usize, Range<usize>)>,
+    /// When waits are over: Unix time in milliseconds, the ticket's arrival, the connection.
+    deadlines: BTreeSet<(i64, u64, usize)>,
     shards: Range<usize>,
     expire_more: bool,
     next_tick: i64,
@@ -76,6 +80,7 @@ impl Worker {
             spans: Vec::new(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             replies: Vec::new(),
+            deadlines: BTreeSet::new(),
             shards,
             expire_more: false,
             next_tick: 0,
@@ -87,6 +92,7 @@ impl Worker {
 
     /// Runs until the server stops.
     pub fn run(mut self) -> io::Result<()> {
+        become_worker(self.index);
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
             match self.poll.poll(&mut events, Some(self.patience())) {
@@ -99,7 +105,7 @@ impl Worker {
                 self.note(event, now);
             }
             self.turn(now);
-            self.background(now.unix_ms());
+            self.background(now);
         }
         self.say_goodbye();
         Ok(())
@@ -110,16 +116,21 @@ impl Worker {
         if !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more {
             return Duration::ZERO;
         }
-        let left = self.next_tick - clock::now().unix_ms();
-        Duration::from_millis(left.clamp(0, TICK) as u64)
+        let mut until = self.next_tick;
+        if let Some((deadline, ..)) = self.deadlines.first() {
+            until = until.min(*deadline);
+        }
+        let pause = self.shared.engine.pause();
+        if self.index == 0 && pause.is_on() {
+            until = until.min(pause.until());
+        }
+        let left = until.saturating_mul(1000).saturating_sub(clock::now().unix_us);
+        Duration::from_micros(left.clamp(0, TICK * 1000) as u64)
     }
 
     fn note(&mut self, event: &Event, now: Now) {
         if event.token() == WAKE {
-            while let Ok(letter) = self.inbox.try_recv() {
-                self.take_letter(letter, now);
-            }
-            return;
+            return self.take_letters(now);
         }
         let token = event.token().0;
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -140,8 +151,16 @@ impl Worker {
         self.list(token);
     }
 
+    pub fn take_letters(&mut self, now: Now) {
+        while let Ok(letter) = self.inbox.try_recv() {
+            self.take_letter(letter, now);
+        }
+    }
+
     fn take_letter(&mut self, letter: Letter, now: Now) {
         match letter {
+            Letter::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
+            Letter::PauseChanged => self.release_postponed(),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
                 let token = self.connections.iter().find(|(_, connection)| connection.session.info.id == client);
@@ -156,6 +175,7 @@ impl Worker {
                     return self.shared.forget(self.index, info.id);
                 }
                 let mut session = Session::new(info);
+                session.token = token;
                 session.authenticated = !self.settings.password_set;
                 let (wire, protocol) = if book {
                     (Wire::Book, Protocol::Book)
@@ -171,6 +191,10 @@ impl Worker {
                     queued: VecDeque::new(),
                     outbox: Outbox::default(),
                     job: None,
+                    blocked: None,
+                    postponed: false,
+                    put_back: 0,
+                    violation: None,
                     unparsed: false,
                     closing: false,
                     listed: false,
@@ -179,6 +203,62 @@ impl Worker {
                 });
                 self.list(token);
             }
+        }
+    }
+
+    /// The connection's command waits from now on.
+    pub fn block(&mut self, token: usize, ticket: Arc<Ticket>) {
+        if ticket.deadline > 0 {
+            self.deadlines.insert((ticket.deadline, ticket.arrival, token));
+        }
+        self.connections[token].blocked = Some(ticket);
+    }
+
+    /// The wait is over, with this reply. The connection may have gone meanwhile.
+    fn unblock(&mut self, ticket: &Arc<Ticket>, reply: &[u8]) {
+        let token = ticket.token;
+        self.deadlines.remove(&(ticket.deadline, ticket.arrival, token));
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if !connection.blocked.as_ref().is_some_and(|blocked| Arc::ptr_eq(blocked, ticket)) {
+            return;
+        }
+        connection.blocked = None;
+        blocked::leave(&self.shared.engine, ticket);
+        let start = self.reply.len();
+        self.reply.raw(reply);
+        dispatch::end_reply(&mut connection.session, &mut self.reply, start);
+        self.note_reply(token, start);
+        self.list(token);
+    }
+
+    /// Ends waits whose time is over, and the pause.
+    pub fn end_waits(&mut self, now: Now) {
+        while let Some(&(deadline, arrival, token)) = self.deadlines.first()
+            && deadline <= now.unix_ms()
+        {
+            self.deadlines.pop_first();
+            let ticket = self.connections.get(token).and_then(|connection| connection.blocked.clone());
+            // One that has been served meanwhile gets its reply by letter.
+            if let Some(ticket) = ticket.filter(|ticket| ticket.arrival == arrival && ticket.finish()) {
+                self.unblock(&ticket, &ticket.request().timeout_reply());
+            }
+        }
+        let engine = &self.shared.engine;
+        if self.index == 0 && engine.pause().is_on() && engine.pause().end_if_over(now.unix_ms()) {
+            self.shared.post_all(|| Letter::PauseChanged);
+            self.release_postponed();
+        }
+    }
+
+    /// Those who waited for the end of a pause try again.
+    fn release_postponed(&mut self) {
+        let postponed: Vec<usize> =
+            self.connections.iter().filter(|(_, connection)| connection.postponed).map(|(token, _)| token).collect();
+        for token in postponed {
+            let connection = &mut self.connections[token];
+            connection.postponed = false;
+            connection.session.info.postponed.store(false, Relaxed);
+            self.list(token);
         }
     }
 
@@ -192,9 +272,11 @@ impl Worker {
     }
 
     /// Timers: expiry, idle connections, connections that waited long enough for their peer.
-    fn background(&mut self, now: i64) {
+    fn background(&mut self, now: Now) {
+        let server = Server { worker: self.index, now_us: now.unix_us };
+        let now = now.unix_ms();
         if self.expire_more || now >= self.next_tick {
-            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), now, EXPIRE_BUDGET);
+            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
         }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
@@ -231,7 +313,7 @@ impl Worker {
                     Wire::Resp(_) => timeout,
                     Wire::Book => book_timeout,
                 };
-                limit > 0 && connection.job.is_none() && now - connection.active_at > limit
+                limit > 0 && !connection.is_busy() && now - connection.active_at > limit
             })
             .map(|(token, _)| token)
             .collect();
@@ -244,6 +326,11 @@ impl Worker {
     /// with care, since another connection may have it by then.
     pub fn close(&mut self, token: usize) {
         if let Some(mut connection) = self.connections.try_remove(token) {
+            if let Some(ticket) = connection.blocked.take() {
+                self.deadlines.remove(&(ticket.deadline, ticket.arrival, token));
+                ticket.finish();
+                blocked::leave(&self.shared.engine, &ticket);
+            }
             // The socket is closed in any case, which removes it from the poll too.
             let _ = connection.socket.stream.deregister(self.poll.registry());
             self.shared.forget(self.index, connection.session.info.id);

@@ -1,0 +1,221 @@
+//! Commands that wait: BLPOP and its kin, XREAD BLOCK, WAIT.
+//!
+//! A blocking command is an ordinary handler that looks first and, when it finds nothing, says what it waits for:
+//!
+//! ```text
+//! fn blpop(cx, args) -> Result<(), Error> {
+//!     let deadline = cx.deadline(&args[args.len() - 1])?;
+//!     for index in 1..args.len() - 1 {
+//!         if let Some(value) = pop(cx, args, index)? { reply; log as LPOP; return Ok(()) }
+//!     }
+//!     cx.wait(args, 1..args.len() - 1, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The same handler runs again, on whichever worker makes a key ready ([`engine::blocked`]), with the same arguments and
+//! in the client's name, database and protocol, and ends the wait by replying or by an error; when it calls
+//! [`Cx::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`]) before it
+//! has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with [`Args::own`] before
+//! it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is nothing.
+//!
+//! The change log must not get a command that waits: on success a handler names its other form with
+//! [`log_as`](engine::edit::Edit::log_as).
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow, KeyArgs, Now};
+use crate::row::Command;
+use crate::session::Session;
+use engine::blocked::{Attempt, AwaitedKey, Chance, Request, Server, Ticket};
+use engine::clients::ClientInfo;
+use engine::keys::Keys;
+use engine::value::Type;
+use engine::{Engine, Error};
+use resp::{Protocol, Reply};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whether a command may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    Allowed,
+    /// It waits already: this is another attempt.
+    Waiting,
+    /// In a transaction or a script.
+    Refused,
+}
+
+/// Nothing, in RESP2's two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nil {
+    Null,
+    NullArray,
+}
+
+impl Nil {
+    fn write(self, reply: &mut Reply) {
+        match self {
+            Nil::Null => reply.null(),
+            Nil::NullArray => reply.null_array(),
+        }
+    }
+}
+
+/// How a command waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// Unix time in milliseconds; 0: for good.
+    pub deadline: i64,
+    /// A key is of use when it has this type.
+    pub kind: Option<Type>,
+    /// Another attempt is due also when a key goes or becomes something else (XREADGROUP).
+    pub on_missing: bool,
+    /// The reply where nobody may wait. When the deadline passes it is a null array always.
+    pub refused: Nil,
+}
+
+impl Wait {
+    pub fn until(deadline: i64) -> Wait {
+        Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray }
+    }
+}
+
+const NOT_A_TIMEOUT: Error = Error::text("ERR timeout is not a float or out of range");
+const NOT_AN_INTEGER: Error = Error::text("ERR timeout is not an integer or out of range");
+const NEGATIVE: Error = Error::text("ERR timeout is negative");
+const TOO_LATE: Error = Error::text("ERR timeout is out of range");
+
+impl Cx<'_> {
+    /// Whether a command that finds nothing will wait: not in transactions and scripts.
+    pub fn may_block(&self) -> bool {
+        self.blocking != Blocking::Refused
+    }
+
+    /// The end of a timeout in seconds, which may have a fraction, as Unix time in milliseconds; 0 for 0.
+    pub fn deadline(&self, seconds: &[u8]) -> Result<i64, Error> {
+        let seconds = resp::number::parse_f64(seconds).ok_or(NOT_A_TIMEOUT)?;
+        let milliseconds = (seconds * 1000.0).ceil();
+        if milliseconds >= i64::MAX as f64 {
+            return Err(TOO_LATE);
+        }
+        self.deadline_after(milliseconds as i64)
+    }
+
+    /// The same for a timeout in whole milliseconds.
+    pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<i64, Error> {
+        self.deadline_after(resp::number::parse_i64(milliseconds).ok_or(NOT_AN_INTEGER)?)
+    }
+
+    fn deadline_after(&self, milliseconds: i64) -> Result<i64, Error> {
+        match milliseconds {
+            ..0 => Err(NEGATIVE),
+            0 => Ok(0),
+            _ => self.now_ms().checked_add(milliseconds).ok_or(TOO_LATE),
+        }
+    }
+
+    /// There is nothing yet: the client waits at the keys at these arguments. To be called last; without keys the wait
+    /// ends by its deadline or by whoever [finishes](Ticket::finish) the ticket.
+    pub fn wait(&mut self, args: &Args<'_>, keys: impl IntoIterator<Item = usize>, wait: Wait) {
+        match self.blocking {
+            Blocking::Refused => return wait.refused.write(self.reply),
+            Blocking::Waiting => {
+                self.flow = Flow::WaitOn;
+                return;
+            }
+            Blocking::Allowed => {}
+        }
+        let mut awaited: Vec<AwaitedKey> = Vec::new();
+        for index in keys {
+            let (key, db) = (self.key(args, index), self.keys.db_index());
+            if !awaited.iter().any(|known| *known.name == *key.name) {
+                awaited.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
+            }
+        }
+        let request = Blocked {
+            client: Arc::clone(&self.session.info),
+            row: self.row,
+            args: Mutex::new(args.iter().collect()),
+            key_args: self.key_args.iter().copied().collect(),
+            db: self.session.db,
+            no_touch: self.session.no_touch,
+            protocol: self.reply.protocol(),
+            wait,
+        };
+        let session = &self.session;
+        let ticket = Ticket::new(self.engine, &session.info, session.token, wait.deadline, awaited, Box::new(request));
+        self.keys.wait(&ticket);
+        self.flow = Flow::Wait(ticket);
+    }
+}
+
+/// A blocked client's command.
+struct Blocked {
+    client: Arc<ClientInfo>,
+    row: &'static Command,
+    args: Mutex<Args<'static>>,
+    key_args: KeyArgs,
+    db: u32,
+    no_touch: bool,
+    protocol: Protocol,
+    wait: Wait,
+}
+
+impl Blocked {
+    fn reply(&self, write: impl FnOnce(&mut Reply)) -> Vec<u8> {
+        let mut reply = Reply::new(Vec::new(), self.protocol);
+        write(&mut reply);
+        reply.take()
+    }
+}
+
+impl Request for Blocked {
+    fn wants(&self, kind: Option<Type>) -> bool {
+        self.wait.on_missing || kind.is_some() && kind == self.wait.kind
+    }
+
+    fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
+        let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
+        let mut args = self.args.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
+        session.no_touch = self.no_touch;
+        let mut reply = Reply::new(Vec::new(), self.protocol);
+        let now = Now { unix_us: server.now_us };
+        let mut keys = Keys::new(engine, held, self.db, now.unix_ms());
+        keys.set_no_touch(self.no_touch);
+        let mut cx = Cx {
+            engine,
+            keys,
+            reply: &mut reply,
+            session: &mut session,
+            row: self.row,
+            now,
+            flow: Flow::Next,
+            blocking: Blocking::Waiting,
+            key_args: &self.key_args,
+        };
+        if let Err(error) = (self.row.run)(&mut cx, &mut args) {
+            engine.metrics()[server.worker].count_error(error.as_bytes());
+            cx.reply.error(&error);
+        }
+        let served = !matches!(cx.flow, Flow::WaitOn);
+        let words: Vec<&[u8]> = args.iter().collect();
+        engine.record(&cx.keys.effects, self.db, &words);
+        if served {
+            claim.served(&mut cx.keys);
+        } else {
+            drop(claim);
+        }
+        cx.keys.unlock();
+        let effects = std::mem::take(&mut cx.keys.effects);
+        let reply = served.then(|| cx.reply.take());
+        Attempt { reply, effects }
+    }
+
+    fn timeout_reply(&self) -> Vec<u8> {
+        self.reply(Reply::null_array)
+    }
+
+    fn error_reply(&self, text: &str) -> Vec<u8> {
+        self.reply(|reply| reply.error(text))
+    }
+}
