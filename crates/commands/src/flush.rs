@@ -11,7 +11,9 @@ use engine::Error;
 use engine::access::is_due;
 use engine::config::Directive;
 use engine::expiry::ExpiryIndex;
+use engine::listing::Listings;
 use engine::shard::{Db, Table};
+use engine::value::KeyEntry;
 use engine::watch::Presence;
 use std::mem::{swap, take};
 use std::ops::Range;
@@ -112,7 +114,7 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
     cx.keys.escalate();
     cx.keys.each_shard(|_, shard, effects| {
         for index in dbs.clone() {
-            let Db { table, expiry, watchers, blocked } = &mut shard.dbs[index];
+            let Db { table, expiry, watchers, blocked, .. } = &mut shard.dbs[index];
             // Some wait for a key's end.
             if !blocked.is_empty() {
                 effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));
@@ -120,6 +122,7 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
             watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
             shard.stats.dirty += table.len() as u64;
             removed += table.len() as u64;
+            leave_to_readers(table, listings, |key| hasher.local_of(key));
             let (table, expiry) = (take(table), take(expiry));
             if background {
                 effects.discard_table(table, expiry);
@@ -162,6 +165,16 @@ impl Piecewise for FreeBeforeReply {
     }
 }
 
+/// Collections of which a reply is being written are not freed yet.
+fn leave_to_readers(table: &mut Table, listings: &mut Listings, hash: impl Fn(&[u8]) -> u64) {
+    for name in listings.names() {
+        let entry = table.remove(hash(&name), |entry| *entry.key() == *name, |entry| hash(entry.key()));
+        if let Some(object) = entry.and_then(KeyEntry::into_payload) {
+            drop(listings.adopt(&name, object));
+        }
+    }
+}
+
 /// How a key stands in a database.
 fn presence(table: &Table, local: u64, key: &[u8], now: i64) -> Presence {
     match table.find(local, |entry| entry.key() == key) {
@@ -185,6 +198,9 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
         first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
+        for db in [&mut *first, &mut *second] {
+            db.listings.before_swap(&db.table, |key| hasher.local_of(key));
+        }
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         for (index, db) in [(one, &*first), (two, &*second)] {
