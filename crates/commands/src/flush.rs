@@ -114,7 +114,7 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
     cx.keys.escalate();
     cx.keys.each_shard(|_, shard, effects| {
         for index in dbs.clone() {
-            let Db { table, expiry, watchers, blocked, .. } = &mut shard.dbs[index];
+            let Db { table, expiry, watchers, blocked, listings } = &mut shard.dbs[index];
             // Some wait for a key's end.
             if !blocked.is_empty() {
                 effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));

@@ -31,6 +31,7 @@ mod acl_category;
 pub mod args;
 pub mod bitfield;
 pub mod bitmap;
+pub mod blocking;
 pub mod book;
 pub mod client;
 mod client_list;
@@ -52,8 +53,11 @@ pub mod introspect;
 pub mod keyspace;
 pub mod keyspec;
 pub mod lcs;
+pub mod lolwut;
+pub mod memory;
 pub mod mset;
 pub mod object;
+pub mod pause;
 mod popcount;
 pub mod row;
 pub mod scan;
@@ -67,6 +71,7 @@ pub mod table;
 mod testing;
 pub mod time;
 pub mod version;
+pub mod zset_pop;
 
 use row::Command;
 
@@ -87,12 +92,15 @@ const FAMILIES: &[&[Command]] = &[
     function::COMMANDS,
     keyspace::COMMANDS,
     lcs::COMMANDS,
+    lolwut::COMMANDS,
+    memory::COMMANDS,
     mset::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sorted_set::COMMANDS,
     string::COMMANDS,
     time::COMMANDS,
+    zset_pop::COMMANDS,
 ];
 
 pub use args::Args;
