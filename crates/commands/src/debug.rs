@@ -33,19 +33,6 @@ const NO_SUCH_TYPE: Error = Error::text(
     "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
 );
 
-const TOPICS: &[(&str, &str)] = &[
-    ("DIGEST", "Answer a number for the whole data set."),
-    ("DIGEST-VALUE <key> [<key> ...]", "Answer a number for each value."),
-    ("ERROR <string>", "Reply with this error."),
-    ("LOG <message>", "Write a message into the server's log."),
-    ("OBJECT <key>", "Tell how a value is held."),
-    ("POPULATE <count> [<prefix>] [<size>]", "Create string keys named <prefix>:<number>; default prefix: key."),
-    ("PROTOCOL <type>", "Reply with a value of this type of the protocol."),
-    ("SET-ACTIVE-EXPIRE <0|1>", "Switch the removal of expired keys that nobody looks at."),
-    ("SLEEP <seconds>", "Stop the server for a while. Decimals allowed."),
-    ("STRINGMATCH-LEN <length> <pattern>", "Match a pattern with a string of a letter repeated."),
-];
-
 fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
     if !config.permits(Directive::EnableDebugCommand, cx.session.info.is_local()) {
@@ -53,7 +40,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let name = args[1].to_ascii_lowercase();
     match (&name[..], args.len()) {
-        (b"help", 2) => reply_help(cx.reply, "debug", TOPICS),
+        (b"help", 2) => reply_help(cx.reply, "debug"),
         (b"digest", 2) => digest(cx),
         (b"digest-value", 2..) => digest_values(cx, args),
         (b"error", 3) => return Err(Error::new(&args[2])),

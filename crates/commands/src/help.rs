@@ -1,29 +1,59 @@
-//! HELP of every command with subcommands, from their rows.
+//! HELP of every command with subcommands.
+//!
+//! What the subcommands do stands in `help.txt`, word for word as clients of Valkey know it (the suite compares some of it):
+//! a section for each command, headed by its name in brackets, without the lines that all of them have in common.
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::table::Table;
 use engine::Error;
 use resp::Reply;
 
+const TEXT: &str = include_str!("help.txt");
+
 /// The handler of `<container> HELP`.
 pub fn help(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let Some(entry) = Table::get().find(&args[0]) else { return Err(Error::SYNTAX) };
-    let rows = entry.command.subcommands.iter().filter(|row| row.name != "help");
-    let topics: Vec<(String, &str)> = rows
-        .map(|row| (format!("{} {}", row.name.to_uppercase(), row.syntax).trim_end().to_owned(), row.summary))
-        .collect();
-    let topics: Vec<(&str, &str)> = topics.iter().map(|(usage, text)| (usage.as_str(), *text)).collect();
-    reply_help(cx.reply, entry.command.name, &topics);
+    reply_help(cx.reply, &String::from_utf8_lossy(&args[0]));
     Ok(())
 }
 
-/// Usage and meaning of each subcommand, in the form that all servers give it.
-pub fn reply_help(reply: &mut Reply, name: &str, topics: &[(&str, &str)]) {
-    reply.array(topics.len() * 2 + 3);
+/// The help of the command of this name, in whatever case.
+pub fn reply_help(reply: &mut Reply, name: &str) {
+    let lines: Vec<&str> = section(&name.to_lowercase()).collect();
+    reply.array(lines.len() + 3);
     reply.simple(&format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_uppercase()));
-    for (usage, text) in topics.iter().copied().chain([("HELP", "Print this help.")]) {
-        reply.simple(usage);
-        reply.simple(&format!("    {text}"));
+    lines.iter().for_each(|line| reply.simple(line));
+    reply.simple("HELP");
+    reply.simple("    Print this help.");
+}
+
+fn section(name: &str) -> impl Iterator<Item = &'static str> {
+    let heading = format!("[{name}]");
+    TEXT.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with('['))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+    use crate::testing::Client;
+
+    #[test]
+    fn every_container_has_a_help_that_names_its_subcommands() {
+        for entry in Table::get().iter().filter(|entry| !entry.subcommands.is_empty()) {
+            let lines: Vec<&str> = section(entry.command.name).collect();
+            for sub in &entry.subcommands {
+                let name = sub.command.name.to_uppercase();
+                let named = lines.iter().any(|line| line.split([' ', '|']).any(|word| word == name));
+                assert!(named || name == "HELP", "help.txt does not tell of {}", sub.full_name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_help_begins_and_ends_as_all_do() {
+        let mut client = Client::new();
+        let help = client.run("object help");
+        assert!(help.starts_with("[+OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: +ENCODING <key> "));
+        assert!(help.ends_with("    <key>. +HELP +    Print this help.]"), "{help}");
     }
 }

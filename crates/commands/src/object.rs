@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::help::help;
 use crate::row::{Command, Group, LOADING, READONLY, ROW, STALE, key};
 use engine::Error;
 use engine::value::ValueExt;
@@ -69,30 +70,6 @@ pub const COMMANDS: &[Command] = &[Command {
     ],
     ..ROW
 }];
-
-const HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
-    "HELP",
-    "    Print this help.",
-];
-
-fn help(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.reply.array(HELP.len());
-    HELP.iter().for_each(|line| cx.reply.simple(line));
-    Ok(())
-}
 
 fn encoding(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
@@ -178,12 +155,5 @@ mod tests {
             "OBJECT IDLETIME a",
             "-ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
         );
-    }
-
-    #[test]
-    fn help_ends_with_help() {
-        let mut client = Client::new();
-        let help = client.run("OBJECT HELP");
-        assert!(help.starts_with("[+OBJECT <subcommand>") && help.ends_with("+    Print this help.]"), "{help}");
     }
 }

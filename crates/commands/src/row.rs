@@ -264,8 +264,6 @@ pub struct Command {
     pub history: &'static [(&'static str, &'static str)],
     /// Since when, and what to use in its place.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Of containers: the lines of HELP between its first and its last two.
-    pub help: &'static [&'static str],
     /// Tips of COMMAND INFO (`nondeterministic_output`, `request_policy:...`).
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
@@ -286,7 +284,6 @@ pub const ROW: Command = Command {
     complexity: "",
     history: &[],
     deprecated: None,
-    help: &[],
     tips: &[],
     subcommands: &[],
     run: needs_subcommand,

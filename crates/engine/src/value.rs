@@ -218,7 +218,18 @@ impl Object {
             Object::Set(set) => set.free_effort(),
             Object::List(list) => list.free_effort(),
             Object::Hash(hash) => hash.free_effort(),
-            Object::SortedSet(set) => set.len(),
+            Object::SortedSet(set) => set.free_effort(),
+        }
+    }
+
+    /// Bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of them.
+    pub fn memory_usage(&self, samples: usize) -> usize {
+        match self {
+            Object::String(bytes) => bytes.capacity(),
+            Object::Set(set) => set.memory_usage(),
+            Object::List(list) => list.memory_usage(),
+            Object::Hash(hash) => hash.memory_usage(samples),
+            Object::SortedSet(set) => set.memory_usage(),
         }
     }
 

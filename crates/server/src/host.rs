@@ -1,10 +1,16 @@
 //! What the server does for the engine and for loading a configuration.
 
+use crate::allocator;
 use crate::clock;
+use crate::front::Desk;
+use crate::limits;
 use crate::log;
 use crate::mailbox::Letter;
+use crate::oom;
 use crate::reaper::Reaper;
 use crate::shared::Shared;
+use crate::title;
+use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
 use engine::host::{ConnectionStats, MemoryStats, ProcessInfo};
@@ -21,36 +27,63 @@ use std::time::Duration;
 pub struct EngineHost {
     reaper: Reaper,
     config_file: Vec<u8>,
+    executable: String,
     started_at: i64,
     run_id: String,
     /// Bytes allocated when the server had no data yet, and at most.
     startup: AtomicU64,
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
+    desk: OnceLock<Desk>,
 }
 
 impl EngineHost {
-    /// `config_file`: absolute path, or empty.
-    pub fn new(reaper: Reaper, config_file: Vec<u8>) -> EngineHost {
+    /// `config_file`: absolute path, or empty. `executable`: absolute path of the program.
+    pub fn new(reaper: Reaper, config_file: Vec<u8>, executable: String) -> EngineHost {
         EngineHost {
             reaper,
             config_file,
+            executable,
             started_at: clock::now().unix_ms(),
             run_id: random_hex(),
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             shared: OnceLock::new(),
+            desk: OnceLock::new(),
         }
     }
 
     /// Tells the host of the other threads, once, when they are there and before there is data.
-    pub fn set_shared(&self, shared: &Arc<Shared>) {
+    pub fn set_server(&self, shared: &Arc<Shared>, desk: Desk) {
         assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
-        self.startup.store(jemalloc::stats().allocated, Relaxed);
+        assert!(self.desk.set(desk).is_ok(), "the host's desk is set once");
+        self.startup.store(allocator::stats().allocated, Relaxed);
+    }
+
+    fn threads(&self) -> i64 {
+        self.shared().map_or(0, |shared| shared.engine.config().snapshot().int(Directive::Threads))
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
         self.shared.get().and_then(Weak::upgrade)
+    }
+}
+
+/// The program as it was called, found from any directory.
+pub fn executable() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let found = if called.as_bytes().contains(&b'/') { std::path::absolute(&called) } else { std::env::current_exe() };
+    found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Whether the system lets us have so many clients.
+fn admit_clients(wanted: i64) -> Result<(), String> {
+    let wanted = wanted.max(0) as u64;
+    match limits::admit(wanted)? {
+        possible if possible < wanted => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -72,6 +105,18 @@ impl engine::host::Host for EngineHost {
         }
     }
 
+    fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
+        if let Some(shared) = self.shared() {
+            shared.post(ticket.client.worker, Letter::Reply { ticket: Arc::clone(ticket), bytes });
+        }
+    }
+
+    fn pause_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.post_all(|| Letter::PauseChanged);
+        }
+    }
+
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -86,7 +131,7 @@ impl engine::host::Host for EngineHost {
             id: std::process::id(),
             started_at: self.started_at,
             os: proc::os(),
-            executable: std::env::current_exe().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            executable: self.executable.clone(),
             config_file: self.config_file.clone(),
             run_id: self.run_id.clone(),
             user,
@@ -95,7 +140,7 @@ impl engine::host::Host for EngineHost {
     }
 
     fn memory(&self) -> MemoryStats {
-        let stats = jemalloc::stats();
+        let stats = allocator::stats();
         let peak = self.peak.fetch_max(stats.allocated, Relaxed).max(stats.allocated);
         MemoryStats {
             peak,
@@ -106,6 +151,27 @@ impl engine::host::Host for EngineHost {
             lazy_freed: self.reaper.freed() as u64,
             ..stats
         }
+    }
+
+    fn purge_memory(&self) {
+        allocator::purge();
+    }
+
+    fn allocator_report(&self) -> Option<String> {
+        allocator::report()
+    }
+
+    fn allocator_number(&self, name: &str, new: Option<u64>) -> io::Result<u64> {
+        allocator::number(name, new)
+    }
+
+    fn allocator_text(&self, name: &str) -> io::Result<String> {
+        allocator::text(name)
+    }
+
+    fn crash(&self) {
+        // Only a signal that has no handler could fail to end the process here.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSEGV);
     }
 
     fn connections(&self) -> ConnectionStats {
@@ -124,21 +190,34 @@ impl engine::host::Host for EngineHost {
         self.reaper.reset_freed();
     }
 
-    /// Listeners are opened once, and the workers are started once.
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        use Directive::{Bind, Port, Threads, TlsPort, UnixSocket};
-        let Some(shared) = self.shared() else { return Ok(()) };
-        let now = shared.engine.config().snapshot();
-        if config.value(changed) == now.value(changed) {
-            return Ok(());
-        }
-        let what = match changed {
-            Port | TlsPort => "Unable to listen on this port",
-            Bind => "Failed to bind to specified addresses",
-            UnixSocket | Threads => "Not while the server runs",
-            _ => return Ok(()),
+        use Directive::*;
+        let listen_again = || match self.desk.get() {
+            Some(desk) => desk.listen_again(changed, config).map_err(|text| log::warning(text)),
+            None => Ok(()),
         };
-        Err(format!("{what}: set it in the configuration file and start again"))
+        match changed {
+            Port | BookPort => {
+                listen_again().map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?;
+                title::show(config);
+            }
+            Bind => {
+                listen_again().map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
+                title::show(config);
+            }
+            TlsPort if config.int(TlsPort) != 0 => {
+                return Err("Unable to listen on this port. Check server logs.".to_owned());
+            }
+            MaxClients => admit_clients(config.int(MaxClients))?,
+            OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
+            ProcTitleTemplate => title::show(config),
+            LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
+            Threads if config.int(Threads) != self.threads() => {
+                return Err("The number of threads is set in the configuration file and takes effect at the next start".to_owned());
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
@@ -182,24 +261,6 @@ fn write_synced(name: &Path, content: &[u8]) -> io::Result<()> {
 fn change_dir(name: &[u8]) -> io::Result<Vec<u8>> {
     std::env::set_current_dir(path(name))?;
     Ok(std::env::current_dir()?.into_os_string().into_vec())
-}
-
-/// What the allocator tells of itself.
-mod jemalloc {
-    use engine::host::MemoryStats;
-    use tikv_jemalloc_ctl::{epoch, stats};
-
-    /// The numbers stand still until the epoch is advanced. Without statistics they are zero.
-    pub fn stats() -> MemoryStats {
-        let _ = epoch::advance();
-        MemoryStats {
-            allocator: "jemalloc-5.3.0",
-            allocated: stats::allocated::read().unwrap_or(0) as u64,
-            active: stats::active::read().unwrap_or(0) as u64,
-            resident: stats::resident::read().unwrap_or(0) as u64,
-            ..MemoryStats::default()
-        }
-    }
 }
 
 /// Linux's /proc. Where it is missing, everything is zero or empty.

@@ -1,25 +1,32 @@
 //! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
 #![forbid(unsafe_code)]
 
+mod allocator;
 mod banner;
 mod clock;
 mod connection;
+mod crash;
+mod daemon;
 mod front;
 mod host;
+mod limits;
 mod listener;
 mod log;
 mod mailbox;
+mod oom;
 mod outbox;
 mod reaper;
 mod settings;
 mod shared;
 mod start;
 mod stream;
+mod title;
 mod turn;
 mod worker;
 
 use commands::version::CINNABAR;
-use engine::config::{Directive, Invocation, LoadError, load, parse_command_line};
+use daemon::Daemon;
+use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
@@ -46,8 +53,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Loading may change the working directory, which the name may be relative to.
+    // Loading may change the working directory, which the names may be relative to.
     let config_file = command_line.config_file.as_deref().map(host::absolute).unwrap_or_default();
+    let executable = host::executable();
     let loaded = match load(&command_line, &host::ConfigHost) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Text { .. }) => {
@@ -59,17 +67,24 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let config = loaded.config;
-    let file = String::from_utf8_lossy(config.text(Directive::LogFile)).into_owned();
-    log::configure(&file, log::Level::named(config.choice(Directive::LogLevel)));
+    log::open(&loaded.config);
+    crash::catch_panics();
     banner::starting(!arguments.is_empty());
-    match start::serve(config, config_file) {
+    match run(loaded, config_file, executable) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             log::warning(message);
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), String> {
+    let Loaded { config, .. } = loaded;
+    let daemon = Daemon::start(&config)?;
+    // The last to read the environment came before.
+    title::take(&config, &executable, &config_file);
+    start::serve(config, config_file, executable, &daemon)
 }
 
 const USAGE: &str = "\

@@ -1,0 +1,88 @@
+//! The keyspace in numbers, for INFO and MEMORY: what its tables hold and what they take up, database by database.
+//!
+//! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command holds
+//! all locks.
+
+use crate::keys::Keys;
+use crate::shard::{Db, ShardStats};
+
+/// All shards together.
+#[derive(Clone, Debug, Default)]
+pub struct Overview {
+    pub stats: ShardStats,
+    pub dbs: Vec<DbOverview>,
+}
+
+/// One database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DbOverview {
+    pub keys: usize,
+    /// Keys with a deadline, and keys with elements that have one.
+    pub expires: usize,
+    pub volatile: usize,
+    /// Mean time left of the former, in milliseconds, by a sample.
+    pub mean_ttl: u64,
+    /// Places for keys in its tables, and those of the tables that are being replaced.
+    pub slots: usize,
+    pub old_slots: usize,
+    /// Tables that are being replaced by larger or smaller ones.
+    pub resizing: usize,
+    /// Bytes of the tables, without the keys; of the parts of them that are being replaced; of the deadlines' order.
+    pub table_bytes: usize,
+    pub old_bytes: usize,
+    pub deadline_bytes: usize,
+    /// Keys that clients wait for, and that they watch.
+    pub awaited: usize,
+    pub watched: usize,
+}
+
+/// Deadlines at either end of a shard's order that the mean looks at.
+const TTL_SAMPLE: usize = 16;
+/// Bytes of a bucket, and the keys that it has places for.
+const BUCKET: usize = 64;
+const PLACES: usize = 9;
+
+impl Overview {
+    pub fn of(keys: &mut Keys<'_>) -> Overview {
+        let now = keys.now().max(0) as u64;
+        let mut overview =
+            Overview { dbs: vec![DbOverview::default(); keys.engine().databases()], ..Overview::default() };
+        // Mean times left, weighed by the number of keys that they are those of.
+        let mut times = vec![0u128; overview.dbs.len()];
+        keys.each_shard(|_, shard, _| {
+            overview.stats.add(&shard.stats);
+            for ((sum, time), db) in overview.dbs.iter_mut().zip(&mut times).zip(&shard.dbs) {
+                let left = db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0);
+                *time += u128::from(left) * db.expiry.keys.len() as u128;
+                sum.add(db);
+            }
+        });
+        for (db, time) in overview.dbs.iter_mut().zip(times) {
+            db.mean_ttl = time.checked_div(db.expires as u128).unwrap_or(0) as u64;
+        }
+        overview
+    }
+
+    /// The sum of one number over all databases.
+    pub fn total(&self, number: impl Fn(&DbOverview) -> usize) -> usize {
+        self.dbs.iter().map(number).sum()
+    }
+}
+
+impl DbOverview {
+    fn add(&mut self, db: &Db) {
+        let table = db.table.stats();
+        let old = table.resize.map_or(0, |(old, moved)| old - moved.min(old));
+        self.keys += table.entries;
+        self.expires += db.expiry.keys.len();
+        self.volatile += db.expiry.elements.len();
+        self.slots += table.buckets * PLACES;
+        self.old_slots += old * PLACES;
+        self.resizing += usize::from(table.resize.is_some());
+        self.table_bytes += table.memory;
+        self.old_bytes += old * BUCKET;
+        self.deadline_bytes += db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage();
+        self.awaited += db.blocked.len();
+        self.watched += db.watchers.len();
+    }
+}
