@@ -20,7 +20,8 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/structures/src/hashtable/memory.rs",
     "crates/structures/src/hashtable/mod.rs",
     "crates/structures/src/member.rs",
-    "crates/structures/src/sorted_set.rs",
+    "crates/structures/src/sorted_set/indexed.rs",
+    "crates/structures/src/sorted_set/member.rs",
     "crates/structures/src/thin.rs",
 ];
 

@@ -81,6 +81,7 @@ impl fmt::Display for Digest {
 mod tests {
     use super::*;
     use engine::value::Object;
+    use structures::sorted_set::Limits;
 
     /// What Valkey 9 answers to DEBUG DIGEST-VALUE.
     #[test]
@@ -92,10 +93,10 @@ mod tests {
         let members =
             [("a", 1.0), ("b", 2.5), ("c", 0.1), ("d", 1e300), ("e", -3.0), ("f", 1e-7), ("g", f64::INFINITY)];
         for (name, score) in members {
-            set.insert(name.as_bytes(), score);
+            set.insert(name.as_bytes(), score, Limits::default());
         }
         let mut digest = Digest::default();
-        digest.mix_value(&Value::Payload(&Object::SortedSet(Box::new(set))), false);
+        digest.mix_value(&Value::Payload(&Object::SortedSet(set)), false);
         assert_eq!(digest.to_string(), "64389e37ae801677fd5a263b810ad674a91be92c");
     }
 }

@@ -71,6 +71,11 @@ pub mod table;
 mod testing;
 pub mod time;
 pub mod version;
+pub mod zset_algebra;
+mod zset_bounds;
+pub mod zset_random;
+pub mod zset_range;
+pub mod zset_scan;
 pub mod zset_pop;
 
 use row::Command;
@@ -100,6 +105,10 @@ const FAMILIES: &[&[Command]] = &[
     sorted_set::COMMANDS,
     string::COMMANDS,
     time::COMMANDS,
+    zset_algebra::COMMANDS,
+    zset_random::COMMANDS,
+    zset_range::COMMANDS,
+    zset_scan::COMMANDS,
     zset_pop::COMMANDS,
 ];
 

@@ -269,7 +269,7 @@ fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Cursors are unsigned; blanks and a plus sign before them are let pass.
-fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);
     let cursor = digits.iter().try_fold(0u64, |value, digit| {

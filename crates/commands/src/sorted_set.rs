@@ -1,17 +1,18 @@
-//! Sorted sets: members with scores, in order of (score, member).
+//! Sorted sets, by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZRANK and their kin.
 //!
-//! Reading is by member (ZSCORE, ZRANK) or by range. A range is given by rank, score or member; all
-//! three become ranks first, in O(log n), and the pairs at these ranks are what is replied.
+//! Ranges are in `zset_range.rs`, unions and intersections in `zset_algebra.rs`, the rest of the family in `zset_scan.rs`,
+//! `zset_random.rs` and `zset_pop.rs`.
 
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
+use engine::edit::{Edit, Ttl};
 use engine::effects::EventClass;
+use engine::value::Object;
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
-use std::ops::Range;
-use structures::sorted_set::{Inserted, SortedSet};
+use structures::sorted_set::{Inserted, Limits, SortedSet};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -126,30 +127,12 @@ pub const COMMANDS: &[Command] = &[
         run: zrevrank,
         ..ROW
     },
-    Command {
-        name: "zrange",
-        group: Group::SortedSet,
-        since: "1.2.0",
-        arity: -4,
-        flags: READONLY,
-        keys: &[key(1).ro().access()],
-        syntax: "key start stop [sortby: BYSCORE | BYLEX]@6.2.0 [REV]@6.2.0 [LIMIT limit: offset:int count:int]@6.2.0 [WITHSCORES]",
-        summary: "Returns members in a sorted set within a range of indexes.",
-        complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements returned.",
-        history: &[("6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.")],
-        run: zrange,
-        ..ROW
-    },
 ];
 
 const NX_AND_XX: Error = Error::text("ERR XX and NX options at the same time are not compatible");
 const GT_LT_AND_NX: Error = Error::text("ERR GT, LT, and/or NX options at the same time are not compatible");
 const INCR_ONE_PAIR: Error = Error::text("ERR INCR option supports a single increment-element pair");
 const SUM_IS_NAN: Error = Error::text("ERR resulting score is not a number (NaN)");
-const LIMIT_BY_RANK: Error =
-    Error::text("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
-const SCORES_BY_LEX: Error = Error::text("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
-const NOT_A_LEX_BOUND: Error = Error::text("ERR min or max not valid string range item");
 
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
@@ -217,6 +200,32 @@ impl AddOptions {
         let forbidden = (self.gt && new <= old) || (self.lt && new >= old);
         Ok((!forbidden).then_some(new))
     }
+
+    /// Whether what becomes of a member depends on its present score.
+    fn is_conditional(self) -> bool {
+        self.nx || self.xx || self.gt || self.lt || self.incr
+    }
+
+    fn insert<'a>(
+        self,
+        set: &mut SortedSet,
+        pairs: impl Iterator<Item = (&'a f64, &'a [u8])>,
+        limits: Limits,
+    ) -> Added {
+        let mut done = Added::default();
+        for (given, member) in pairs {
+            done.last =
+                if self.is_conditional() { self.new_score(set.score(member), *given) } else { Ok(Some(*given)) };
+            if let Ok(Some(score)) = done.last {
+                match set.insert(member, score, limits) {
+                    Inserted::Added => done.added += 1,
+                    Inserted::Moved => done.moved += 1,
+                    Inserted::Same => {}
+                }
+            }
+        }
+        done
+    }
 }
 
 fn zadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -238,63 +247,46 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     let scores = (first..args.len()).step_by(2).map(score_at).collect::<Result<SmallVec<[f64; 8]>, Error>>()?;
     let pairs = || scores.iter().zip((first + 1..args.len()).step_by(2).map(|index| &args[index]));
 
+    let limits = cx.engine.packing().sorted_set();
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    let (mut changes, mut sum) = (false, None);
-    {
-        let set = edit.collection::<SortedSet>()?;
-        for (given, member) in pairs() {
-            let old = set.and_then(|set| set.score(member));
-            sum = options.new_score(old, *given)?;
-            // The first pair that changes something ends this: it decides that the key is written.
-            changes = sum.is_some() && sum != old;
-            if changes {
-                break;
-            }
+    let exists = edit.collection::<SortedSet>()?.is_some();
+    let mut done = Added::default();
+    // Without the key, XX leaves nothing to be done; otherwise each pair adds a member, and the set will not be empty.
+    if exists || !options.xx {
+        let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
+        done = edit.with(|set: &mut SortedSet| {
+            // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
+            set.expect_insertions(scores.len(), longest, limits);
+            options.insert(set, pairs(), limits)
+        })?;
+        if done.added + done.moved > 0 {
+            let event = if options.incr { "zincr" } else { "zadd" };
+            edit.commit_many((done.added + done.moved) as u64, EventClass::SORTED_SET, event);
+        } else {
+            edit.leave();
         }
     }
-    let (mut added, mut moved) = (0, 0);
-    let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
-    if changes {
-        (added, moved) = edit.with(|set: &mut SortedSet| {
-            set.expect_insertions(scores.len(), longest);
-            insert_all(set, options, pairs())
-        })?;
-        edit.commit_many((added + moved) as u64, EventClass::SORTED_SET, if options.incr { "zincr" } else { "zadd" });
-    } else if edit.exists() {
-        // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
-        edit.with(|set: &mut SortedSet| set.expect_insertions(scores.len(), longest))?;
-        edit.leave();
-    }
-    match (options.incr, sum) {
-        (true, Some(sum)) => cx.reply.double(sum),
-        (true, None) => cx.reply.null(),
-        (false, _) => cx.reply.int(if options.ch { added + moved } else { added }),
+    match (options.incr, done.last) {
+        (false, _) => cx.reply.int(if options.ch { done.added + done.moved } else { done.added }),
+        (true, Ok(Some(sum))) => cx.reply.double(sum),
+        (true, Ok(None)) => cx.reply.null(),
+        (true, Err(error)) => return Err(error),
     }
     Ok(())
 }
 
-/// How many members were added and how many got another score.
-fn insert_all<'a>(
-    set: &mut SortedSet,
-    options: AddOptions,
-    pairs: impl Iterator<Item = (&'a f64, &'a [u8])>,
-) -> (i64, i64) {
-    let (mut added, mut moved) = (0, 0);
-    let conditional = options.nx || options.xx || options.gt || options.lt || options.incr;
-    for (given, member) in pairs {
-        let score = if conditional {
-            // A sum that is no number was refused before: it comes with one pair only.
-            options.new_score(set.score(member), *given).unwrap_or(None)
-        } else {
-            Some(*given)
-        };
-        match score.map(|score| set.insert(member, score)) {
-            Some(Inserted::Added) => added += 1,
-            Some(Inserted::Moved) => moved += 1,
-            Some(Inserted::Same) | None => {}
-        }
+/// What a ZADD did.
+struct Added {
+    added: i64,
+    moved: i64,
+    /// The score that the last pair led to; None if the options forbade it.
+    last: Result<Option<f64>, Error>,
+}
+
+impl Default for Added {
+    fn default() -> Self {
+        Added { added: 0, moved: 0, last: Ok(None) }
     }
-    (added, moved)
 }
 
 fn zrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -307,15 +299,20 @@ fn zrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if present {
         removed =
             edit.with(|set: &mut SortedSet| args.from(2).filter(|member| set.remove(member).is_some()).count())?;
-        if edit.exists() {
-            edit.commit_many(removed as u64, EventClass::SORTED_SET, "zrem");
-        } else {
-            edit.event(EventClass::SORTED_SET, "zrem");
-            edit.commit_many(removed as u64, EventClass::GENERIC, "del");
-        }
+        commit_removal(edit, removed, "zrem");
     }
     cx.reply.int(removed as i64);
     Ok(())
+}
+
+/// Members were removed, perhaps the last one and the key with it.
+pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static str) {
+    if edit.exists() {
+        edit.commit_many(removed as u64, EventClass::SORTED_SET, event);
+    } else {
+        edit.event(EventClass::SORTED_SET, event);
+        edit.commit_many(removed as u64, EventClass::GENERIC, "del");
+    }
 }
 
 fn zscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -338,6 +335,38 @@ fn reply_score(reply: &mut Reply, score: Option<f64>) {
         Some(score) => reply.double(score),
         None => reply.null(),
     }
+}
+
+/// Replies members, with their scores if asked: pairs in RESP3, in turn otherwise.
+pub(crate) fn reply_pairs<'a>(
+    reply: &mut Reply,
+    pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
+    with_scores: bool,
+) {
+    let paired = with_scores && reply.protocol() == Protocol::Resp3;
+    reply.array(if with_scores && !paired { pairs.len() * 2 } else { pairs.len() });
+    for (member, score) in pairs {
+        if paired {
+            reply.array(2);
+        }
+        reply.bulk(member);
+        if with_scores {
+            reply.double(score);
+        }
+    }
+}
+
+/// Puts a result in the place of what the key at argument 1 holds, and replies its length; an empty one removes the key.
+pub(crate) fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: SortedSet, event: &'static str) {
+    let len = result.len();
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    if len > 0 {
+        edit.set_object(Object::SortedSet(result), Ttl::Clear);
+        edit.commit(EventClass::SORTED_SET, event);
+    } else if edit.remove() {
+        edit.commit(EventClass::GENERIC, "del");
+    }
+    cx.reply.int(len as i64);
 }
 
 fn zcard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -364,7 +393,7 @@ fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
     }
     let member = &args[2];
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
-    let found = set.and_then(|set| Some((set, set.rank(member)?, set.score(member)?)));
+    let found = set.and_then(|set| set.rank_and_score(member).map(|(rank, score)| (set, rank, score)));
     match found {
         Some((set, rank, score)) => {
             let rank = if reverse { set.len() - 1 - rank } else { rank };
@@ -380,223 +409,6 @@ fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
         None => cx.reply.null(),
     }
     Ok(())
-}
-
-fn zrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = RangeOptions::parse(args)?;
-    let query = Query::parse(args, &options)?;
-    let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
-    match set {
-        Some(set) => reply_pairs(cx.reply, set, query.ranks(set, &options), options.reverse, options.with_scores),
-        None => cx.reply.array(0),
-    }
-    Ok(())
-}
-
-/// What the bounds of a range are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    Rank,
-    Score,
-    Lex,
-}
-
-struct RangeOptions {
-    by: By,
-    reverse: bool,
-    with_scores: bool,
-    offset: i64,
-    /// Negative: all.
-    count: i64,
-}
-
-impl RangeOptions {
-    fn parse(args: &Args<'_>) -> Result<RangeOptions, Error> {
-        let mut options = RangeOptions { by: By::Rank, reverse: false, with_scores: false, offset: 0, count: -1 };
-        let mut index = 4;
-        while index < args.len() {
-            if args.is(index, "withscores") {
-                options.with_scores = true;
-            } else if args.is(index, "limit") && index + 2 < args.len() {
-                options.offset = args.int(index + 1)?;
-                options.count = args.int(index + 2)?;
-                index += 2;
-            } else if args.is(index, "rev") && !options.reverse {
-                options.reverse = true;
-            } else if args.is(index, "bylex") && options.by == By::Rank {
-                options.by = By::Lex;
-            } else if args.is(index, "byscore") && options.by == By::Rank {
-                options.by = By::Score;
-            } else {
-                return Err(Error::SYNTAX);
-            }
-            index += 1;
-        }
-        // LIMIT with a count of -1 says nothing, and passes.
-        if options.count != -1 && options.by == By::Rank {
-            return Err(LIMIT_BY_RANK);
-        }
-        if options.with_scores && options.by == By::Lex {
-            return Err(SCORES_BY_LEX);
-        }
-        Ok(options)
-    }
-}
-
-/// The bounds of a range, the lower one first.
-enum Query<'a> {
-    /// From the end that the range is listed from; negative ones from the other end.
-    Ranks(i64, i64),
-    Scores(ScoreBound, ScoreBound),
-    Members(LexBound<'a>, LexBound<'a>),
-}
-
-#[derive(Clone, Copy)]
-struct ScoreBound {
-    score: f64,
-    exclusive: bool,
-}
-
-#[derive(Clone, Copy)]
-enum LexBound<'a> {
-    Lowest,
-    Highest,
-    Inclusive(&'a [u8]),
-    Exclusive(&'a [u8]),
-}
-
-impl<'a> Query<'a> {
-    fn parse(args: &'a Args<'_>, options: &RangeOptions) -> Result<Query<'a>, Error> {
-        let swapped = options.reverse && options.by != By::Rank;
-        let (min, max) = if swapped { (3, 2) } else { (2, 3) };
-        Ok(match options.by {
-            By::Rank => Query::Ranks(args.int(2)?, args.int(3)?),
-            By::Score => Query::Scores(ScoreBound::parse(&args[min])?, ScoreBound::parse(&args[max])?),
-            By::Lex => Query::Members(LexBound::parse(&args[min])?, LexBound::parse(&args[max])?),
-        })
-    }
-
-    /// The ranks, in ascending order, of the members that are asked for.
-    fn ranks(&self, set: &SortedSet, options: &RangeOptions) -> Range<usize> {
-        match self {
-            Query::Ranks(start, stop) => {
-                let ranks = clamp_ranks(*start, *stop, set.len());
-                if options.reverse { set.len() - ranks.end..set.len() - ranks.start } else { ranks }
-            }
-            Query::Scores(min, max) => {
-                let (start, end) = (min.ranks(set), max.ranks(set));
-                let start = if min.exclusive { start.end } else { start.start };
-                let end = if max.exclusive { end.start } else { end.end };
-                limit(start..end.max(start), set, options)
-            }
-            Query::Members(min, max) => {
-                let start = min.lower(set);
-                limit(start..max.upper(set).max(start), set, options)
-            }
-        }
-    }
-}
-
-impl ScoreBound {
-    fn parse(text: &[u8]) -> Result<ScoreBound, Error> {
-        let (exclusive, text) = match text {
-            [b'(', score @ ..] => (true, score),
-            score => (false, score),
-        };
-        // A C string ends at a zero byte, and an empty one is 0.
-        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        let score = if text.is_empty() { Some(0.0) } else { resp::number::parse_f64_c(text) };
-        match score {
-            Some(score) if !score.is_nan() => Ok(ScoreBound { score, exclusive }),
-            _ => Err(Error::MIN_OR_MAX_NOT_A_FLOAT),
-        }
-    }
-
-    fn ranks(self, set: &SortedSet) -> Range<usize> {
-        set.ranks_of_score(self.score)
-    }
-}
-
-impl<'a> LexBound<'a> {
-    fn parse(text: &'a [u8]) -> Result<LexBound<'a>, Error> {
-        match text {
-            b"-" => Ok(LexBound::Lowest),
-            b"+" => Ok(LexBound::Highest),
-            [b'[', member @ ..] => Ok(LexBound::Inclusive(member)),
-            [b'(', member @ ..] => Ok(LexBound::Exclusive(member)),
-            _ => Err(NOT_A_LEX_BOUND),
-        }
-    }
-
-    /// How many members come before a range that begins here.
-    fn lower(self, set: &SortedSet) -> usize {
-        match self {
-            LexBound::Lowest => 0,
-            LexBound::Highest => set.len(),
-            LexBound::Inclusive(member) => ranks_of_member(set, member).start,
-            LexBound::Exclusive(member) => ranks_of_member(set, member).end,
-        }
-    }
-
-    /// How many members come before the end of a range that ends here.
-    fn upper(self, set: &SortedSet) -> usize {
-        match self {
-            LexBound::Lowest => 0,
-            LexBound::Highest => set.len(),
-            LexBound::Inclusive(member) => ranks_of_member(set, member).end,
-            LexBound::Exclusive(member) => ranks_of_member(set, member).start,
-        }
-    }
-}
-
-/// Where a member is or would be in a set that is in order of members, because all scores are the same.
-fn ranks_of_member(set: &SortedSet, member: &[u8]) -> Range<usize> {
-    let Some((_, score)) = set.range(0..1).next() else { return 0..0 };
-    let start = set.rank_of_bound(score, member);
-    let present = set.range(start..start + 1).next().is_some_and(|(found, _)| found == member);
-    start..start + usize::from(present)
-}
-
-/// Ranks from `start` to `stop`, both included and negative from the end, as a range within `len`.
-fn clamp_ranks(start: i64, stop: i64, len: usize) -> Range<usize> {
-    let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
-    let (start, stop) = (from_front(start).max(0), from_front(stop).min(len as i64 - 1));
-    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
-}
-
-/// LIMIT: skips from the end that is listed first, then keeps some.
-fn limit(ranks: Range<usize>, set: &SortedSet, options: &RangeOptions) -> Range<usize> {
-    let offset = match options.offset {
-        offset if offset >= 0 => offset as u64,
-        // Valkey counts a negative offset from the other end in one encoding, and finds nothing in the other.
-        offset if set.encoding() == "skiplist" => match (ranks.len() as u64).checked_sub(offset.unsigned_abs()) {
-            Some(offset) => offset,
-            None => return 0..0,
-        },
-        _ => return 0..0,
-    };
-    let skipped = offset.min(ranks.len() as u64) as usize;
-    let left = ranks.len() - skipped;
-    let kept = if options.count < 0 { left } else { (options.count as u64).min(left as u64) as usize };
-    let start = if options.reverse { ranks.end - skipped - kept } else { ranks.start + skipped };
-    start..start + kept
-}
-
-/// Replies the members at these ranks, with their scores if asked: pairs in RESP3, in turn otherwise.
-fn reply_pairs(reply: &mut Reply, set: &SortedSet, ranks: Range<usize>, reverse: bool, with_scores: bool) {
-    let paired = with_scores && reply.protocol() == Protocol::Resp3;
-    let items = if with_scores && !paired { ranks.len() * 2 } else { ranks.len() };
-    reply.array(items);
-    let write = |(member, score): (&[u8], f64)| {
-        if paired {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if with_scores {
-            reply.double(score);
-        }
-    };
-    if reverse { set.range(ranks).rev().for_each(write) } else { set.range(ranks).for_each(write) }
 }
 
 #[cfg(test)]
@@ -690,20 +502,5 @@ mod tests {
                 assert_eq!(replied.trim_end(), expected.trim_end(), "{command}");
             }
         }
-    }
-
-    #[test]
-    fn a_negative_offset_counts_from_the_end_of_the_range_in_a_skiplist_only() {
-        let mut set = SortedSet::default();
-        for (member, score) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
-            set.insert(member.as_bytes(), score);
-        }
-        let options = |offset, reverse| RangeOptions { by: By::Score, reverse, with_scores: false, offset, count: 5 };
-        assert!(limit(0..3, &set, &options(-1, false)).is_empty());
-        set.expect_insertions(1000, 1);
-        assert_eq!(limit(0..3, &set, &options(-1, false)), 2..3);
-        assert_eq!(limit(0..3, &set, &options(-2, true)), 0..2);
-        assert!(limit(0..3, &set, &options(-4, false)).is_empty());
-        assert!(limit(0..3, &set, &options(i64::MIN, true)).is_empty());
     }
 }

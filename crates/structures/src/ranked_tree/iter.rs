@@ -8,6 +8,7 @@ use super::RankedTree;
 /// Elements of a [`RankedTree`] in order, from either end.
 ///
 /// Holds the unread rest of one leaf at each end and the ranks between; each further leaf is found by its rank.
+#[derive(Clone)]
 pub struct Iter<'a, T> {
     tree: &'a RankedTree<T>,
     front: slice::Iter<'a, T>,

@@ -286,6 +286,12 @@ impl<T: Copy> RankedTree<T> {
         let mut node = &mut self.root;
         while let Node::Inner(inner) = node {
             let i = inner.child_where(|e| locate(e) != Ordering::Greater);
+            // Far moves are seen near the root, before they have cost much.
+            let starts_before = i == 0 || cmp(&inner.firsts[i], &element) != Ordering::Greater;
+            let ends_after = inner.firsts.get(i + 1).is_none_or(|e| cmp(e, &element) == Ordering::Greater);
+            if !starts_before || !ends_after {
+                return None;
+            }
             node = &mut inner.children[i];
         }
         let Node::Leaf(leaf) = node else { return None };

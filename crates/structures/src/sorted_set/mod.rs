@@ -1,0 +1,341 @@
+//! A sorted set: members (byte strings), each with a score, in order of score.
+//!
+//! Pairs are ordered by score, then by the member's bytes, a prefix first. -0.0 and 0.0 are the same score to
+//! the order. Scores are never NaN. A member's place in the order is its rank, from 0.
+//!
+//! A set has one of two forms, which clients know by the names of Valkey's:
+//!
+//! | form | name | how |
+//! | --- | --- | --- |
+//! | [`packed`] | listpack | all pairs in one run of bytes, read from the front |
+//! | [`indexed`] | skiplist | a ranked tree and a hash table over [`member`] blocks |
+//!
+//! A set begins packed and becomes indexed, once and for all, when it gets more members or longer ones than its
+//! [`Limits`], which come with every change because they can be configured at any time. While it is packed, -0.0
+//! becomes 0.0, as in Valkey; afterwards the sign is kept.
+//!
+//! The struct is two words, so that a key with a small set is its entry and one more allocation.
+
+mod indexed;
+mod member;
+mod packed;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::ops::Range;
+
+use self::indexed::Indexed;
+use self::packed::Packed;
+
+/// Up to what a set stays packed: `zset-max-listpack-entries` and `zset-max-listpack-value`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub members: usize,
+    /// Of a member.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { members: 128, bytes: 64 }
+    }
+}
+
+/// Members with scores, in order of (score, member).
+pub struct SortedSet(Form);
+
+enum Form {
+    Packed(Packed),
+    Indexed(Box<Indexed>),
+}
+
+const _: () = assert!(size_of::<SortedSet>() == 16);
+
+/// What [`SortedSet::insert`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The member is new.
+    Added,
+    /// The member had another score.
+    Moved,
+    /// The member had that score already.
+    Same,
+}
+
+impl SortedSet {
+    /// A set of pairs that ascend and have distinct members, in the form that `limits` ask for.
+    pub fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone, limits: Limits) -> Self {
+        let fits = pairs.len() <= limits.members && pairs.clone().all(|(member, _)| member.len() <= limits.bytes);
+        SortedSet(if fits {
+            Form::Packed(Packed::from_sorted(pairs))
+        } else {
+            Form::Indexed(Box::new(Indexed::from_sorted(pairs)))
+        })
+    }
+
+    /// Number of members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::Packed(set) => set.len(),
+            Form::Indexed(set) => set.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        match &self.0 {
+            Form::Packed(set) => set.find(member).map(|(_, score)| score),
+            Form::Indexed(set) => set.score(member),
+        }
+    }
+
+    /// The member's rank in ascending order.
+    pub fn rank(&self, member: &[u8]) -> Option<usize> {
+        self.rank_and_score(member).map(|(rank, _)| rank)
+    }
+
+    #[inline]
+    pub fn rank_and_score(&self, member: &[u8]) -> Option<(usize, f64)> {
+        match &self.0 {
+            Form::Packed(set) => set.find(member),
+            Form::Indexed(set) => set.rank_and_score(member),
+        }
+    }
+
+    /// Number of pairs before (`score`, `member`), whether that is present or not.
+    pub fn rank_of_bound(&self, score: f64, member: &[u8]) -> usize {
+        match &self.0 {
+            Form::Packed(set) => {
+                set.partition_point(|name, present| present < score || (present == score && name < member))
+            }
+            Form::Indexed(set) => set.rank_of_bound(score, member),
+        }
+    }
+
+    /// Number of pairs below this score.
+    pub fn rank_of_score(&self, score: f64) -> usize {
+        match &self.0 {
+            Form::Packed(set) => set.partition_point(|_, present| present < score),
+            Form::Indexed(set) => set.rank_of_score(score),
+        }
+    }
+
+    /// Number of pairs up to this score.
+    pub fn rank_after_score(&self, score: f64) -> usize {
+        match &self.0 {
+            Form::Packed(set) => set.partition_point(|_, present| present <= score),
+            Form::Indexed(set) => set.rank_after_score(score),
+        }
+    }
+
+    /// The pairs whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
+    pub fn range(&self, ranks: Range<usize>) -> Iter<'_> {
+        let ranks = self.clamp(ranks);
+        match &self.0 {
+            Form::Packed(set) => Iter(Either::Packed(set.range(ranks))),
+            Form::Indexed(set) => Iter(Either::Indexed(set.range(ranks))),
+        }
+    }
+
+    /// All pairs, from either end.
+    pub fn iter(&self) -> Iter<'_> {
+        self.range(0..usize::MAX)
+    }
+
+    /// One step of a walk over all pairs, in no promised order, that begins at 0; returns where to go on, which is not 0,
+    /// or None at the end. A member that is there from the first step to the last is visited, if not only once.
+    pub fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
+        match &self.0 {
+            Form::Packed(set) => {
+                set.range(0..set.len()).for_each(|(member, score)| visit(member, score));
+                None
+            }
+            Form::Indexed(set) => set.scan(position, visit),
+        }
+    }
+
+    /// Asks for the memory that a lookup of `member` will read first: for callers with several.
+    #[inline]
+    pub fn prefetch(&self, member: &[u8]) {
+        if let Form::Indexed(set) = &self.0 {
+            set.prefetch(member);
+        }
+    }
+
+    /// Makes the set indexed if a packed one would not take so many members, the longest of them having `longest` bytes:
+    /// whoever inserts several at once says so before the first.
+    #[inline]
+    pub fn expect_insertions(&mut self, members: usize, longest: usize, limits: Limits) {
+        if let Form::Packed(_) = self.0
+            && (members > limits.members || longest > limits.bytes)
+        {
+            self.make_indexed();
+        }
+    }
+
+    /// Gives `member` this score, which is not NaN.
+    #[inline]
+    pub fn insert(&mut self, member: &[u8], score: f64, limits: Limits) -> Inserted {
+        debug_assert!(!score.is_nan(), "a score is a number");
+        match &mut self.0 {
+            Form::Indexed(set) => set.insert(member, score),
+            Form::Packed(set) => match set.find(member) {
+                Some((_, old)) if old == score => Inserted::Same,
+                Some(_) => {
+                    set.remove(member);
+                    set.add(member, score);
+                    Inserted::Moved
+                }
+                None if set.len() >= limits.members || member.len() > limits.bytes => {
+                    self.make_indexed();
+                    self.insert(member, score, limits)
+                }
+                None => {
+                    set.add(member, score);
+                    Inserted::Added
+                }
+            },
+        }
+    }
+
+    /// Removes `member` and returns the score that it had.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.0 {
+            Form::Packed(set) => set.remove(member),
+            Form::Indexed(set) => set.remove(member),
+        }
+    }
+
+    /// Removes the pairs whose ranks lie in `ranks`, handing each to `visit` in order before it goes, and returns how many.
+    pub fn remove_range(&mut self, ranks: Range<usize>, visit: impl FnMut(&[u8], f64)) -> usize {
+        let ranks = self.clamp(ranks);
+        match &mut self.0 {
+            Form::Packed(set) => set.remove_range(ranks, visit),
+            Form::Indexed(set) => set.remove_range(ranks, visit),
+        }
+    }
+
+    /// The name of the form, as clients know it.
+    pub fn encoding(&self) -> &'static str {
+        match self.0 {
+            Form::Packed(_) => "listpack",
+            Form::Indexed(_) => "skiplist",
+        }
+    }
+
+    /// Bytes of the set, its own struct included, without what the allocator adds.
+    pub fn memory_usage(&self) -> usize {
+        let heap = match &self.0 {
+            Form::Packed(set) => set.allocated(),
+            Form::Indexed(set) => set.memory_usage(),
+        };
+        size_of::<Self>() + heap
+    }
+
+    /// Frees a part of the set, `max` pieces of it (at least one); returns whether nothing is left.
+    ///
+    /// For freeing a large set little by little: after the first call, nothing else may be asked of the set.
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        match &mut self.0 {
+            Form::Packed(_) => {
+                *self = SortedSet::default();
+                true
+            }
+            Form::Indexed(set) => set.drain_step(max.max(1)),
+        }
+    }
+
+    /// How many pieces freeing it takes.
+    pub fn free_effort(&self) -> usize {
+        match &self.0 {
+            Form::Packed(_) => 1,
+            Form::Indexed(set) => set.len(),
+        }
+    }
+
+    fn make_indexed(&mut self) {
+        let set = Indexed::from_sorted(self.iter());
+        self.0 = Form::Indexed(Box::new(set));
+    }
+
+    fn clamp(&self, ranks: Range<usize>) -> Range<usize> {
+        let end = ranks.end.min(self.len());
+        ranks.start.min(end)..end
+    }
+}
+
+impl Default for SortedSet {
+    fn default() -> Self {
+        SortedSet(Form::Packed(Packed::default()))
+    }
+}
+
+impl Clone for SortedSet {
+    fn clone(&self) -> Self {
+        SortedSet(match &self.0 {
+            Form::Packed(set) => Form::Packed(set.clone()),
+            Form::Indexed(set) => Form::Indexed(Box::new(Indexed::from_sorted(set.range(0..set.len())))),
+        })
+    }
+}
+
+impl fmt::Debug for SortedSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a SortedSet {
+    type Item = (&'a [u8], f64);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Pairs in order, from either end.
+#[derive(Clone)]
+pub struct Iter<'a>(Either<'a>);
+
+#[derive(Clone)]
+enum Either<'a> {
+    Packed(packed::Iter<'a>),
+    Indexed(indexed::Iter<'a>),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(&'a [u8], f64)> {
+        match &mut self.0 {
+            Either::Packed(pairs) => pairs.next(),
+            Either::Indexed(pairs) => pairs.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Either::Packed(pairs) => pairs.size_hint(),
+            Either::Indexed(pairs) => pairs.size_hint(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Packed(pairs) => pairs.next_back(),
+            Either::Indexed(pairs) => pairs.next_back(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
