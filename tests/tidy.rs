@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("commands", &["resp", "structures", "engine"]),
     ("server", &["resp", "structures", "engine", "commands"]),
     ("cli", &["resp"]),
+    ("benchmark", &["resp"]),
     ("bench", &["resp", "structures", "engine", "commands"]),
 ];
 

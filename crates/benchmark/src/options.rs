@@ -1,0 +1,344 @@
+//! The command line, as valkey-benchmark takes it.
+//!
+//! Options end at `--` or at the first word that is none; what follows is the command to measure.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Tcp { host: String, port: u16 },
+    Unix(String),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Target::Unix(path) => f.write_str(path),
+        }
+    }
+}
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    Requests(u64),
+    Duration(Duration),
+}
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub target: Target,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    pub clients: usize,
+    pub extent: Extent,
+    /// Loads before anything is recorded.
+    pub warmup: Duration,
+    /// Bytes of a value.
+    pub data_size: usize,
+    pub database: u64,
+    pub resp3: bool,
+    pub threads: Option<usize>,
+    pub tracking: bool,
+    pub keep_alive: bool,
+    /// Numbers in commands are below this; None leaves their places as they are.
+    pub range: Option<u64>,
+    pub sequential: bool,
+    pub pipeline: usize,
+    pub quiet: bool,
+    /// Decimal places of latencies in milliseconds.
+    pub precision: usize,
+    pub csv: bool,
+    pub forever: bool,
+    /// Names of the tests to run; None for all.
+    pub tests: Option<Vec<String>>,
+    pub idle: bool,
+    pub last_from_stdin: bool,
+    /// Requests per second over all connections; None for as many as can be.
+    pub rate: Option<u64>,
+    pub seed: Option<u64>,
+    pub functions: usize,
+    pub function_keys: usize,
+    /// The command to measure instead of the tests.
+    pub command: Vec<Vec<u8>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            target: Target::Tcp { host: "127.0.0.1".into(), port: 6379 },
+            user: None,
+            password: None,
+            clients: 50,
+            extent: Extent::Requests(100_000),
+            warmup: Duration::ZERO,
+            data_size: 3,
+            database: 0,
+            resp3: false,
+            threads: None,
+            tracking: false,
+            keep_alive: true,
+            range: None,
+            sequential: false,
+            pipeline: 1,
+            quiet: false,
+            precision: 0,
+            csv: false,
+            forever: false,
+            tests: None,
+            idle: false,
+            last_from_stdin: false,
+            rate: None,
+            seed: None,
+            functions: 10,
+            function_keys: 1,
+            command: Vec::new(),
+        }
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    Run(Box<Options>),
+    Help,
+    Version,
+}
+
+/// A message for the user; the program ends with status 1.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UsageError(pub String);
+
+/// Bytes of a value at most: what a server takes by default.
+const DATA_MAX: usize = 512 << 20;
+const THREADS_MAX: usize = 500;
+
+pub const HELP: &str = "\
+Usage: cinnabar-benchmark [OPTIONS] [--] [COMMAND ARGS...]
+
+Loads a server from many connections and reports throughput and latency. Without
+a command it runs its own tests; ';' as an argument of its own separates several
+commands, a number before a command repeats it.
+
+Placeholders in arguments:
+ __rand_int__       a number of 12 digits below that of -r, another at each place
+ __rand_1st__ ... __rand_9th__
+                    the same, but one number for all places of that name
+ __data__           as many bytes as -d says
+
+Options:
+ -h <hostname>      Server's host name (default 127.0.0.1)
+ -p <port>          Server's port (default 6379)
+ -s <socket>        Server's Unix socket, instead of host and port
+ -a <password>      Password to authenticate with
+ --user <name>      User to authenticate as (with -a)
+ -u <uri>           valkey://user:password@host:port/dbnum (or redis://)
+ -c <clients>       Connections (default 50)
+ -n <requests>      Requests (default 100000)
+ --duration <s>     Run for so many seconds instead of -n requests
+ --warmup <s>       Load for so many seconds before anything is recorded
+ -d <size>          Bytes of a value (default 3)
+ --dbnum <db>       Database (default 0)
+ -3                 RESP3
+ --threads <num>    Threads that load (default 1)
+ --enable-tracking  Turn client tracking on first
+ -k <boolean>       1: keep connections, 0: connect anew for each batch (default 1)
+ -r <range>         Random keys, members and scores from so many; without it all
+                    requests of a test use the same key
+ --sequential       Numbers count up instead of being random
+ -P <numreq>        Requests that are sent before their replies are awaited
+                    (default 1); of several commands: times they are sent
+ --rps <requests>   Requests per second at most. Latencies count from the moment
+                    at which a request was due, so a server that falls behind
+                    cannot hide it
+ -q                 One line a test
+ --precision <n>    Decimal places of latencies (default 0)
+ --csv              Comma separated values
+ -l                 Run the tests for ever
+ -t <tests>         Only these tests, separated by commas
+ -I                 Open the connections and wait
+ -x                 Read the last argument from standard input
+ --seed <num>       Seed of random numbers (default: the time)
+ --num-functions <num>
+                    Functions in the library of the test function_load (default 10)
+ --num-keys-in-fcall <num>
+                    Keys that the test fcall gives (default 1)
+ --help             This text
+ --version          Version
+";
+
+/// Reads the words after the program's name.
+pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageError> {
+    let mut words = words.into_iter();
+    let mut options = Options::default();
+    let (mut requests, mut duration) = (None, None);
+    while let Some(word) = words.next() {
+        let option = String::from_utf8_lossy(&word).into_owned();
+        if option == "--" {
+            options.command = words.collect();
+            break;
+        }
+        if !option.starts_with('-') {
+            options.command = std::iter::once(word).chain(words).collect();
+            break;
+        }
+        let mut value =
+            || words.next().map(|word| String::from_utf8_lossy(&word).into_owned()).ok_or_else(|| invalid(&option));
+        match option.as_str() {
+            "--help" => return Ok(Request::Help),
+            "--version" | "-v" => return Ok(Request::Version),
+            "-h" => set_host(&mut options.target, Some(value()?), None),
+            "-p" => set_host(&mut options.target, None, Some(number(&option, &value()?)?)),
+            "-s" => options.target = Target::Unix(value()?),
+            "-a" => options.password = Some(value()?),
+            "--user" => options.user = Some(value()?),
+            "-u" => parse_uri(&value()?, &mut options)?,
+            "-c" => options.clients = number::<usize>(&option, &value()?)?.max(1),
+            "-n" => requests = Some(number(&option, &value()?)?),
+            "--duration" => duration = Some(Duration::from_secs(number(&option, &value()?)?)),
+            "--warmup" => options.warmup = Duration::from_secs(number(&option, &value()?)?),
+            "-d" => options.data_size = number::<usize>(&option, &value()?)?.clamp(1, DATA_MAX),
+            "--dbnum" => options.database = number(&option, &value()?)?,
+            "-3" => options.resp3 = true,
+            "--threads" => options.threads = Some(number::<usize>(&option, &value()?)?.clamp(1, THREADS_MAX)),
+            "--enable-tracking" => options.tracking = true,
+            "-k" => options.keep_alive = number::<i64>(&option, &value()?)? != 0,
+            "-r" => options.range = Some(number::<u64>(&option, &value()?)?).filter(|range| *range > 0),
+            "--sequential" => options.sequential = true,
+            "-P" => options.pipeline = number::<usize>(&option, &value()?)?.max(1),
+            "--rps" => options.rate = Some(number::<u64>(&option, &value()?)?).filter(|rate| *rate > 0),
+            "-q" => options.quiet = true,
+            "--precision" => options.precision = number::<usize>(&option, &value()?)?.min(9),
+            "--csv" => options.csv = true,
+            "-l" => options.forever = true,
+            "-t" => options.tests = Some(value()?.split(',').map(str::to_ascii_lowercase).collect()),
+            "-I" => options.idle = true,
+            "-x" => options.last_from_stdin = true,
+            "--seed" => options.seed = Some(number(&option, &value()?)?),
+            "--num-functions" => options.functions = number::<usize>(&option, &value()?)?.max(1),
+            "--num-keys-in-fcall" => options.function_keys = number(&option, &value()?)?,
+            // Taken by older programs, and without effect in newer ones.
+            "-e" => {}
+            _ => return Err(invalid(&option)),
+        }
+    }
+    options.extent = match (requests, duration) {
+        (Some(_), Some(_)) => return Err(UsageError("Options -n and --duration are mutually exclusive.".into())),
+        (_, Some(duration)) => Extent::Duration(duration),
+        (requests, None) => Extent::Requests(requests.unwrap_or(100_000)),
+    };
+    Ok(Request::Run(Box::new(options)))
+}
+
+fn invalid(option: &str) -> UsageError {
+    UsageError(format!("Invalid option \"{option}\" or option argument missing"))
+}
+
+fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, UsageError> {
+    text.trim().parse().map_err(|_| UsageError(format!("Option {option} takes a number, not \"{text}\".")))
+}
+
+fn set_host(target: &mut Target, host: Option<String>, port: Option<u16>) {
+    if let Target::Tcp { host: old_host, port: old_port } = target {
+        *old_host = host.unwrap_or_else(|| old_host.clone());
+        *old_port = port.unwrap_or(*old_port);
+    }
+}
+
+/// `scheme://[user[:password]@]host[:port][/database]`
+fn parse_uri(uri: &str, options: &mut Options) -> Result<(), UsageError> {
+    let (scheme, rest) = uri.split_once("://").ok_or_else(|| UsageError("Invalid URI".into()))?;
+    match scheme {
+        "valkey" | "redis" => {}
+        "valkeys" | "rediss" => return Err(UsageError(format!("{scheme}:// needs TLS, which is not supported"))),
+        _ => return Err(UsageError("Invalid URI scheme".into())),
+    }
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let (login, address) = authority.rsplit_once('@').map_or((None, authority), |(login, at)| (Some(login), at));
+    if let Some(login) = login {
+        match login.split_once(':') {
+            Some((user, password)) => {
+                options.user = Some(unescaped(user)).filter(|user| !user.is_empty());
+                options.password = Some(unescaped(password));
+            }
+            None => options.password = Some(unescaped(login)),
+        }
+    }
+    // An IPv6 address has colons of its own and stands in brackets.
+    let (host, port) = match address.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
+    };
+    let host = Some(host.to_string()).filter(|host| !host.is_empty());
+    let port = port.map(|port| number("-u", port)).transpose()?;
+    set_host(&mut options.target, host, port);
+    if !database.is_empty() {
+        options.database = number("-u", database)?;
+    }
+    Ok(())
+}
+
+/// `%41` is `A`.
+fn unescaped(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &behind[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Options, UsageError> {
+        let words = line.split(' ').map(|word| word.as_bytes().to_vec());
+        match parse(words)? {
+            Request::Run(options) => Ok(*options),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_and_command() {
+        let options = run("-p 7000 -c 5 -n 10 -P 4 -r 100 --threads 2 -t SET,get -q").unwrap();
+        assert_eq!(options.target, Target::Tcp { host: "127.0.0.1".into(), port: 7000 });
+        assert_eq!((options.clients, options.extent, options.pipeline), (5, Extent::Requests(10), 4));
+        assert_eq!((options.range, options.threads, options.quiet), (Some(100), Some(2), true));
+        assert_eq!(options.tests, Some(vec!["set".into(), "get".into()]));
+        let options = run("-c 5 INCRBYFLOAT k -c").unwrap();
+        assert_eq!(options.command, [&b"INCRBYFLOAT"[..], b"k", b"-c"]);
+        assert_eq!(run("-- -x").unwrap().command, [b"-x"]);
+    }
+
+    #[test]
+    fn uris() {
+        let options = run("-u valkey://us%65r:p%40ss@[::1]:7001/3 -c 1").unwrap();
+        assert_eq!(options.target, Target::Tcp { host: "::1".into(), port: 7001 });
+        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("user"), Some("p@ss")));
+        assert_eq!(options.database, 3);
+        assert_eq!(run("-u redis://h").unwrap().target, Target::Tcp { host: "h".into(), port: 6379 });
+        assert!(run("-u http://h").is_err());
+    }
+
+    #[test]
+    fn wrong_use_is_told() {
+        assert_eq!(run("--foo").unwrap_err().0, "Invalid option \"--foo\" or option argument missing");
+        assert_eq!(run("-c 5 -n").unwrap_err().0, "Invalid option \"-n\" or option argument missing");
+        assert!(run("-c x").is_err());
+        assert!(run("-n 5 --duration 3").is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! What a run is reported as: valkey-benchmark's texts, so that whatever reads them goes on working.
+
+use crate::load::Shared;
+use crate::options::Options;
+use hdrhistogram::Histogram;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How a finished run went.
+#[derive(Debug)]
+pub struct Outcome<'o> {
+    pub title: &'o str,
+    pub took: Duration,
+    /// In microseconds.
+    pub latencies: &'o Histogram<u64>,
+    /// The server's `save` and `appendonly`, when it told.
+    pub server: Option<&'o (String, String)>,
+}
+
+impl Outcome<'_> {
+    fn rate(&self) -> f64 {
+        let seconds = self.took.as_secs_f64();
+        if seconds > 0.0 { self.latencies.len() as f64 / seconds } else { 0.0 }
+    }
+
+    /// The value below which `percent` of all latencies lie, in milliseconds.
+    fn percentile(&self, percent: f64) -> f64 {
+        milliseconds(self.latencies.value_at_percentile(percent))
+    }
+
+    fn mean(&self) -> f64 {
+        self.latencies.mean() / 1000.0
+    }
+}
+
+fn milliseconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1000.0
+}
+
+pub const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
+                              \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
+
+/// The text for a finished run, in the form that the options ask for.
+pub fn render(outcome: &Outcome<'_>, options: &Options) -> String {
+    if options.csv {
+        return csv(outcome);
+    }
+    if options.quiet {
+        return format!(
+            "{}: {:.2} requests per second, p50={:.3} msec\n",
+            outcome.title,
+            outcome.rate(),
+            outcome.percentile(50.0)
+        );
+    }
+    let mut text = String::new();
+    let _ = head(&mut text, outcome, options);
+    let _ = by_percentile(&mut text, outcome, options.precision);
+    let _ = cumulative(&mut text, outcome, options.precision);
+    let _ = summary(&mut text, outcome);
+    text
+}
+
+fn csv(outcome: &Outcome<'_>) -> String {
+    let latencies = outcome.latencies;
+    let figures = [
+        outcome.mean(),
+        milliseconds(latencies.min()),
+        outcome.percentile(50.0),
+        outcome.percentile(95.0),
+        outcome.percentile(99.0),
+        milliseconds(latencies.max()),
+    ];
+    let figures: Vec<_> = figures.iter().map(|figure| format!("\"{figure:.3}\"")).collect();
+    format!("\"{}\",\"{:.2}\",{}\n", outcome.title, outcome.rate(), figures.join(","))
+}
+
+fn head(text: &mut String, outcome: &Outcome<'_>, options: &Options) -> std::fmt::Result {
+    writeln!(text, "====== {} ======", outcome.title)?;
+    writeln!(text, "  {} requests completed in {:.2} seconds", outcome.latencies.len(), outcome.took.as_secs_f64())?;
+    writeln!(text, "  {} parallel clients", options.clients)?;
+    writeln!(text, "  {} bytes payload", options.data_size)?;
+    writeln!(text, "  keep alive: {}", u8::from(options.keep_alive))?;
+    if let Some((save, append_only)) = outcome.server {
+        writeln!(text, "  host configuration \"save\": {save}")?;
+        writeln!(text, "  host configuration \"appendonly\": {append_only}")?;
+    }
+    writeln!(text, "  multi-thread: {}", if options.threads.is_some() { "yes" } else { "no" })?;
+    if let Some(threads) = options.threads {
+        writeln!(text, "  threads: {threads}")?;
+    }
+    writeln!(text)
+}
+
+fn by_percentile(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> std::fmt::Result {
+    writeln!(text, "Latency by percentile distribution:")?;
+    let mut last = None;
+    for step in outcome.latencies.iter_quantiles(1) {
+        let (value, count) = (step.value_iterated_to(), outcome.latencies.count_between(0, step.value_iterated_to()));
+        if last == Some((value, count)) && step.quantile_iterated_to() < 1.0 {
+            continue;
+        }
+        last = Some((value, count));
+        writeln!(
+            text,
+            "{:.3}% <= {} milliseconds (cumulative count {count})",
+            step.quantile_iterated_to() * 100.0,
+            rounded(value, precision)
+        )?;
+    }
+    writeln!(text)
+}
+
+/// Latencies in even steps: of 0.1 ms up to 2 ms, of 1 ms above.
+fn cumulative(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> std::fmt::Result {
+    writeln!(text, "Cumulative distribution of latencies:")?;
+    let (latencies, total) = (outcome.latencies, outcome.latencies.len());
+    let (mut edge, mut before) = (100, 0);
+    while total > 0 && before < total {
+        let upper = latencies.highest_equivalent(edge);
+        let count = latencies.count_between(0, upper);
+        if count > before {
+            let percent = count as f64 * 100.0 / total as f64;
+            writeln!(text, "{percent:.3}% <= {} milliseconds (cumulative count {count})", rounded(upper, precision))?;
+        }
+        before = count;
+        edge += if edge < 2000 { 100 } else { 1000 };
+    }
+    writeln!(text)
+}
+
+/// Valkey's option is called precision, and nothing said means microseconds.
+fn rounded(microseconds: u64, precision: usize) -> String {
+    let places = if precision == 0 { 3 } else { precision };
+    format!("{:.places$}", milliseconds(microseconds))
+}
+
+fn summary(text: &mut String, outcome: &Outcome<'_>) -> std::fmt::Result {
+    let latencies = outcome.latencies;
+    writeln!(text, "Summary:")?;
+    writeln!(text, "  throughput summary: {:.2} requests per second", outcome.rate())?;
+    writeln!(text, "  latency summary (msec):")?;
+    writeln!(text, "    {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "avg", "min", "p50", "p95", "p99", "max")?;
+    writeln!(
+        text,
+        "    {:9.3} {:9.3} {:9.3} {:9.3} {:9.3} {:9.3}\n",
+        outcome.mean(),
+        milliseconds(latencies.min()),
+        outcome.percentile(50.0),
+        outcome.percentile(95.0),
+        outcome.percentile(99.0),
+        milliseconds(latencies.max())
+    )
+}
+
+/// The line that shows a run under way; it is written over until the run ends.
+#[derive(Debug)]
+pub struct Progress<'p> {
+    title: &'p str,
+    began: Instant,
+    last: (Instant, u64, u64),
+    width: usize,
+}
+
+impl<'p> Progress<'p> {
+    pub fn new(title: &'p str) -> Self {
+        let now = Instant::now();
+        Progress { title, began: now, last: (now, 0, 0), width: 0 }
+    }
+
+    pub fn show(&mut self, shared: &Shared) {
+        let (now, finished, sum) = (Instant::now(), shared.finished.load(Relaxed), shared.latency_sum.load(Relaxed));
+        let (then, finished_then, sum_then) = self.last;
+        self.last = (now, finished, sum);
+        let rate = |count: u64, since: Instant| count as f64 / (now - since).as_secs_f64().max(1e-9);
+        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64 / 1000.0;
+        let line = format!(
+            "{}: rps={:.1} (overall: {:.1}) avg_msec={:.3} (overall: {:.3}) {finished} requests",
+            self.title,
+            rate(finished - finished_then, then),
+            rate(finished, self.began),
+            mean(sum - sum_then, finished - finished_then),
+            mean(sum, finished),
+        );
+        print!("{line:<width$}\r", width = self.width);
+        self.width = line.len();
+        let _ = std::io::stdout().flush();
+    }
+
+    /// Makes room for what is printed next.
+    pub fn clear(&self) {
+        print!("{:<width$}\r", "", width = self.width);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::new_histogram;
+
+    fn outcome_of(values: &[u64], options: &Options) -> String {
+        let mut latencies = new_histogram();
+        for value in values {
+            latencies.record(*value).unwrap();
+        }
+        let took = Duration::from_secs(2);
+        render(&Outcome { title: "SET", took, latencies: &latencies, server: None }, options)
+    }
+
+    #[test]
+    fn forms() {
+        let values: Vec<u64> = (1..=1000).collect();
+        let options = Options { quiet: true, ..Options::default() };
+        assert_eq!(outcome_of(&values, &options), "SET: 500.00 requests per second, p50=0.500 msec\n");
+        let options = Options { csv: true, ..Options::default() };
+        let line = "\"SET\",\"500.00\",\"0.500\",\"0.001\",\"0.500\",\"0.950\",\"0.990\",\"1.000\"\n";
+        assert_eq!(outcome_of(&values, &options), line);
+        let text = outcome_of(&values, &Options::default());
+        assert!(text.contains("50.000% <= 0.500 milliseconds (cumulative count 500)\n"), "{text}");
+        assert!(text.contains("20.000% <= 0.200 milliseconds (cumulative count 200)\n"), "{text}");
+        assert!(text.contains("  throughput summary: 500.00 requests per second\n"), "{text}");
+    }
+
+    #[test]
+    fn nothing_done_is_no_disaster() {
+        assert!(outcome_of(&[], &Options::default()).contains("0 requests completed"));
+    }
+}

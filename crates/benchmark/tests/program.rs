@@ -1,0 +1,117 @@
+//! The program against a server that answers +OK to everything and counts what it is asked.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Answers every command, and counts GETs and connections.
+struct Server {
+    port: u16,
+    gets: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn start(reply: &'static [u8]) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (gets, connections) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let server = Server { port, gets: Arc::clone(&gets), connections: Arc::clone(&connections) };
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::Relaxed);
+                let gets = Arc::clone(&gets);
+                std::thread::spawn(move || serve(stream, reply, &gets));
+            }
+        });
+        server
+    }
+
+    fn load(&self, options: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cinnabar-benchmark"));
+        command.args(["-p", &self.port.to_string()]).args(options.split(' ')).output().unwrap()
+    }
+
+    fn gets(&self) -> usize {
+        self.gets.load(Ordering::Relaxed)
+    }
+}
+
+fn serve(mut stream: TcpStream, reply: &[u8], gets: &AtomicUsize) {
+    let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => count,
+        };
+        pending.extend_from_slice(&buffer[..count]);
+        while let Some((words, used)) = command(&pending) {
+            pending.drain(..used);
+            let answer: &[u8] = match words.first().map(String::as_str) {
+                Some("GET") => {
+                    gets.fetch_add(1, Ordering::Relaxed);
+                    reply
+                }
+                Some("CONFIG") => b"*2\r\n$4\r\nsave\r\n$0\r\n\r\n",
+                _ => b"+OK\r\n",
+            };
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The first whole command and its length.
+fn command(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let mut lines = text.split_inclusive("\r\n").take_while(|line| line.ends_with("\r\n"));
+    let head = lines.next()?;
+    let count: usize = head.trim().strip_prefix('*')?.parse().unwrap();
+    let (mut used, mut words) = (head.len(), Vec::new());
+    for _ in 0..count {
+        used += lines.next()?.len();
+        let word = lines.next()?;
+        used += word.len();
+        words.push(word.trim_end().to_string());
+    }
+    Some((words, used))
+}
+
+#[test]
+fn sends_as_many_requests_as_were_asked_for() {
+    for options in ["-c 7 -n 1003 -P 10 --threads 3", "-c 20 -n 11", "-c 3 -n 50 -k 0", "-n 200 --rps 100000 -c 4"] {
+        let server = Server::start(b"$1\r\nv\r\n");
+        let output = server.load(&format!("{options} -q -t get"));
+        assert!(output.status.success(), "{options}: {output:?}");
+        let wanted: usize = options.split_once("-n ").unwrap().1.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(server.gets(), wanted, "{options}");
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("requests per second, p50="), "{told}");
+    }
+}
+
+#[test]
+fn connects_anew_for_every_batch_when_told() {
+    let server = Server::start(b"$1\r\nv\r\n");
+    assert!(server.load("-c 3 -n 50 -k 0 -t get --csv").status.success());
+    // One more asked for the configuration.
+    assert_eq!(server.connections.load(Ordering::Relaxed), 51);
+}
+
+#[test]
+fn an_error_reply_ends_the_run() {
+    let server = Server::start(b"-ERR no such thing\r\n");
+    let output = server.load("-c 3 -n 50 -t get --csv");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "Error from server: ERR no such thing\n");
+}
+
+#[test]
+fn sequences_count_their_commands() {
+    let server = Server::start(b"$1\r\nv\r\n");
+    assert!(server.load("-c 2 -n 30 -P 2 --csv -- SET a b ; 2 GET a").status.success());
+    assert_eq!(server.gets(), 20);
+}
