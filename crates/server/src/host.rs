@@ -213,7 +213,10 @@ impl engine::host::Host for EngineHost {
             ProcTitleTemplate => title::show(config),
             LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
             Threads if config.int(Threads) != self.threads() => {
-                return Err("The number of threads is set in the configuration file and takes effect at the next start".to_owned());
+                return Err(
+                    "The number of threads is set in the configuration file and takes effect at the next start"
+                        .to_owned(),
+                );
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ use crate::stream::Stream;
 use engine::config::{Config, Directive};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
+use nix::unistd::{Gid, Group, chown};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
@@ -78,6 +79,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix { path, .. } = self {
+            log::notice("Removing the unix socket file.");
             // The path may be gone already; then there is nothing to clean up.
             let _ = std::fs::remove_file(path);
         }
@@ -103,24 +105,31 @@ fn prepare(stream: &mio::net::TcpStream, keepalive: u64) {
 
 /// Opens everything that the configuration asks for. An address with a leading `-` may be missing.
 pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
-    let mut listeners = Vec::new();
-    let backlog = i32::try_from(config.int(Directive::TcpBacklog)).unwrap_or(i32::MAX);
-    for (directive, book) in [(Directive::Port, false), (Directive::BookPort, true)] {
-        let port = config.int(directive) as u16;
-        if port != 0 {
-            open_port(config, port, book, backlog, &mut listeners)?;
-        }
-    }
+    let mut listeners = open_tcp_ports(config, false)?;
+    listeners.extend(open_tcp_ports(config, true)?);
     let path = String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned();
     if !path.is_empty() {
-        let socket = open_unix(&path, config.int(Directive::UnixSocketPerm) as u32, backlog)
-            .map_err(|error| format!("Failed opening Unix socket: bind: {error}"))?;
+        let socket = open_unix(&path, config).map_err(|error| format!("Failed opening Unix socket: {error}"))?;
         listeners.push(Listener::Unix { socket, path });
     }
-    if listeners.is_empty() {
+    if listeners.is_empty() && config.int(Directive::Port) == 0 && config.int(Directive::BookPort) == 0 {
         return Err("Configured to not listen anywhere, exiting.".to_owned());
     }
     Ok(listeners)
+}
+
+/// Opens the port of one protocol on every bound address.
+pub fn open_tcp_ports(config: &Config, book: bool) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    let port = config.int(if book { Directive::BookPort } else { Directive::Port }) as u16;
+    if port != 0 {
+        open_port(config, port, book, backlog(config), &mut listeners)?;
+    }
+    Ok(listeners)
+}
+
+fn backlog(config: &Config) -> i32 {
+    i32::try_from(config.int(Directive::TcpBacklog)).unwrap_or(i32::MAX)
 }
 
 fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<Listener>) -> Result<(), String> {
@@ -142,6 +151,7 @@ fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<
             }
         }
     }
+    // Every address was optional, and none is there.
     if to.len() == before && !config.bind_addresses().is_empty() {
         return Err(format!("Failed listening on port {port} (tcp), aborting."));
     }
@@ -174,7 +184,9 @@ fn open_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-fn open_unix(path: &str, mode: u32, backlog: i32) -> io::Result<UnixListener> {
+fn open_unix(path: &str, config: &Config) -> io::Result<UnixListener> {
+    let mode = config.int(Directive::UnixSocketPerm) as u32;
+    let group = String::from_utf8_lossy(config.text(Directive::UnixSocketGroup)).into_owned();
     // What an earlier server left behind would be in the way.
     let _ = std::fs::remove_file(path);
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -183,6 +195,18 @@ fn open_unix(path: &str, mode: u32, backlog: i32) -> io::Result<UnixListener> {
     if mode != 0 {
         std::fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
-    socket.listen(backlog)?;
+    if !group.is_empty() {
+        give_to_group(path, &group)?;
+    }
+    socket.listen(backlog(config))?;
     Ok(UnixListener::from_std(socket.into()))
+}
+
+/// By name or by number.
+fn give_to_group(path: &str, name: &str) -> io::Result<()> {
+    let id = match Group::from_name(name)? {
+        Some(group) => group.gid,
+        None => Gid::from_raw(name.parse().map_err(|_| io::Error::other(format!("no group {name}")))?),
+    };
+    Ok(chown(path, None, Some(id))?)
 }

@@ -1,14 +1,23 @@
-//! Log lines in Valkey's format:
+//! The log: one line an event, in the formats that Valkey has.
 //!
 //! ```text
-//! 1234:M 21 Nov 2026 05:26:01.123 * Ready to accept connections tcp
+//! legacy   1234:M 21 Nov 2026 05:26:01.123 * Ready to accept connections tcp
+//! logfmt   pid=1234 role=primary timestamp="21 Nov 2026 05:26:01.123" level=notice message="Ready to ..."
+//! json     {"pid":1234,"role":"primary","timestamp":"21 Nov 2026 05:26:01.123","level":"notice","message":"..."}
 //! ```
+//!
+//! The file is opened for each line, so that it can be moved away at any time. With `syslog-enabled` a line goes to the
+//! system's log as well, without what the system adds itself.
 
-use jiff::Zoned;
-use std::fmt::Display;
+use engine::config::{Config, Directive};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use nix::syslog::{Facility, LogFlags, Severity, openlog, syslog};
+use std::ffi::CString;
+use std::fmt::{Display, Write as _};
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// How important a line is; the sign is part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +38,26 @@ impl Level {
         }
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Level::Debug => "debug",
+            Level::Verbose => "info",
+            Level::Notice => "notice",
+            Level::Warning => "warning",
+        }
+    }
+
+    fn severity(self) -> Severity {
+        match self {
+            Level::Debug => Severity::LOG_DEBUG,
+            Level::Verbose => Severity::LOG_INFO,
+            Level::Notice => Severity::LOG_NOTICE,
+            Level::Warning => Severity::LOG_WARNING,
+        }
+    }
+
     /// The level that the `loglevel` directive names; None for `nothing`.
-    pub fn named(name: &str) -> Option<Level> {
+    fn named(name: &str) -> Option<Level> {
         match name {
             "debug" => Some(Level::Debug),
             "verbose" => Some(Level::Verbose),
@@ -41,50 +68,189 @@ impl Level {
     }
 }
 
-/// Where lines go, and which.
-#[derive(Debug)]
-struct Sink {
+/// What the server is to others; the letter is part of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Primary,
+    Replica,
+}
+
+impl Role {
+    fn letter(self) -> char {
+        match self {
+            Role::Primary => 'M',
+            Role::Replica => 'S',
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Role::Primary => "primary",
+            Role::Replica => "replica",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Legacy,
+    Logfmt,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stamp {
+    Legacy,
+    Iso8601,
+    Milliseconds,
+}
+
+/// Where lines go, which, and what they look like.
+#[derive(Clone, Debug)]
+struct Style {
     /// None: standard output.
     file: Option<String>,
+    syslog: bool,
     least: Option<Level>,
+    format: Format,
+    stamp: Stamp,
+    role: Role,
 }
 
-static SINK: OnceLock<Sink> = OnceLock::new();
+static STYLE: RwLock<Style> = RwLock::new(Style {
+    file: None,
+    syslog: false,
+    least: Some(Level::Notice),
+    format: Format::Legacy,
+    stamp: Stamp::Legacy,
+    role: Role::Primary,
+});
 
-/// Sets the file (empty: standard output) and the least level, once.
-pub fn configure(file: &str, least: Option<Level>) {
-    let file = (!file.is_empty()).then(|| file.to_owned());
-    // A second call would come from a second server in the process; the first one's log goes on.
-    let _ = SINK.set(Sink { file, least });
+/// Asked for once: the environment that may name it is gone when the process has a title of its own.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+
+/// Takes everything from the configuration, at the start.
+pub fn open(config: &Config) {
+    LazyLock::force(&ZONE);
+    if config.flag(Directive::SyslogEnabled) {
+        open_syslog(config);
+    }
+    follow(config);
 }
 
-/// Writes text as it is, whatever the level.
-pub fn raw(text: &str) {
-    write(SINK.get().and_then(|sink| sink.file.as_deref()), text);
+/// Takes what may change while the server runs.
+pub fn follow(config: &Config) {
+    let file = config.text(Directive::LogFile);
+    let style = Style {
+        file: (!file.is_empty()).then(|| String::from_utf8_lossy(file).into_owned()),
+        syslog: config.flag(Directive::SyslogEnabled),
+        least: Level::named(config.choice(Directive::LogLevel)),
+        format: match config.choice(Directive::LogFormat) {
+            "logfmt" => Format::Logfmt,
+            "json" => Format::Json,
+            _ => Format::Legacy,
+        },
+        stamp: match config.choice(Directive::LogTimestampFormat) {
+            "iso8601" => Stamp::Iso8601,
+            "milliseconds" => Stamp::Milliseconds,
+            _ => Stamp::Legacy,
+        },
+        role: if config.upstream().is_some() { Role::Replica } else { Role::Primary },
+    };
+    *STYLE.write().unwrap_or_else(PoisonError::into_inner) = style;
+}
+
+fn open_syslog(config: &Config) {
+    let facility = match config.choice(Directive::SyslogFacility) {
+        "user" => Facility::LOG_USER,
+        "local1" => Facility::LOG_LOCAL1,
+        "local2" => Facility::LOG_LOCAL2,
+        "local3" => Facility::LOG_LOCAL3,
+        "local4" => Facility::LOG_LOCAL4,
+        "local5" => Facility::LOG_LOCAL5,
+        "local6" => Facility::LOG_LOCAL6,
+        "local7" => Facility::LOG_LOCAL7,
+        _ => Facility::LOG_LOCAL0,
+    };
+    // The system keeps the pointer, so the name lives as long as the process.
+    let ident = CString::new(config.text(Directive::SyslogIdent)).unwrap_or_default();
+    let ident: &'static CString = Box::leak(Box::new(ident));
+    // A system without a log is no reason not to start.
+    let _ = openlog(Some(ident), LogFlags::LOG_PID | LogFlags::LOG_NDELAY, facility);
 }
 
 /// Writes a line. A log that cannot be written is no reason to stop serving.
 pub fn log(level: Level, text: impl Display) {
-    let (file, least) = match SINK.get() {
-        Some(sink) => (sink.file.as_deref(), sink.least),
-        None => (None, Some(Level::Notice)),
-    };
-    if least.is_none_or(|least| level < least) {
+    let style = STYLE.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if style.least.is_none_or(|least| level < least) {
         return;
     }
-    let time = Zoned::now().strftime("%d %b %Y %H:%M:%S%.3f").to_string();
-    let line = format!("{}:M {time} {} {text}\n", std::process::id(), level.sign());
-    write(file, &line);
+    let text = text.to_string();
+    let time = stamp(Timestamp::now().to_zoned(ZONE.clone()), style.stamp);
+    write(style.file.as_deref(), &line(style.format, style.role, std::process::id(), &time, level, &text));
+    if style.syslog {
+        let _ = syslog(level.severity(), &text);
+    }
+}
+
+/// Writes text as it is, whatever the level.
+pub fn raw(text: &str) {
+    let file = STYLE.read().unwrap_or_else(PoisonError::into_inner).file.clone();
+    write(file.as_deref(), text);
 }
 
 fn write(file: Option<&str>, text: &str) {
     let _ = match file {
-        // Opened for each line, so that it can be rotated at any time.
         Some(path) => {
             OpenOptions::new().append(true).create(true).open(path).and_then(|mut f| f.write_all(text.as_bytes()))
         }
         None => std::io::stdout().lock().write_all(text.as_bytes()),
     };
+}
+
+fn stamp(time: Zoned, stamp: Stamp) -> String {
+    match stamp {
+        Stamp::Legacy => time.strftime("%d %b %Y %H:%M:%S%.3f").to_string(),
+        Stamp::Iso8601 => time.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string(),
+        Stamp::Milliseconds => time.timestamp().as_millisecond().to_string(),
+    }
+}
+
+fn line(format: Format, role: Role, pid: u32, time: &str, level: Level, text: &str) -> String {
+    let (role_name, level_name) = (role.name(), level.name());
+    match format {
+        Format::Legacy => format!("{pid}:{} {time} {} {text}\n", role.letter(), level.sign()),
+        Format::Logfmt => {
+            let text = text.replace('"', "'").replace(['\r', '\n'], " ");
+            format!("pid={pid} role={role_name} timestamp=\"{time}\" level={level_name} message=\"{text}\"\n")
+        }
+        Format::Json => {
+            let text = json(text);
+            format!(
+                "{{\"pid\":{pid},\"role\":\"{role_name}\",\"timestamp\":\"{time}\",\"level\":\"{level_name}\",\"message\":\"{text}\"}}\n"
+            )
+        }
+    }
+}
+
+/// The inside of a JSON string (RFC 8259).
+fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => write!(out, "\\u{:04x}", c as u32).expect("a String takes everything"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+pub fn verbose(text: impl Display) {
+    log(Level::Verbose, text);
 }
 
 pub fn notice(text: impl Display) {
@@ -93,4 +259,30 @@ pub fn notice(text: impl Display) {
 
 pub fn warning(text: impl Display) {
     log(Level::Warning, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_in_every_format() {
+        let made = |format| line(format, Role::Primary, 7, "now", Level::Verbose, "a \"b\\c\"\n\td");
+        assert_eq!(made(Format::Legacy), "7:M now - a \"b\\c\"\n\td\n");
+        assert_eq!(made(Format::Logfmt), "pid=7 role=primary timestamp=\"now\" level=info message=\"a 'b\\c' \td\"\n");
+        assert_eq!(
+            made(Format::Json),
+            "{\"pid\":7,\"role\":\"primary\",\"timestamp\":\"now\",\"level\":\"info\",\"message\":\"a \\\"b\\\\c\\\"\\n\\td\"}\n"
+        );
+        assert_eq!(line(Format::Legacy, Role::Replica, 7, "now", Level::Warning, "x"), "7:S now # x\n");
+    }
+
+    #[test]
+    fn times_in_every_format() {
+        let zone = TimeZone::fixed(jiff::tz::Offset::from_seconds(-12600).expect("an offset"));
+        let time = Timestamp::from_millisecond(1_795_251_262_044).expect("a time").to_zoned(zone);
+        assert_eq!(stamp(time.clone(), Stamp::Legacy), "21 Nov 2026 05:24:22.044");
+        assert_eq!(stamp(time.clone(), Stamp::Iso8601), "2026-11-21T05:24:22.044-03:30");
+        assert_eq!(stamp(time, Stamp::Milliseconds), "1795251262044");
+    }
 }

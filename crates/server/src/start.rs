@@ -1,11 +1,15 @@
 //! From a configuration to running threads, and back.
 
 use crate::banner;
+use crate::crash;
+use crate::daemon::Daemon;
 use crate::front::Front;
 use crate::host::EngineHost;
+use crate::limits;
 use crate::listener;
 use crate::log;
 use crate::mailbox::Mailbox;
+use crate::oom;
 use crate::reaper::Reaper;
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -22,14 +26,13 @@ const REAPERS: usize = 1;
 const SHARDS_PER_WORKER: usize = 32;
 /// Shards at least: smaller tables, so that the arrays that a resize leaves behind are soon used by another one.
 const SHARDS_MIN: usize = 64;
-/// File descriptors that are needed besides those of clients.
-const RESERVED_FILES: u64 = 32;
 
 /// Serves until it is asked to stop; an error is a line for the log. `config_file`: where the configuration came
 /// from, empty when it was no file.
-pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
+pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &Daemon) -> Result<(), String> {
     let workers = worker_count(&config);
-    raise_file_limit(&config);
+    let clients = limits::admit(config.int(Directive::MaxClients).max(0) as u64)?;
+    oom::apply(&config)?;
     let reaper = Reaper::start(REAPERS).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let options = Options {
         shards: (workers * SHARDS_PER_WORKER).max(SHARDS_MIN),
@@ -40,23 +43,26 @@ pub fn serve(config: Config, config_file: Vec<u8>) -> Result<(), String> {
     banner::show(&config);
     let listeners = listener::open(&config)?;
     let kinds: Vec<&str> = listeners.iter().map(|listener| listener.kind()).collect();
-    let host = Arc::new(EngineHost::new(reaper, config_file));
+    let host = Arc::new(EngineHost::new(reaper, config_file, executable));
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
+    engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
     commands::config_cmd::apply_all(&engine);
     let shared = Arc::new(Shared::new(engine, workers));
-    let front = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
+    let (front, desk) = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
     let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
-    host.set_shared(&shared);
+    host.set_server(&shared, desk);
+    crash::watch(&shared);
     log::notice("Server initialized");
     for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
         log::notice(format_args!("Ready to accept connections {kind}"));
     }
+    daemon.ready();
     let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
     for thread in threads {
-        if thread.join().is_err() {
-            log::warning("A worker ended by a panic");
-        }
+        // A worker that panicked has ended the process.
+        let _ = thread.join();
     }
+    daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
     result
 }
@@ -101,17 +107,4 @@ fn hash_seed(config: &Config) -> u64 {
     hasher = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
     hasher.write(given);
     hasher.finish()
-}
-
-/// Clients need file descriptors; with fewer than `maxclients` of them the server still runs.
-fn raise_file_limit(config: &Config) {
-    let wanted = config.int(Directive::MaxClients).max(0) as u64 + RESERVED_FILES;
-    match rlimit::increase_nofile_limit(wanted) {
-        Ok(limit) if limit < wanted => log::warning(format_args!(
-            "You requested maxclients of {} requiring at least {wanted} max file descriptors; the limit is {limit}.",
-            wanted - RESERVED_FILES
-        )),
-        Ok(_) => {}
-        Err(error) => log::warning(format_args!("Can't raise the limit of open files: {error}")),
-    }
 }

@@ -1,0 +1,153 @@
+//! The process title: what `ps` shows, which `proc-title-template` describes.
+//!
+//! The kernel takes it from where it once put the arguments, and goes on into the environment when the title no longer
+//! ends where the arguments did:
+//!
+//! ```text
+//! arg_start                    arg_end = env_start                                        env_end
+//! | cinnabar-server \0 x.conf \0 | PATH=... \0 NOTIFY_SOCKET=... \0 ...                  \0 |
+//! | cinnabar-server 127.0.0.1:6379 [cluster] \0 \0 \0 ...                                \0 |
+//! ```
+//!
+//! It is written through `/proc/self/mem`. Whatever the server needs of the environment is read before; who asks for a
+//! variable later finds strings that end, and no variable. Where the kernel does not tell the places or does not let us
+//! write, the title stays as it is.
+
+use engine::config::{Config, Directive};
+use parking_lot::Mutex;
+use std::fs::{File, OpenOptions, read_to_string};
+use std::os::unix::fs::FileExt;
+
+/// What the kernel shows at most.
+const LENGTH_MAX: usize = 4095;
+
+/// The places, as fields of `/proc/self/stat`, counted from 1 (`man 5 proc`).
+const ARG_START: usize = 48;
+const ARG_END: usize = 49;
+const ENV_START: usize = 50;
+const ENV_END: usize = 51;
+
+/// The title's place, once it is ours.
+#[derive(Debug)]
+struct Place {
+    memory: File,
+    start: u64,
+    length: usize,
+}
+
+/// What does not come from the configuration.
+#[derive(Debug)]
+struct Names {
+    /// The program as it was called.
+    program: String,
+    config_file: String,
+}
+
+static PLACE: Mutex<Option<(Place, Names)>> = Mutex::new(None);
+
+/// Takes the title over, before there are other threads, and shows what the configuration asks for.
+pub fn take(config: &Config, program: &str, config_file: &[u8]) {
+    if !config.flag(Directive::SetProcTitle) {
+        return;
+    }
+    let names = Names { program: program.to_owned(), config_file: String::from_utf8_lossy(config_file).into_owned() };
+    *PLACE.lock() = find().map(|place| (place, names));
+    show(config);
+}
+
+/// Shows what the configuration asks for.
+pub fn show(config: &Config) {
+    if let Some((place, names)) = &*PLACE.lock() {
+        let mut title = expand(config, names).into_bytes();
+        title.retain(|byte| *byte != 0);
+        title.truncate(place.length.saturating_sub(1).min(LENGTH_MAX));
+        title.resize(place.length, 0);
+        // The old title is as good as none.
+        let _ = place.memory.write_all_at(&title, place.start);
+    }
+}
+
+fn find() -> Option<Place> {
+    let stat = read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in parentheses and may have anything in it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<u64> = rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    let field = |number: usize| fields.get(number - 3).copied().filter(|place| *place > 0);
+    let (start, middle) = (field(ARG_START)?, field(ARG_END)?);
+    let end = match (field(ENV_START), field(ENV_END)) {
+        (Some(from), Some(to)) if from == middle => to,
+        _ => middle,
+    };
+    let length = usize::try_from(end.checked_sub(start)?).ok()?;
+    let memory = OpenOptions::new().write(true).open("/proc/self/mem").ok()?;
+    Some(Place { memory, start, length })
+}
+
+/// The template with its variables replaced. It was checked when it was set.
+fn expand(config: &Config, names: &Names) -> String {
+    let template = String::from_utf8_lossy(config.text(Directive::ProcTitleTemplate)).into_owned();
+    let mut title = String::new();
+    let mut rest = template.as_str();
+    while let Some(at) = rest.find('{') {
+        title.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('{') {
+            title.push('{');
+            rest = after;
+        } else if let Some(close) = rest.find('}') {
+            title.push_str(&variable(config, names, &rest[..close]));
+            rest = &rest[close + 1..];
+        }
+    }
+    title.push_str(rest);
+    title.trim_matches(' ').to_owned()
+}
+
+fn variable(config: &Config, names: &Names, name: &str) -> String {
+    let (port, tls_port) = (config.int(Directive::Port), config.int(Directive::TlsPort));
+    match name {
+        "title" => names.program.clone(),
+        "listen-addr" => {
+            let address = config.bind_addresses().first().map_or("*".into(), |first| String::from_utf8_lossy(first));
+            format!("{address}:{}", if port != 0 { port } else { tls_port })
+        }
+        "server-mode" if config.flag(Directive::ClusterEnabled) => "[cluster]".to_owned(),
+        "port" => port.to_string(),
+        "tls-port" => tls_port.to_string(),
+        "unixsocket" => String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned(),
+        "config-file" => names.config_file.clone(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::config::{ConfigStore, TITLE_VARIABLES};
+
+    fn with(template: &str) -> String {
+        let store = ConfigStore::new(Config::default());
+        store.update(|config| {
+            config.set_text(Directive::ProcTitleTemplate, template.as_bytes());
+            config.set_text(Directive::UnixSocket, b"/s");
+            config.set_flag(Directive::ClusterEnabled, true);
+        });
+        expand(&store.snapshot(), &Names { program: "p".to_owned(), config_file: "/c".to_owned() })
+    }
+
+    #[test]
+    fn variables_are_replaced() {
+        assert_eq!(with("{title} {listen-addr} {server-mode}"), "p *:6379 [cluster]");
+        assert_eq!(with(" {{x {port}/{tls-port} {unixsocket} {config-file} "), "{x 6379/0 /s /c");
+        for name in TITLE_VARIABLES {
+            assert_ne!(with(&format!("{{{name}}}")), "", "{name}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_the_arguments_is_found() {
+        let place = find().expect("Linux tells it");
+        let arguments: usize = std::env::args_os().map(|argument| argument.len() + 1).sum();
+        assert!(place.length >= arguments, "{place:?} for {arguments} bytes of arguments");
+    }
+}
