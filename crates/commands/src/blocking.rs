@@ -148,6 +148,29 @@ impl Cx<'_> {
     }
 }
 
+/// CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
+pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let with_error = match args.len() {
+        3 => false,
+        4 if args.is(3, "timeout") => false,
+        4 if args.is(3, "error") => true,
+        4 => return Err(Error::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(Error::wrong_arity("client|unblock")),
+    };
+    let client = u64::try_from(args.int(2)?).ok().and_then(|id| cx.engine.clients().get(id));
+    let ticket = client.and_then(|client| client.ticket()).filter(|ticket| ticket.finish());
+    if let Some(ticket) = &ticket {
+        let reply = if with_error {
+            ticket.request().error_reply("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+        } else {
+            ticket.request().timeout_reply()
+        };
+        cx.engine.host().deliver(ticket, reply);
+    }
+    cx.reply.int(ticket.is_some().into());
+    Ok(())
+}
+
 /// A blocked client's command.
 struct Blocked {
     client: Arc<ClientInfo>,

@@ -137,6 +137,17 @@ const SUBCOMMANDS: &[Command] = &[
         ..SUB
     },
     Command {
+        name: "pause",
+        since: "3.0.0",
+        arity: -3,
+        flags: COMMON.and(ADMIN),
+        syntax: "timeout:int [mode: WRITE | ALL]@6.2.0",
+        summary: "Suspends commands processing.",
+        history: &[("6.2.0", "`CLIENT PAUSE WRITE` mode added along with the `mode` option.")],
+        run: crate::pause::pause,
+        ..SUB
+    },
+    Command {
         name: "reply",
         since: "3.2.0",
         arity: 3,
@@ -164,6 +175,26 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Sets the connection name.",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         run: set_client_name,
+        ..SUB
+    },
+    Command {
+        name: "unblock",
+        since: "5.0.0",
+        arity: -3,
+        flags: COMMON.and(ADMIN),
+        syntax: "client-id:int [unblock-type: TIMEOUT | ERROR]",
+        summary: "Unblocks a client blocked by a blocking command from a different connection.",
+        complexity: "O(log N) where N is the number of client connections",
+        run: crate::blocking::unblock,
+        ..SUB
+    },
+    Command {
+        name: "unpause",
+        since: "6.2.0",
+        flags: COMMON.and(ADMIN),
+        summary: "Resumes processing commands from paused clients.",
+        complexity: "O(N) Where N is the number of paused clients",
+        run: crate::pause::unpause,
         ..SUB
     },
 ];
@@ -304,6 +335,10 @@ fn end(cx: &mut Cx<'_>, client: &ClientInfo) {
         cx.flow = Flow::Close;
     } else {
         cx.engine.clients().remove(client.id);
+        // Nothing is given any more to one that waits.
+        if let Some(ticket) = client.ticket() {
+            ticket.finish();
+        }
         cx.engine.host().kill(client.worker, client.id);
     }
 }

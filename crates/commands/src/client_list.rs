@@ -30,7 +30,14 @@ fn command_name(id: usize) -> &'static str {
 
 /// The letters of the `flags` field.
 fn flags(client: &ClientInfo) -> String {
-    let letters = [('U', client.is_unix()), ('e', client.no_evict.load(Relaxed)), ('T', client.no_touch.load(Relaxed))];
+    let letters = [
+        ('x', client.queued.load(Relaxed) >= 0),
+        ('b', client.is_blocked()),
+        ('d', client.is_watch_broken()),
+        ('U', client.is_unix()),
+        ('e', client.no_evict.load(Relaxed)),
+        ('T', client.no_touch.load(Relaxed)),
+    ];
     let text: String = letters.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect();
     if text.is_empty() { "N".to_owned() } else { text }
 }
@@ -42,6 +49,7 @@ const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     let details = client.details();
     let (query, reply) = (client.query_bytes.load(Relaxed), client.reply_bytes.load(Relaxed));
+    let queued_bytes = client.queued_bytes.load(Relaxed);
     let seconds_since = |then: i64| (now_ms - then).max(0) / 1000;
     let command = match client.last_command.load(Relaxed) {
         0 => "NULL",
@@ -54,16 +62,18 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     text.clear();
     let _ = write!(
         text,
-        " age={} idle={} flags={} capa={} db={} sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf={query} qbuf-free=0 \
-         argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={reply} tot-mem={} events={} cmd={command} \
+        " age={} idle={} flags={} capa={} db={} sub=0 psub=0 ssub=0 multi={} watch={} qbuf={query} qbuf-free=0 \
+         argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={reply} tot-mem={} events={} cmd={command} \
          user=default redir=-1 resp={} lib-name=",
         seconds_since(client.connected_at),
         seconds_since(client.active_at.load(Relaxed)),
         flags(client),
         if client.redirects.load(Relaxed) { "r" } else { "" },
         client.db.load(Relaxed),
+        client.queued.load(Relaxed),
+        client.watched.load(Relaxed),
         u8::from(reply > 0),
-        query + reply + size_of::<ClientInfo>(),
+        query + reply + queued_bytes + size_of::<ClientInfo>(),
         if reply > 0 { "rw" } else { "r" },
         client.resp.load(Relaxed),
     );

@@ -10,6 +10,7 @@ use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use engine::config::{
     ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
 };
+use engine::command_log::Reason;
 use engine::{Engine, Error};
 use std::io;
 
@@ -111,10 +112,23 @@ struct Hooks<'e> {
 
 impl ApplyHooks for Hooks<'_> {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        use Directive::{LfuDecayTime, LfuLogFactor, MaxMemoryPolicy, NotifyKeyspaceEvents};
+        use Directive::{
+            CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
+            CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
+            LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor, MaxMemoryPolicy,
+            NotifyKeyspaceEvents,
+        };
         match changed {
             MaxMemoryPolicy | LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
             NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
+            CommandlogExecutionSlowerThan
+            | CommandlogRequestLargerThan
+            | CommandlogReplyLargerThan
+            | CommandlogSlowExecutionMaxLen
+            | CommandlogLargeRequestMaxLen
+            | CommandlogLargeReplyMaxLen => set_command_log(self.engine, config),
+            LatencyMonitorThreshold => self.engine.latency().set_threshold(config.int(changed)),
+            LatencyTracking => self.engine.track_latency(config.flag(changed)),
             _ => {}
         }
         self.engine.packing().load(config);
@@ -132,9 +146,29 @@ fn set_access_policy(engine: &Engine, config: &Config) {
     engine.set_access_policy(by_frequency, number(Directive::LfuDecayTime), number(Directive::LfuLogFactor));
 }
 
+/// Thresholds are in microseconds or bytes; negative ones never apply.
+fn set_command_log(engine: &Engine, config: &Config) {
+    use Directive::{
+        CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
+        CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
+    };
+    let lists = [
+        (Reason::Slow, CommandlogExecutionSlowerThan, CommandlogSlowExecutionMaxLen, 1000),
+        (Reason::LargeRequest, CommandlogRequestLargerThan, CommandlogLargeRequestMaxLen, 1),
+        (Reason::LargeReply, CommandlogReplyLargerThan, CommandlogLargeReplyMaxLen, 1),
+    ];
+    for (reason, threshold, max_len, unit) in lists {
+        let threshold = u64::try_from(config.int(threshold)).ok().map(|threshold| threshold.saturating_mul(unit));
+        engine.command_log().configure(reason, threshold, config.int(max_len).max(0) as usize);
+    }
+}
+
 /// Puts the configuration that the engine was made with into effect.
 pub fn apply_all(engine: &Engine) {
     let config = engine.config().snapshot();
+    set_command_log(engine, &config);
+    engine.latency().set_threshold(config.int(Directive::LatencyMonitorThreshold));
+    engine.track_latency(config.flag(Directive::LatencyTracking));
     set_access_policy(engine, &config);
     engine.set_event_mask(config.keyspace_events());
 }
@@ -146,7 +180,7 @@ fn system_text(error: &io::Error) -> String {
 }
 
 fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.engine.reset_stats();
+    cx.keys.each_shard(|_, shard, _| shard.stats.reset());
     cx.engine.metrics().iter().for_each(|worker| worker.reset());
     cx.engine.host().reset_stats();
     cx.reply.ok();

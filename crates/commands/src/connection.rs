@@ -3,8 +3,10 @@
 use crate::args::Args;
 use crate::cx::{Cx, Flow};
 use crate::dispatch::before_nul;
+use crate::pubsub;
 use crate::row::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
+use crate::transaction::forget;
 use crate::version;
 use engine::Error;
 use engine::config::Directive;
@@ -119,6 +121,11 @@ const BAD_CLIENT_NAME: Error = Error::text("ERR Client names cannot contain spac
 
 fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
+        1 | 2 if cx.session.subscriptions.is_some() && cx.reply.protocol() == Protocol::Resp2 => {
+            cx.reply.array(2);
+            cx.reply.bulk(b"pong");
+            cx.reply.bulk(args.get(1).unwrap_or_default());
+        }
         1 => cx.reply.simple("PONG"),
         2 => cx.reply.bulk(&args[1]),
         _ => return Err(Error::wrong_arity("ping")),
@@ -269,6 +276,7 @@ fn quit(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     use_protocol(cx, Protocol::Resp2);
     use_database(cx, 0);
+    forget(cx.engine, cx.session);
     let session = &mut *cx.session;
     session.authenticated = cx.engine.config().snapshot().text(Directive::RequirePass).is_empty();
     session.no_touch = false;

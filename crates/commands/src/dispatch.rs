@@ -10,15 +10,18 @@ use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
+use crate::measure;
+use crate::pubsub;
 use crate::row::{Command, NO_AUTH};
 use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
+use crate::transaction;
 use engine::blocked::{self, Server};
 use engine::effects::Effects;
 use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
 use engine::{Engine, Error};
-use resp::Reply;
+use resp::{Protocol, Reply};
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
@@ -97,12 +100,17 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if session.authenticated || entry.command.flags.has(NO_AUTH) => {
-            call(engine, session, entry.command, &prepared.keys, args, now, reply)
+        Some(entry) if is_admitted(session, entry, reply.protocol()) => {
+            if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
+                end_reply(session, reply, start);
+                return Flow::Next;
+            }
+            call(engine, session, entry, &prepared.keys, args, now, reply)
         }
         _ => {
             // Looked up again for the reason, which is rare.
-            refuse(engine, session, &find(args).err().unwrap_or(Error::NO_AUTH), reply);
+            let error = find(args).map_or_else(|error| error, |entry| pubsub::refusal(session, entry));
+            reject(engine, session, args, &error, reply);
             Flow::Next
         }
     };
@@ -110,6 +118,41 @@ pub fn run<'e>(
         end_reply(session, reply, start);
     }
     flow
+}
+
+/// Whether the client may run this command in the state that it is in.
+#[inline(always)]
+fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
+    (session.authenticated || entry.command.flags.has(NO_AUTH))
+        && (session.subscriptions.is_none() || pubsub::admits(entry, protocol))
+}
+
+/// Puts the command into the client's transaction, or says why not; false if it runs at once.
+#[cold]
+fn queue(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    keys: &KeyArgs,
+    args: &Args<'_>,
+    reply: &mut Reply,
+) -> bool {
+    transaction::queue(session, entry, keys, args, reply).unwrap_or_else(|error| {
+        reject(engine, session, args, &error, reply);
+        true
+    })
+}
+
+/// Replies why a command does not run, and counts it where there is one of that name.
+#[cold]
+fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error, reply: &mut Reply) {
+    let entry = lookup(args);
+    if let Some(entry) = entry {
+        measure::count_rejected(engine, session.worker, entry);
+    }
+    let is_exec = entry.is_some_and(|entry| entry.full_name == "exec");
+    let instead = transaction::refused(engine, session, is_exec, error);
+    refuse(engine, session, instead.as_ref().unwrap_or(error), reply);
 }
 
 /// Replies an error and counts it.
@@ -128,6 +171,7 @@ pub fn end_reply(session: &mut Session, reply: &mut Reply, start: usize) {
 /// Takes back what was replied from `start` on, if the client does not want it.
 #[cold]
 fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
+    let start = if std::mem::take(&mut session.keeps_reply) { reply.len() } else { start };
     match session.replies {
         Replies::On => {}
         Replies::Off => reply.truncate(start),
@@ -139,9 +183,29 @@ fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
     }
 }
 
-/// Runs a handler under the locks of its keys and follows up on what it did.
+/// Runs a command and writes down what it took.
 #[inline(always)]
-pub(crate) fn call<'e>(
+pub(crate) fn call(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    key_args: &[(usize, KeyHash)],
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &mut Reply,
+) -> Flow {
+    let start = measure::begin(engine, session, entry, args, now, reply);
+    let (flow, failed) = call_row(engine, session, entry.command, key_args, args, now, reply);
+    if failed {
+        measure::count_failed(engine, session.worker, entry);
+    }
+    measure::end(engine, session, entry, args, start, now, &flow, reply);
+    flow
+}
+
+/// Runs a handler under the locks of its keys and follows up on what it did; true if it replied an error.
+#[inline(always)]
+pub(crate) fn call_row<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
     row: &'static Command,
@@ -149,7 +213,7 @@ pub(crate) fn call<'e>(
     args: &mut Args<'_>,
     now: Now,
     reply: &'e mut Reply,
-) -> Flow {
+) -> (Flow, bool) {
     let held = Held::keys(engine, key_args.iter().map(|(_, hash)| *hash));
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, now.unix_ms());
@@ -157,8 +221,9 @@ pub(crate) fn call<'e>(
     // A handler may move large arguments into values; the log needs them as they were.
     let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
-    if let Err(error) = (row.run)(&mut cx, args) {
-        refuse(engine, cx.session, &error, cx.reply);
+    let result = (row.run)(&mut cx, args);
+    if let Err(error) = &result {
+        refuse(engine, cx.session, error, cx.reply);
     }
     cx.session.info.count_command();
     if let Some(logged) = logged {
@@ -167,7 +232,7 @@ pub(crate) fn call<'e>(
     }
     cx.keys.unlock();
     follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
-    cx.flow
+    (cx.flow, result.is_err())
 }
 
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
@@ -188,14 +253,17 @@ pub fn step<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> bool {
-    let start = reply.len();
+    let (start, clock) = (reply.len(), engine.host().nanos());
     let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
+    let mut cx =
+        Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
     cx.keys.unlock();
     follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
-    if done && cx.session.replies != Replies::On {
-        mute(cx.session, cx.reply, start);
+    let answer = cx.reply.len().saturating_sub(start);
+    measure::piece(engine, cx.session, clock, answer, now, done);
+    if done {
+        end_reply(cx.session, cx.reply, start);
     }
     done
 }

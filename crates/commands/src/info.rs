@@ -12,12 +12,15 @@
 //! the right answer for it.
 
 use crate::args::Args;
+use crate::command_stats;
 use crate::cx::Cx;
 use crate::row::{Command, Group, LOADING, ROW, STALE};
 use crate::version;
+use engine::audience::Kind;
 use engine::clients::ClientInfo;
 use engine::config::{Config, Directive};
 use engine::host::ProcessInfo;
+use engine::pause::Paused;
 use engine::metrics::{self, Totals};
 use engine::{Engine, Error};
 use std::fmt::{Display, Write};
@@ -52,13 +55,17 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("CPU", cpu),
     // There are none.
     ("Modules", |_, _| {}),
-    ("Errorstats", error_stats),
+    ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
+    ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
+    ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
 /// Names that stand for all sections.
-const ALL: [&str; 3] = ["default", "all", "everything"];
+const ALL: [&str; 2] = ["all", "everything"];
+/// Sections that have to be asked for.
+const EXTRA: [&str; 2] = ["Commandstats", "Latencystats"];
 
 /// What the sections read.
 struct Source<'e> {
@@ -119,8 +126,12 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let mut text = Text::default();
     for (name, write_fields) in SECTIONS {
-        let is_named = |word: &[u8]| ALL.iter().chain([name]).any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
-        if args.len() == 1 || args.from(1).any(is_named) {
+        let by_default = !EXTRA.contains(name);
+        let is_named = |word: &[u8]| {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            is(name) || ALL.into_iter().any(is) || by_default && is("default")
+        };
+        if args.len() == 1 && by_default || args.from(1).any(is_named) {
             text.title(name);
             write_fields(&mut text, &source);
         }
@@ -166,8 +177,22 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("connected_clients", source.engine.clients().len());
     text.field("cluster_connections", 0);
     text.field("maxclients", source.config.int(Directive::MaxClients));
-    text.zeros(&["blocked_clients", "tracking_clients", "pubsub_clients", "watching_clients", "total_watched_keys"]);
+    let clients = source.engine.clients().all();
+    text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
+    text.zeros(&["tracking_clients", "pubsub_clients"]);
+    let watched = clients.iter().map(|client| client.watched.load(Relaxed));
+    text.field("watching_clients", watched.clone().filter(|keys| *keys > 0).count());
+    text.field("total_watched_keys", watched.sum::<u32>());
     text.zeros(&["total_blocking_keys", "total_blocking_keys_on_nokey"]);
+    let pause = source.engine.pause();
+    let (reason, actions) = match pause.paused() {
+        Paused::Nothing => ("none", "none"),
+        Paused::Writes => ("client_pause", "write"),
+        Paused::All => ("client_pause", "all"),
+    };
+    text.field("paused_reason", reason);
+    text.field("paused_actions", actions);
+    text.field("paused_timeout_milliseconds", (pause.until() - source.now_us / 1000).max(0));
 }
 
 fn client_bytes(client: &ClientInfo) -> usize {
@@ -247,10 +272,15 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("rejected_connections", connections.rejected);
     text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     text.field("expired_keys", shards.expired);
+    text.field("expired_fields", shards.expired_elements);
     text.zeros(&["evicted_keys", "evicted_clients", "evicted_scripts", "total_eviction_exceeded_time"]);
     text.field("keyspace_hits", shards.hits);
     text.field("keyspace_misses", shards.misses);
-    text.zeros(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks"]);
+    let audience = engine.audience();
+    text.field("pubsub_channels", audience.count(Kind::Channel));
+    text.field("pubsub_patterns", audience.count(Kind::Pattern));
+    text.field("pubsubshard_channels", audience.count(Kind::Shard));
+    text.zeros(&["latest_fork_usec", "total_forks"]);
     text.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits"]);
     text.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
     text.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
@@ -281,15 +311,6 @@ fn cpu(text: &mut Text, source: &Source<'_>) {
     text.field("used_cpu_user_children", "0.000000");
 }
 
-fn error_stats(text: &mut Text, source: &Source<'_>) {
-    for (code, count) in metrics::errors(source.engine.metrics()) {
-        // A colon would end the field's name.
-        let code: String =
-            String::from_utf8_lossy(&code).chars().map(|c| if c == ':' || c.is_control() { '_' } else { c }).collect();
-        let _ = write!(text.0, "errorstat_{code}:count={count}\r\n");
-    }
-}
-
 fn cluster(text: &mut Text, source: &Source<'_>) {
     text.field("cluster_enabled", u8::from(source.config.flag(Directive::ClusterEnabled)));
 }
@@ -300,8 +321,8 @@ fn keyspace(text: &mut Text, source: &Source<'_>) {
         if summary.keys > 0 {
             let _ = write!(
                 text.0,
-                "db{db}:keys={},expires={},avg_ttl={},keys_with_volatile_items=0\r\n",
-                summary.keys, summary.expires, summary.mean_ttl
+                "db{db}:keys={},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",
+                summary.keys, summary.expires, summary.mean_ttl, summary.volatile
             );
         }
     }
@@ -324,7 +345,7 @@ mod tests {
         let two = client.run("INFO keyspace CPU");
         assert!(two.starts_with("# CPU\r\n") && two.contains("\r\n\r\n# Keyspace\r\n"), "{two}");
         let all = client.run("INFO");
-        assert!(SECTIONS.iter().all(|(name, _)| all.contains(&format!("# {name}\r\n"))));
+        assert!(SECTIONS.iter().all(|(name, _)| all.contains(&format!("# {name}\r\n")) != EXTRA.contains(name)));
         assert_eq!(client.run("INFO everything nope").len(), all.len());
     }
 

@@ -35,6 +35,8 @@ pub mod blocking;
 pub mod book;
 pub mod client;
 mod client_list;
+mod command_stats;
+pub mod commandlog;
 pub mod config_cmd;
 pub mod connection;
 pub mod counter;
@@ -48,21 +50,32 @@ mod expire_option;
 pub mod flush;
 pub mod function;
 mod help;
+pub mod hash;
+pub mod hash_field_ttl;
+pub mod hash_list;
 pub mod info;
 pub mod introspect;
 pub mod keyspace;
 pub mod keyspec;
+pub mod latency;
+mod latency_report;
 pub mod lcs;
 pub mod lolwut;
 pub mod memory;
+pub mod measure;
+pub mod monitor;
 pub mod mset;
 pub mod object;
 pub mod pause;
 mod popcount;
+pub mod pubsub;
+mod redact;
+pub mod pieces;
 pub mod row;
 pub mod scan;
 pub mod session;
 pub mod shutdown;
+pub mod slowlog;
 pub mod sorted_set;
 pub mod string;
 pub mod syntax;
@@ -70,6 +83,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod time;
+pub mod transaction;
 pub mod version;
 pub mod zset_algebra;
 mod zset_bounds;
@@ -89,12 +103,20 @@ const FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     config_cmd::COMMANDS,
     client::COMMANDS,
+    commandlog::COMMANDS,
+    latency::COMMANDS,
+    monitor::COMMANDS,
+    pubsub::COMMANDS,
+    slowlog::COMMANDS,
     bitfield::COMMANDS,
     bitmap::COMMANDS,
     counter::COMMANDS,
     expire::COMMANDS,
     flush::COMMANDS,
     function::COMMANDS,
+    hash::COMMANDS,
+    hash_field_ttl::COMMANDS,
+    hash_list::COMMANDS,
     keyspace::COMMANDS,
     lcs::COMMANDS,
     lolwut::COMMANDS,
@@ -105,6 +127,7 @@ const FAMILIES: &[&[Command]] = &[
     sorted_set::COMMANDS,
     string::COMMANDS,
     time::COMMANDS,
+    transaction::COMMANDS,
     zset_algebra::COMMANDS,
     zset_random::COMMANDS,
     zset_range::COMMANDS,

@@ -1,8 +1,10 @@
 //! A client, as commands see it.
 
+use crate::measure::Unfinished;
+use crate::pubsub::Subscriptions;
 use crate::row::Flags;
+use crate::transaction::{Multi, Watching};
 use engine::clients::ClientInfo;
-use engine::watch::WatchFlag;
 use std::sync::Arc;
 
 /// Which replies the client wants (CLIENT REPLY).
@@ -30,8 +32,15 @@ pub struct Session {
     pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
     pub no_touch: bool,
-    /// Raised when a watched key changes.
-    pub watch: Arc<WatchFlag>,
+    /// Between MULTI and EXEC.
+    pub multi: Option<Box<Multi>>,
+    pub watching: Option<Box<Watching>>,
+    /// What it subscribes to, if anything.
+    pub subscriptions: Option<Box<Subscriptions>>,
+    /// What was replied last goes out, whatever CLIENT REPLY says.
+    pub(crate) keeps_reply: bool,
+    /// Its command that goes on in pieces or waits.
+    pub(crate) unfinished: Option<Box<Unfinished>>,
     /// What others may know of it.
     pub info: Arc<ClientInfo>,
 }
@@ -39,7 +48,7 @@ pub struct Session {
 impl Session {
     /// The flags of the commands that are queued for EXEC, together; None outside of a transaction.
     pub fn queued_flags(&self) -> Option<Flags> {
-        None
+        self.multi.as_ref().map(|multi| multi.flags())
     }
 
     pub fn new(info: Arc<ClientInfo>) -> Self {
@@ -50,7 +59,11 @@ impl Session {
             authenticated: true,
             replies: Replies::On,
             no_touch: false,
-            watch: Arc::default(),
+            multi: None,
+            watching: None,
+            subscriptions: None,
+            keeps_reply: false,
+            unfinished: None,
             info,
         }
     }

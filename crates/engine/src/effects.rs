@@ -96,6 +96,19 @@ impl Effects {
         self.rare.take()
     }
 
+    /// Adds what another command leaves to be done. What it changed has been logged already.
+    pub fn absorb(&mut self, mut other: Effects) {
+        let Some(mut theirs) = other.take_rare() else { return };
+        let own = self.rare();
+        own.garbage.append(&mut theirs.garbage);
+        own.events.append(&mut theirs.events);
+        for key in theirs.ready {
+            if !own.ready.contains(&key) {
+                own.ready.push(key);
+            }
+        }
+    }
+
     /// How the command is to be logged.
     pub fn logged(&self) -> &Logged {
         self.rare.as_ref().map_or(&Logged::Verbatim, |rare| &rare.logged)

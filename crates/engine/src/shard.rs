@@ -41,6 +41,11 @@ pub struct ShardStats {
 }
 
 impl ShardStats {
+    /// Begins anew (CONFIG RESETSTAT); the changes since the last save are no statistics.
+    pub fn reset(&mut self) {
+        *self = ShardStats { dirty: self.dirty, ..ShardStats::default() };
+    }
+
     pub fn add(&mut self, other: &ShardStats) {
         self.hits += other.hits;
         self.misses += other.misses;

@@ -18,7 +18,7 @@ use crate::outbox::Outbox;
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
-use commands::{Now, Session, dispatch};
+use commands::{Now, Session, dispatch, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
 use mio::event::Event;
@@ -28,8 +28,8 @@ use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
@@ -331,6 +331,7 @@ impl Worker {
                 ticket.finish();
                 blocked::leave(&self.shared.engine, &ticket);
             }
+            transaction::forget(&self.shared.engine, &mut connection.session);
             // The socket is closed in any case, which removes it from the poll too.
             let _ = connection.socket.stream.deregister(self.poll.registry());
             self.shared.forget(self.index, connection.session.info.id);

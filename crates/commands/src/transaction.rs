@@ -1,0 +1,349 @@
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! After MULTI commands are checked and queued in the session; an error on the way makes EXEC refuse all of them. EXEC
+//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its row does not
+//! name, the right to take any. Then it looks whether a watched key has changed, runs the commands in order, and gives the
+//! locks up. So the transaction is one moment for everybody else:
+//!
+//! ```text
+//!   lock all - watched keys unchanged? - run each: handler, pieces to their end, records - MULTI records EXEC into the
+//!   log - unlock - effects of all; clients that wait for keys are served now
+//! ```
+//!
+//! Nobody waits inside: a blocking command finds nothing and says so. [`Group`] is what runs commands inside of another
+//! one; it knows nothing of transactions.
+
+use crate::args::Args;
+use crate::blocking::Blocking;
+use crate::cx::{Cx, Flow, KeyArgs};
+use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
+use crate::row::{NO_MULTI, NO_SCRIPT, ROW, SKIP_COMMANDLOG, STALE, key};
+use crate::session::Session;
+use crate::table::Entry;
+use engine::access::is_due;
+use engine::blocked::AwaitedKey;
+use engine::effects::{Effects, Record};
+use engine::hash::KeyHash;
+use engine::watch::WatchFlag;
+use engine::{Engine, Error};
+use resp::Reply;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+const TRANSACTION: Command = Command {
+    group: Family::Transactions,
+    since: "2.0.0",
+    flags: LOADING.and(STALE).and(NO_SCRIPT).and(FAST).and(ALLOW_BUSY),
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "multi",
+        since: "1.2.0",
+        flags: TRANSACTION.flags.and(NO_MULTI),
+        summary: "Starts a transaction.",
+        complexity: "O(1)",
+        run: multi,
+        ..TRANSACTION
+    },
+    Command {
+        name: "exec",
+        since: "1.2.0",
+        flags: LOADING.and(STALE).and(NO_SCRIPT).and(SKIP_COMMANDLOG),
+        summary: "Executes all commands in a transaction.",
+        complexity: "Depends on commands in the transaction",
+        run: exec,
+        ..TRANSACTION
+    },
+    Command {
+        name: "discard",
+        summary: "Discards a transaction.",
+        complexity: "O(N), when N is the number of queued commands",
+        run: discard,
+        ..TRANSACTION
+    },
+    Command {
+        name: "watch",
+        since: "2.2.0",
+        arity: -2,
+        flags: TRANSACTION.flags.and(NO_MULTI),
+        keys: &[key(1).ro().to(-1, 1)],
+        syntax: "key...",
+        summary: "Monitors changes to keys to determine the execution of a transaction.",
+        complexity: "O(1) for every key.",
+        run: watch,
+        ..TRANSACTION
+    },
+    Command {
+        name: "unwatch",
+        since: "2.2.0",
+        summary: "Forgets about watched keys of a transaction.",
+        complexity: "O(1)",
+        run: |cx, _| {
+            unwatch(cx.engine, cx.session);
+            cx.reply.ok();
+            Ok(())
+        },
+        ..TRANSACTION
+    },
+];
+
+const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
+const ABORTED: Error = Error::text("EXECABORT Transaction discarded because of previous errors.");
+
+/// A transaction that is being put together.
+#[derive(Debug)]
+pub struct Multi {
+    commands: Vec<Queued>,
+    /// One of the commands was refused.
+    aborted: bool,
+    /// Those of all queued commands together.
+    flags: Flags,
+}
+
+#[derive(Debug)]
+struct Queued {
+    entry: &'static Entry,
+    args: Args<'static>,
+    keys: KeyArgs,
+}
+
+/// What a client watches.
+#[derive(Debug)]
+pub struct Watching {
+    flag: Arc<WatchFlag>,
+    keys: Vec<AwaitedKey>,
+}
+
+impl Multi {
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+}
+
+/// Commands that run at once within a transaction.
+const AT_ONCE: [&str; 4] = ["exec", "discard", "quit", "reset"];
+
+/// Queues a command of a client in a transaction; false if it is one that runs at once.
+#[cold]
+pub(crate) fn queue(
+    session: &mut Session,
+    entry: &'static Entry,
+    keys: &KeyArgs,
+    args: &Args<'_>,
+    reply: &mut Reply,
+) -> Result<bool, Error> {
+    let Some(multi) = session.multi.as_mut().filter(|_| !AT_ONCE.contains(&&*entry.full_name)) else {
+        return Ok(false);
+    };
+    if entry.command.flags.has(NO_MULTI) {
+        return Err(NOT_IN_MULTI);
+    }
+    reply.simple("QUEUED");
+    // What will not run need not be kept.
+    if !multi.aborted {
+        multi.flags = multi.flags.and(entry.command.flags);
+        multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
+        session.info.queued.store(multi.commands.len() as i32, Relaxed);
+        let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
+        session.info.queued_bytes.fetch_add(bytes, Relaxed);
+    }
+    Ok(true)
+}
+
+/// A command of this client was refused. Returns what is replied instead, if something is.
+#[cold]
+pub(crate) fn refused(engine: &Engine, session: &mut Session, is_exec: bool, error: &Error) -> Option<Error> {
+    if is_exec {
+        leave(session);
+        unwatch(engine, session);
+        let reason = error.as_bytes();
+        let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+        return Some(Error::new([b"EXECABORT Transaction discarded because of: ", reason].concat()));
+    }
+    if let Some(multi) = &mut session.multi {
+        multi.aborted = true;
+    }
+    None
+}
+
+/// The client is not in a transaction any more.
+fn leave(session: &mut Session) -> Option<Box<Multi>> {
+    session.info.queued.store(-1, Relaxed);
+    session.info.queued_bytes.store(0, Relaxed);
+    session.multi.take()
+}
+
+/// Forgets the transaction and what is watched: the end of a client, RESET. No lock may be held.
+pub fn forget(engine: &Engine, session: &mut Session) {
+    leave(session);
+    unwatch(engine, session);
+}
+
+fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.session.multi = Some(Box::new(Multi { commands: Vec::new(), aborted: false, flags: Flags::NONE }));
+    cx.session.info.queued.store(0, Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn discard(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    leave(cx.session).ok_or(Error::text("ERR DISCARD without MULTI"))?;
+    unwatch(cx.engine, cx.session);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.ok();
+    let mut watching = cx.session.watching.take().unwrap_or_else(|| {
+        let flag = Arc::default();
+        cx.session.info.set_watch(Some(&flag));
+        Box::new(Watching { flag, keys: Vec::new() })
+    });
+    let (db, now) = (cx.session.db, cx.now_ms());
+    for index in 1..args.len() {
+        let key = cx.key(args, index);
+        // A transaction that will fail anyway needs no more reasons.
+        if watching.flag.is_raised() || watching.keys.iter().any(|known| known.db == db && *known.name == *key.name) {
+            continue;
+        }
+        let slot = &mut cx.keys.shard_at(key.hash).dbs[db as usize];
+        let stale = is_stale(&slot.table, cx.engine.hasher().local(key.hash), key.name, now);
+        slot.watchers.watch(key.name, &watching.flag, stale);
+        watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
+    }
+    cx.session.info.watched.store(watching.keys.len() as u32, Relaxed);
+    cx.session.watching = Some(watching);
+    Ok(())
+}
+
+/// Whether there is an entry whose time is over.
+fn is_stale(table: &engine::shard::Table, local: u64, name: &[u8], now: i64) -> bool {
+    let found = table.find(local, |entry| entry.key() == name);
+    found.and_then(|entry| entry.deadline()).is_some_and(|deadline| is_due(deadline, now))
+}
+
+/// Watches nothing any more. No lock may be held.
+fn unwatch(engine: &Engine, session: &mut Session) {
+    if let Some(watching) = stop_watching(session) {
+        for key in &watching.keys {
+            let mut shard = engine.locks().one(engine.hasher().shard(key.hash));
+            shard.dbs[key.db as usize].watchers.unwatch(&key.name, &watching.flag);
+        }
+    }
+}
+
+fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
+    let watching = session.watching.take()?;
+    session.info.set_watch(None);
+    session.info.watched.store(0, Relaxed);
+    Some(watching)
+}
+
+fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let multi = leave(cx.session).ok_or(Error::text("ERR EXEC without MULTI"))?;
+    if multi.aborted {
+        unwatch(cx.engine, cx.session);
+        return Err(ABORTED);
+    }
+    let watching = stop_watching(cx.session);
+    let watched = watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
+    if multi.commands.iter().any(|queued| may_touch_more(queued.entry.command)) {
+        cx.keys.escalate();
+    } else {
+        let named = multi.commands.iter().flat_map(|queued| &queued.keys).map(|(_, hash)| *hash);
+        let hashes: Vec<KeyHash> = named.chain(watched).collect();
+        cx.keys.hold(hashes.into_iter());
+    }
+    if watching.is_some_and(|watching| end_watch(cx, &watching)) {
+        cx.reply.null_array();
+        return Ok(());
+    }
+    let mut group = Group::begin(cx);
+    cx.reply.array(multi.commands.len());
+    for mut queued in multi.commands {
+        group.run(cx, queued.entry.command, &mut queued.args);
+    }
+    group.end(cx);
+    Ok(())
+}
+
+/// Whether it cannot be told from a command's arguments which keys it touches.
+fn may_touch_more(command: &Command) -> bool {
+    if command.keys.is_empty() {
+        return !matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
+    }
+    let vague = |spec: &crate::row::KeySpec| {
+        spec.flags.has(KeyFlags::INCOMPLETE) || spec.begin == Begin::Unknown || spec.find == FindKeys::Unknown
+    };
+    command.group == Family::Scripting || command.keys.iter().any(vague)
+}
+
+/// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or is over by now.
+fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
+    let (now, hasher) = (cx.now_ms(), cx.engine.hasher());
+    let mut broken = watching.flag.is_raised();
+    for key in &watching.keys {
+        let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db as usize];
+        broken |= !slot.watchers.knows_stale(&key.name, &watching.flag)
+            && is_stale(&slot.table, hasher.local(key.hash), &key.name, now);
+        slot.watchers.unwatch(&key.name, &watching.flag);
+    }
+    broken
+}
+
+/// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be done
+/// is done when the whole has ended.
+pub(crate) struct Group {
+    records: Vec<(u32, Record)>,
+    effects: Effects,
+    row: &'static Command,
+}
+
+impl Group {
+    pub fn begin(cx: &mut Cx<'_>) -> Group {
+        cx.blocking = Blocking::Refused;
+        // The commands inside have others.
+        cx.key_args = &[];
+        Group { records: Vec::new(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
+    }
+
+    /// Runs a command to its end. Its keys' locks must be held, or the right to take any.
+    pub fn run(&mut self, cx: &mut Cx<'_>, command: &'static Command, args: &mut Args<'_>) {
+        let db = cx.session.db;
+        let logged: Option<Record> = cx.engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect());
+        let flow = std::mem::take(&mut cx.flow);
+        cx.row = command;
+        cx.keys.select(db);
+        if let Err(error) = (command.run)(cx, args) {
+            cx.engine.metrics()[cx.session.worker].count_error(error.as_bytes());
+            cx.reply.error(&error);
+        }
+        cx.complete();
+        // What one of them does to the connection stays.
+        if !matches!(flow, Flow::Next) {
+            cx.flow = flow;
+        }
+        let effects = std::mem::take(&mut cx.keys.effects);
+        if let Some(logged) = logged {
+            let words: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
+            self.records.extend(cx.engine.records(&effects, db, &words));
+        }
+        self.effects.absorb(effects);
+    }
+
+    /// All have run: their records go into the log, as a transaction if there are several.
+    pub fn end(self, cx: &mut Cx<'_>) {
+        let Group { mut records, effects, row } = self;
+        if let ([(first, _), _, ..], Some((last, _))) = (&records[..], records.last()) {
+            let (first, last) = (*first, *last);
+            records.insert(0, (first, vec![b"MULTI".to_vec()]));
+            records.push((last, vec![b"EXEC".to_vec()]));
+        }
+        cx.engine.record_together(&records);
+        cx.row = row;
+        cx.keys.effects = effects;
+    }
+}
