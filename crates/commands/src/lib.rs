@@ -60,7 +60,12 @@ pub mod keyspec;
 pub mod latency;
 mod latency_report;
 pub mod lcs;
+pub mod list;
+pub mod list_move;
+pub mod list_pop;
 pub mod lolwut;
+pub mod lpos;
+pub mod lrange;
 pub mod memory;
 pub mod measure;
 pub mod monitor;
@@ -119,6 +124,11 @@ const FAMILIES: &[&[Command]] = &[
     hash_list::COMMANDS,
     keyspace::COMMANDS,
     lcs::COMMANDS,
+    list::COMMANDS,
+    list_move::COMMANDS,
+    list_pop::COMMANDS,
+    lpos::COMMANDS,
+    lrange::COMMANDS,
     lolwut::COMMANDS,
     memory::COMMANDS,
     mset::COMMANDS,

@@ -12,7 +12,7 @@
 //! Asserted by tests: in either form, and through all changes of form, it is what a `VecDeque` is.
 
 use crate::listpack::{Item, Listpack};
-use crate::quicklist::{End, Quicklist, Rules, Stats, remove_equal_items, visit_listpack};
+use crate::quicklist::{End, Quicklist, Rules, Snapshot, Stats, remove_equal_items, visit_listpack};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -120,6 +120,15 @@ impl List {
             see(item);
             ControlFlow::Continue(())
         });
+    }
+
+    /// The elements at these indices as they are now, to be read later; None where reading them at once is as cheap.
+    pub fn snapshot(&self, range: Range<usize>) -> Option<Snapshot> {
+        let range = range.start..range.end.min(self.len());
+        match self {
+            List::Quick(quicklist) if !range.is_empty() => Some(quicklist.snapshot(range)),
+            _ => None,
+        }
     }
 
     /// The index of the first element that equals this one.
@@ -434,7 +443,20 @@ mod tests {
             prop_assert_eq!(&read(&list, from..to, false), expected);
             let reversed: Vec<_> = expected.iter().rev().cloned().collect();
             prop_assert_eq!(read(&list, from..to, true), reversed);
+            let snapshot = list.snapshot(from..to);
+            let copy = list.clone();
+            // What happens to the list afterwards is not seen by a snapshot or a copy.
+            list.replace(from, Cow::Borrowed(b"other"), &rules);
+            list.remove_equal(b"1", usize::MAX, End::Head);
             while list.drain_step(3) {}
+            if let Some(mut snapshot) = snapshot {
+                let mut seen = Vec::new();
+                prop_assert_eq!(snapshot.len(), expected.len());
+                while snapshot.next_node(|item| seen.push(item.to_vec())) {}
+                prop_assert!(snapshot.is_empty());
+                prop_assert_eq!(&seen[..], expected);
+            }
+            prop_assert_eq!(&read(&copy, 0..usize::MAX, false), &model);
         }
     }
 }

@@ -216,7 +216,7 @@ impl Quicklist {
         if node.is_plain() || next.is_plain() || self.fill.is_exceeded(bytes, node.count() + next.count()) {
             return false;
         }
-        if let Some(mut next) = self.nodes.remove(at + 1) {
+        if let Some(mut next) = self.nodes.take(at + 1) {
             self.nodes.update(at, |node| node.packed_mut().append(next.packed_mut()));
         }
         true

@@ -16,6 +16,8 @@
 //! Costs, with n nodes of at most b bytes: push, pop O(b), which is one move within a node; access by index
 //! O(log n + b); insert, replace O(log n + b); a range of k nodes O(k log n + b).
 //!
+//! Copies and [`Snapshot`]s share nodes, which are copied when they are changed.
+//!
 //! Invariants (asserted by `check` in the tests): no node is empty; `len` is the number of elements; a node within the depth
 //! of either end is not compressed, any other is if it is worth it; the order of elements is that of a plain vector.
 
@@ -24,17 +26,20 @@ mod node;
 mod nodes;
 mod rules;
 mod sequence;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use edit::remove_equal_items;
 pub use rules::{Fill, Rules};
+pub use snapshot::Snapshot;
 
 use crate::listpack::{Item, Listpack};
 use node::Node;
 use nodes::Nodes;
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +120,7 @@ impl Quicklist {
     pub(crate) fn take_only_listpack(&mut self) -> Option<Listpack> {
         self.only_listpack()?;
         self.len = 0;
-        match self.nodes.remove(0) {
+        match self.nodes.take(0) {
             Some(Node::Packed(listpack)) => Some(listpack),
             _ => None,
         }
@@ -194,18 +199,10 @@ impl Quicklist {
         while left > 0
             && let Some(node) = self.nodes.get(at)
         {
-            let decompressed = node.decompressed();
-            let node = decompressed.as_ref().unwrap_or(node);
             // Of a node that is entered from behind, everything up to the offset.
             let here = if reverse { offset + 1 } else { node.count() - offset }.min(left);
-            match node {
-                Node::Packed(listpack) => {
-                    let start = if reverse { offset + 1 - here } else { offset };
-                    visit_listpack(listpack, start..start + here, reverse, &mut see)?;
-                }
-                Node::Plain(bytes) => see(Item::Bytes(bytes))?,
-                Node::Compressed(_) => unreachable!("it was decompressed"),
-            }
+            let start = if reverse { offset + 1 - here } else { offset };
+            visit_node(node, start..start + here, reverse, &mut see)?;
             left -= here;
             if reverse {
                 let Some(before) = at.checked_sub(1) else { break };
@@ -219,12 +216,26 @@ impl Quicklist {
         ControlFlow::Continue(())
     }
 
+    /// The elements at these indices, which exist, as they are now.
+    pub fn snapshot(&self, range: Range<usize>) -> Snapshot {
+        let mut snapshot = Snapshot::new(range.len());
+        let Some((mut at, offset)) = self.nodes.find(range.start) else { return snapshot };
+        let mut left = offset + range.len();
+        while left > 0
+            && let Some(node) = self.nodes.share(at)
+        {
+            left = left.saturating_sub(node.count());
+            snapshot.add(node);
+            at += 1;
+        }
+        snapshot.skip(offset);
+        snapshot
+    }
+
     /// Frees up to `nodes` nodes; false when none is left.
     pub fn drain_step(&mut self, nodes: usize) -> bool {
         for _ in 0..nodes {
-            if let Some(node) = self.nodes.remove(self.nodes.len().saturating_sub(1)) {
-                self.len -= node.count();
-            }
+            self.len -= self.nodes.remove_any();
         }
         self.nodes.len() > 0
     }
@@ -259,7 +270,7 @@ impl Quicklist {
 
     fn new_node(&self, element: Cow<'_, [u8]>, rules: &Rules) -> Node {
         if rules.is_large(self.fill, element.len()) {
-            Node::Plain(element.into_owned().into())
+            Node::Plain(Arc::new(element.into_owned()))
         } else {
             let mut listpack = Listpack::new();
             listpack.push_back(&element);
@@ -268,7 +279,22 @@ impl Quicklist {
     }
 }
 
-/// Shows the elements at these indices, which exist, to `see` until it has enough.
+/// Shows the elements of a node at these indices, which exist, to `see` until it has enough.
+fn visit_node(
+    node: &Node,
+    range: Range<usize>,
+    reverse: bool,
+    mut see: impl FnMut(Item<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let decompressed = node.decompressed();
+    match decompressed.as_ref().unwrap_or(node) {
+        Node::Packed(listpack) => visit_listpack(listpack, range, reverse, see),
+        Node::Plain(bytes) => see(Item::Bytes(bytes)),
+        Node::Compressed(_) => unreachable!("it was decompressed"),
+    }
+}
+
+/// The same of a listpack.
 pub(crate) fn visit_listpack(
     listpack: &Listpack,
     range: Range<usize>,

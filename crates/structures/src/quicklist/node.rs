@@ -12,6 +12,7 @@
 use super::sequence::Weigh;
 use crate::listpack::Listpack;
 use crate::lzf;
+use std::sync::Arc;
 
 /// Shorter nodes are left alone, in bytes.
 const COMPRESS_MIN: usize = 48;
@@ -21,7 +22,8 @@ const SAVED_MIN: usize = 8;
 #[derive(Clone)]
 pub(super) enum Node {
     Packed(Listpack),
-    Plain(Box<[u8]>),
+    /// Changed as a whole only, so that copies may share it.
+    Plain(Arc<Vec<u8>>),
     Compressed(Box<Compressed>),
 }
 
@@ -81,7 +83,7 @@ impl Node {
         let Node::Compressed(compressed) = self else { return None };
         let bytes = lzf::decompress(&compressed.bytes, compressed.len).expect("a node was compressed here");
         Some(if compressed.is_plain {
-            Node::Plain(bytes.into())
+            Node::Plain(Arc::new(bytes))
         } else {
             Node::Packed(Listpack::from_bytes(&bytes).expect("a listpack was compressed here"))
         })

@@ -7,15 +7,19 @@
 //! Lists are pushed and popped at their ends nearly always, and there no tree is to be touched. Either end takes from the
 //! middle when it is used up, and gives its node to it when a new one is put outside.
 //!
+//! The nodes of the middle may be shared with copies and snapshots of the list; a shared one is copied when it is changed. The
+//! ends are changed all the time and are not shared.
+//!
 //! Invariants (asserted by `check` in the tests): there is a first node if there is any, and a last one if there are two.
 
 use super::node::Node;
 use super::sequence::{Sequence, Weigh};
+use std::sync::Arc;
 
 #[derive(Clone)]
 pub(super) struct Nodes {
     first: Option<Node>,
-    middle: Sequence<Node>,
+    middle: Sequence<Arc<Node>>,
     last: Option<Node>,
 }
 
@@ -53,7 +57,10 @@ impl Nodes {
     pub(super) fn get(&self, at: usize) -> Option<&Node> {
         match at {
             0 => self.first.as_ref(),
-            _ => self.middle.get(at - 1).or_else(|| self.last.as_ref().filter(|_| at == self.middle.len() + 1)),
+            _ => match self.middle.get(at - 1) {
+                Some(node) => Some(node),
+                None => self.last.as_ref().filter(|_| at == self.middle.len() + 1),
+            },
         }
     }
 
@@ -63,7 +70,7 @@ impl Nodes {
     /// When there is none at `at`.
     pub(super) fn update<R>(&mut self, at: usize, change: impl FnOnce(&mut Node) -> R) -> R {
         if at > 0 && at <= self.middle.len() {
-            return self.middle.update(at - 1, change);
+            return self.middle.update(at - 1, |node| change(Arc::make_mut(node)));
         }
         let node = if at == 0 { &mut self.first } else { &mut self.last };
         change(node.as_mut().expect("a node at this place"))
@@ -89,32 +96,54 @@ impl Nodes {
             if self.last.is_none() {
                 self.last = moved;
             } else if let Some(moved) = moved {
-                self.middle.insert(0, moved);
+                self.middle.insert(0, Arc::new(moved));
             }
         } else if at >= len {
             if let Some(moved) = self.last.replace(node) {
-                self.middle.insert(self.middle.len(), moved);
+                self.middle.insert(self.middle.len(), Arc::new(moved));
             }
         } else {
-            self.middle.insert(at - 1, node);
+            self.middle.insert(at - 1, Arc::new(node));
+        }
+    }
+
+    /// A node that can be kept while the list changes.
+    pub(super) fn share(&self, at: usize) -> Option<Arc<Node>> {
+        match self.middle.get(at.wrapping_sub(1)) {
+            Some(node) => Some(Arc::clone(node)),
+            None => self.get(at).map(|node| Arc::new(node.clone())),
         }
     }
 
     /// Takes a node out.
-    pub(super) fn remove(&mut self, at: usize) -> Option<Node> {
+    pub(super) fn take(&mut self, at: usize) -> Option<Node> {
         if at == 0 {
             let node = self.first.take();
-            self.first = self.middle.remove(0).or_else(|| self.last.take());
+            self.first = self.middle.remove(0).map(Arc::unwrap_or_clone).or_else(|| self.last.take());
             return node;
         }
         if at <= self.middle.len() {
-            return self.middle.remove(at - 1);
+            return self.middle.remove(at - 1).map(Arc::unwrap_or_clone);
         }
         let node = if at == self.middle.len() + 1 { self.last.take() } else { None };
         if node.is_some() {
-            self.last = self.middle.len().checked_sub(1).and_then(|at| self.middle.remove(at));
+            let before = self.middle.len().checked_sub(1).and_then(|at| self.middle.remove(at));
+            self.last = before.map(Arc::unwrap_or_clone);
         }
         node
+    }
+
+    /// Drops a node; how many elements it had.
+    pub(super) fn remove(&mut self, at: usize) -> usize {
+        match at.checked_sub(1).filter(|at| *at < self.middle.len()) {
+            Some(at) => self.middle.remove(at).map_or(0, |node| node.count()),
+            None => self.take(at).map_or(0, |node| node.count()),
+        }
+    }
+
+    /// Drops any node; how many elements it had.
+    pub(super) fn remove_any(&mut self) -> usize {
+        self.remove(self.middle.len())
     }
 
     /// Bytes of the nodes on the heap, without those of the tree.
@@ -161,7 +190,7 @@ mod tests {
                     nodes.insert(at, node(n));
                     model.insert(at, n);
                 } else {
-                    let removed = nodes.remove(at).map(|node| name(&node));
+                    let removed = nodes.take(at).map(|node| name(&node));
                     let expected = if model.is_empty() { None } else { Some(name(&node(model.remove(at)))) };
                     prop_assert_eq!(removed, expected);
                 }

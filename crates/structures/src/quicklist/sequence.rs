@@ -17,12 +17,20 @@
 //! root is empty, and an inner root has two children; of two neighbours with one parent at least one is a quarter full,
 //! because neighbours that would fill half a place together are joined when one of them shrinks.
 
+use std::sync::Arc;
+
 /// Most entries of a leaf, and most children.
 const WIDTH: usize = 64;
 
 /// What a sequence is of.
 pub(super) trait Weigh {
     fn weight(&self) -> usize;
+}
+
+impl<T: Weigh> Weigh for Arc<T> {
+    fn weight(&self) -> usize {
+        T::weight(self)
+    }
 }
 
 /// How much there is below a place.

@@ -1,0 +1,264 @@
+//! Taking elements from the ends of lists: LPOP, RPOP, LMPOP, and BLPOP, BRPOP, BLMPOP, which wait for them.
+//!
+//! A command that names several lists takes from the first that there is. Those that wait, and LMPOP, go into the change
+//! log as the LPOP or RPOP that they turned out to be.
+
+use crate::args::Args;
+use crate::blocking::Wait;
+use crate::cx::Cx;
+use crate::list::{commit_removal, end_at, pop_event, reply_item};
+use crate::row::{BLOCKING, Command, FAST, Group, ROW, WRITE, key};
+use engine::Error;
+use engine::value::Type;
+use std::ops::Range;
+use structures::list::List;
+use structures::quicklist::End;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "lpop",
+        group: Group::List,
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().delete()],
+        syntax: "key [count]",
+        summary: "Returns the first elements in a list after removing it. Deletes the list if the last element was popped.",
+        complexity: "O(N), N being the number of elements returned.",
+        run: lpop,
+        ..ROW
+    },
+    Command {
+        name: "rpop",
+        group: Group::List,
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().delete()],
+        syntax: "key [count]",
+        summary: "Returns and removes the last elements of a list. Deletes the list if the last element was popped.",
+        complexity: "O(N), N being the number of elements returned.",
+        run: rpop,
+        ..ROW
+    },
+    Command {
+        name: "lmpop",
+        group: Group::List,
+        since: "7.0.0",
+        arity: -4,
+        flags: WRITE,
+        keys: &[key(1).counted(0, 1, 1).rw().access().delete()],
+        syntax: "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+        summary: "Returns multiple elements from a list after removing them. Deletes the list if the last element was popped.",
+        complexity: "O(N+M), N being the number of keys and M the number of elements returned.",
+        run: lmpop,
+        ..ROW
+    },
+    Command {
+        name: "blpop",
+        group: Group::List,
+        since: "2.0.0",
+        arity: -3,
+        flags: WRITE.and(BLOCKING),
+        keys: &[key(1).to(-2, 1).rw().access().delete()],
+        syntax: "key [key ...] timeout",
+        summary: "Removes and returns the first element in a list. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
+        complexity: "O(N), N being the number of keys.",
+        run: blpop,
+        ..ROW
+    },
+    Command {
+        name: "brpop",
+        group: Group::List,
+        since: "2.0.0",
+        arity: -3,
+        flags: WRITE.and(BLOCKING),
+        keys: &[key(1).to(-2, 1).rw().access().delete()],
+        syntax: "key [key ...] timeout",
+        summary: "Removes and returns the last element in a list. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
+        complexity: "O(N), N being the number of keys.",
+        run: brpop,
+        ..ROW
+    },
+    Command {
+        name: "blmpop",
+        group: Group::List,
+        since: "7.0.0",
+        arity: -5,
+        flags: WRITE.and(BLOCKING),
+        keys: &[key(2).counted(0, 1, 1).rw().access().delete()],
+        syntax: "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+        summary: "Pops the first element from one of multiple lists. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
+        complexity: "O(N+M), N being the number of keys and M the number of elements returned.",
+        run: blmpop,
+        ..ROW
+    },
+];
+
+const NO_KEYS: Error = Error::text("ERR numkeys should be greater than 0");
+const NO_COUNT: Error = Error::text("ERR count should be greater than 0");
+
+fn lpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    pop(cx, args, End::Head)
+}
+
+fn rpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    pop(cx, args, End::Tail)
+}
+
+fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
+    let count = match args.len() {
+        2 => None,
+        3 => {
+            let count = resp::number::parse_i64(&args[2]).and_then(|count| usize::try_from(count).ok());
+            Some(count.ok_or(Error::OUT_OF_RANGE_POSITIVE)?)
+        }
+        _ => return Err(Error::wrong_arity(cx.row.name)),
+    };
+    let rules = cx.engine.packing().list();
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    if edit.collection::<List>()?.is_none() {
+        match count {
+            Some(_) => cx.reply.null_array(),
+            None => cx.reply.null(),
+        }
+        return Ok(());
+    }
+    let removed = match count {
+        Some(0) => {
+            cx.reply.array(0);
+            return Ok(());
+        }
+        Some(count) => edit.with(|list: &mut List| take(list, end, count, cx.reply, &rules))?,
+        None => edit.with(|list: &mut List| take_one(list, end, cx.reply, &rules))?,
+    };
+    commit_removal(edit, removed, pop_event(end));
+    Ok(())
+}
+
+/// Replies and removes the element at an end.
+fn take_one(list: &mut List, end: End, reply: &mut resp::Reply, rules: &structures::quicklist::Rules) -> usize {
+    if let Some(item) = list.edge(end) {
+        reply_item(reply, item);
+    }
+    list.pop(end);
+    list.shrunk(rules);
+    1
+}
+
+/// Replies an array of up to `count` elements from an end on, and removes them.
+fn take(
+    list: &mut List,
+    end: End,
+    count: usize,
+    reply: &mut resp::Reply,
+    rules: &structures::quicklist::Rules,
+) -> usize {
+    let len = list.len();
+    let count = count.min(len);
+    let taken = if end == End::Head { 0..count } else { len - count..len };
+    reply.array(count);
+    list.each(taken.clone(), end == End::Tail, |item| reply_item(reply, item));
+    list.remove_range(taken);
+    list.shrunk(rules);
+    count
+}
+
+/// The arguments of LMPOP and BLMPOP.
+struct Several {
+    keys: Range<usize>,
+    end: End,
+    count: usize,
+}
+
+impl Several {
+    /// `at`: where the number of keys is.
+    fn parse(args: &Args<'_>, at: usize) -> Result<Several, Error> {
+        let positive = |index: usize, error| {
+            let number = resp::number::parse_i64(&args[index]).and_then(|number| usize::try_from(number).ok());
+            number.filter(|number| *number > 0).ok_or(error)
+        };
+        let numkeys = positive(at, NO_KEYS)?;
+        let after_keys = (at + 1).checked_add(numkeys).filter(|index| *index < args.len()).ok_or(Error::SYNTAX)?;
+        let end = end_at(args, after_keys)?;
+        let count = match args.len() - after_keys - 1 {
+            0 => 1,
+            rest if rest >= 2 && args.is(after_keys + 1, "count") => {
+                let count = positive(after_keys + 2, NO_COUNT)?;
+                if rest > 2 {
+                    return Err(Error::SYNTAX);
+                }
+                count
+            }
+            _ => return Err(Error::SYNTAX),
+        };
+        Ok(Several { keys: at + 1..after_keys, end, count })
+    }
+
+    /// Takes from the first list that there is; false if there is none.
+    fn take(&self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<bool, Error> {
+        let rules = cx.engine.packing().list();
+        for index in self.keys.clone() {
+            let key = cx.key(args, index);
+            let mut edit = cx.keys.edit(key);
+            if edit.collection::<List>()?.is_none() {
+                continue;
+            }
+            cx.reply.array(2);
+            cx.reply.bulk(key.name);
+            let removed = edit.with(|list: &mut List| take(list, self.end, self.count, cx.reply, &rules))?;
+            edit.log_as(|| vec![vec![pop_word(self.end), key.name.to_vec(), removed.to_string().into_bytes()]]);
+            commit_removal(edit, removed, pop_event(self.end));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+fn pop_word(end: End) -> Vec<u8> {
+    pop_event(end).to_ascii_uppercase().into_bytes()
+}
+
+fn lmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let several = Several::parse(args, 1)?;
+    if !several.take(cx, args)? {
+        cx.reply.null_array();
+    }
+    Ok(())
+}
+
+fn blmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let several = Several::parse(args, 2)?;
+    let deadline = cx.deadline(&args[1])?;
+    if !several.take(cx, args)? {
+        cx.wait(args, several.keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+    }
+    Ok(())
+}
+
+fn blpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    blocking_pop(cx, args, End::Head)
+}
+
+fn brpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    blocking_pop(cx, args, End::Tail)
+}
+
+fn blocking_pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
+    let keys = 1..args.len() - 1;
+    let deadline = cx.deadline(&args[keys.end])?;
+    let rules = cx.engine.packing().list();
+    for index in keys.clone() {
+        let key = cx.key(args, index);
+        let mut edit = cx.keys.edit(key);
+        if edit.collection::<List>()?.is_none() {
+            continue;
+        }
+        cx.reply.array(2);
+        cx.reply.bulk(key.name);
+        let removed = edit.with(|list: &mut List| take_one(list, end, cx.reply, &rules))?;
+        edit.log_as(|| vec![vec![pop_word(end), key.name.to_vec()]]);
+        commit_removal(edit, removed, pop_event(end));
+        return Ok(());
+    }
+    cx.wait(args, keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! LRANGE: the elements between two indices.
+//!
+//! A short range is written at once. A long one goes out in pieces, from a snapshot that shares the list's nodes: others
+//! are served in between and may change the list, the reply is of the moment when the command ran, and neither the
+//! list's lock nor a second copy of it is held while the client takes its time.
+
+use crate::args::Args;
+use crate::cx::{Cx, Flow, Piecewise};
+use crate::list::{range, reply_item};
+use crate::row::{Command, Group, READONLY, ROW, key};
+use engine::Error;
+use structures::list::List;
+use structures::quicklist::Snapshot;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "lrange",
+    group: Group::List,
+    arity: 4,
+    flags: READONLY,
+    keys: &[key(1).ro().access()],
+    syntax: "key start stop",
+    summary: "Returns a range of elements from a list.",
+    complexity: "O(log(N)+M), N being the number of elements and M the number of those returned.",
+    run: lrange,
+    ..ROW
+}];
+
+/// Ranges up to this many elements are written at once.
+const AT_ONCE: usize = 2000;
+/// Bytes of a piece, about.
+const PIECE: usize = 64 << 10;
+
+fn lrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (start, stop) = (args.int(2)?, args.int(3)?);
+    let Some(list) = cx.keys.collection::<List>(cx.key(args, 1))? else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let range = range(start, stop, list.len());
+    cx.reply.array(range.len());
+    let snapshot = if range.len() > AT_ONCE { list.snapshot(range.clone()) } else { None };
+    match snapshot {
+        Some(snapshot) => cx.flow = Flow::More(Box::new(snapshot)),
+        None => list.each(range, false, |item| reply_item(cx.reply, item)),
+    }
+    Ok(())
+}
+
+impl Piecewise for Snapshot {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let enough = cx.reply.len() + PIECE;
+        while cx.reply.len() < enough {
+            if !self.next_node(|item| reply_item(cx.reply, item)) {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,57 @@
+//! A part of a list as it was at one moment, to be read while the list goes on changing.
+//!
+//! It shares the nodes that it covers with the list, except for the list's first and last one, of which it has copies.
+//! What has been read is let go, so a reply of a gigabyte is written in pieces, without the list's lock and without a
+//! second gigabyte.
+
+use super::node::Node;
+use super::visit_node;
+use crate::listpack::Item;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Elements of a list, to be taken from the front.
+pub struct Snapshot {
+    nodes: VecDeque<Arc<Node>>,
+    /// Elements of the first node that are not wanted.
+    skipped: usize,
+    /// Elements that are.
+    left: usize,
+}
+
+impl Snapshot {
+    pub(super) fn new(left: usize) -> Self {
+        Snapshot { nodes: VecDeque::new(), skipped: 0, left }
+    }
+
+    pub(super) fn add(&mut self, node: Arc<Node>) {
+        self.nodes.push_back(node);
+    }
+
+    pub(super) fn skip(&mut self, elements: usize) {
+        self.skipped = elements;
+    }
+
+    /// Elements that are left.
+    pub fn len(&self) -> usize {
+        self.left
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Shows the elements of the next node, some hundred at most, to `see` and lets go of them. False when none was left.
+    pub fn next_node(&mut self, mut see: impl FnMut(Item<'_>)) -> bool {
+        let Some(node) = self.nodes.pop_front() else { return false };
+        let from = std::mem::take(&mut self.skipped);
+        let here = (node.count() - from).min(self.left);
+        self.left -= here;
+        let _ = visit_node(&node, from..from + here, false, |item| {
+            see(item);
+            ControlFlow::Continue(())
+        });
+        true
+    }
+}
