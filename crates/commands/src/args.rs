@@ -41,6 +41,24 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
+    /// Bytes that the request had, as far as the arguments tell.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        // A line end follows the last argument.
+        let parsed = self.spans.last().map_or(0, |last| last.start + last.len + 2);
+        parsed + self.own.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
+
+    /// Whether an argument has bytes of its own, which the handler may take.
+    #[inline]
+    pub fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    pub fn own_indices(&self) -> impl Iterator<Item = usize> {
+        self.own.iter().map(|(index, _)| *index)
+    }
+
     /// Replaces argument `index` by bytes of its own.
     pub fn own(&mut self, index: usize, bytes: Vec<u8>) {
         self.own.retain(|(owned, _)| *owned != index);

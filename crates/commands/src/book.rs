@@ -83,7 +83,7 @@ fn execute<'e>(
     if !row.keys.is_empty() {
         key_args.push((1, engine.hasher().hash(&args[1])));
     }
-    crate::dispatch::call(engine, session, row, &key_args, args, now, reply);
+    crate::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
 }
 
 /// Runs the RESP command of the same name.

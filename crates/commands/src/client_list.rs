@@ -28,9 +28,15 @@ fn command_name(id: usize) -> &'static str {
     names.get(id).copied().unwrap_or_default()
 }
 
+fn is_subscriber(client: &ClientInfo) -> bool {
+    client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
+}
+
 /// The letters of the `flags` field.
 fn flags(client: &ClientInfo) -> String {
     let letters = [
+        ('O', client.monitor.load(Relaxed)),
+        ('P', is_subscriber(client)),
         ('x', client.queued.load(Relaxed) >= 0),
         ('b', client.is_blocked()),
         ('d', client.is_watch_broken()),
@@ -70,6 +76,9 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         flags(client),
         if client.redirects.load(Relaxed) { "r" } else { "" },
         client.db.load(Relaxed),
+        client.subscriptions[0].load(Relaxed),
+        client.subscriptions[1].load(Relaxed),
+        client.subscriptions[2].load(Relaxed),
         client.queued.load(Relaxed),
         client.watched.load(Relaxed),
         u8::from(reply > 0),
@@ -247,8 +256,7 @@ impl Condition {
         let has_letters = |text: &str, letters: &[u8]| letters.iter().all(|letter| text.as_bytes().contains(letter));
         match self {
             Condition::Ids(ids) => ids.contains(&client.id),
-            // Whoever is connected is a client like any other.
-            Condition::Kind(kind) => *kind == Kind::Normal,
+            Condition::Kind(kind) => *kind == if is_subscriber(client) { Kind::PubSub } else { Kind::Normal },
             Condition::User(user) => user == b"default",
             Condition::Addr(addr) => *addr == client.addr.as_bytes(),
             Condition::Laddr(laddr) => *laddr == client.laddr.as_bytes(),

@@ -277,6 +277,7 @@ fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     use_protocol(cx, Protocol::Resp2);
     use_database(cx, 0);
     forget(cx.engine, cx.session);
+    pubsub::leave(cx.engine, cx.session);
     let session = &mut *cx.session;
     session.authenticated = cx.engine.config().snapshot().text(Directive::RequirePass).is_empty();
     session.no_touch = false;

@@ -179,7 +179,8 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("maxclients", source.config.int(Directive::MaxClients));
     let clients = source.engine.clients().all();
     text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
-    text.zeros(&["tracking_clients", "pubsub_clients"]);
+    text.zeros(&["tracking_clients"]);
+    text.field("pubsub_clients", source.engine.audience().subscribers());
     let watched = clients.iter().map(|client| client.watched.load(Relaxed));
     text.field("watching_clients", watched.clone().filter(|keys| *keys > 0).count());
     text.field("total_watched_keys", watched.sum::<u32>());

@@ -1,6 +1,6 @@
 //! All commands by name.
 
-use crate::row::{Begin, Command, FindKeys};
+use crate::row::{Begin, Command, FindKeys, KeyFlags};
 use std::sync::OnceLock;
 
 /// Where a command's keys are, in the form that the dispatcher wants.
@@ -135,6 +135,7 @@ impl KeyPlan {
     fn of(command: &Command) -> KeyPlan {
         match command.keys {
             [] => KeyPlan::None,
+            [only] if only.flags.has(KeyFlags::NOT_KEY) => KeyPlan::None,
             [only] => match (only.begin, only.find) {
                 (Begin::Index(index), FindKeys::Range { last: 0, .. }) => KeyPlan::One(index),
                 (Begin::Index(first), FindKeys::Range { last, step, limit: 0 }) => KeyPlan::Range { first, last, step },

@@ -65,6 +65,10 @@ impl Client {
         &self.engine
     }
 
+    pub fn shared_engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     pub fn session(&mut self) -> &mut Session {
         &mut self.session
     }

@@ -33,6 +33,10 @@ pub struct ClientInfo {
     /// Bytes of unfinished requests and of replies not yet sent.
     pub query_bytes: AtomicUsize,
     pub reply_bytes: AtomicUsize,
+    /// Names that it subscribes to: channels, patterns, shard channels.
+    pub subscriptions: [AtomicU32; 3],
+    /// It gets a line of every command.
+    pub monitor: AtomicBool,
     pub commands: AtomicU64,
     /// Id of the last command in the command table, plus one; 0 before the first.
     pub last_command: AtomicUsize,
@@ -87,6 +91,8 @@ impl ClientInfo {
             redirects: AtomicBool::new(false),
             query_bytes: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
+            subscriptions: Default::default(),
+            monitor: AtomicBool::new(false),
             commands: AtomicU64::new(0),
             last_command: AtomicUsize::new(0),
             input_bytes: AtomicU64::new(0),

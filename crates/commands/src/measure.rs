@@ -1,0 +1,245 @@
+//! What is written down of every command: its count and time, its entry in the command log, the line that monitors get.
+//!
+//! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew before
+//! each window of commands. What a call of a command within a command (EXEC, a script) takes is part of both.
+//!
+//! A command that goes on in pieces or waits is counted when it ends; what was known at its beginning waits with its
+//! client ([`Unfinished`]). Monitors are told of it when it begins.
+
+use crate::args::Args;
+use crate::cx::{Flow, Now};
+use crate::monitor;
+use crate::redact::{REDACTED, is_secret};
+use crate::row::{ADMIN, FAST, SKIP_COMMANDLOG, SKIP_MONITOR};
+use crate::session::Session;
+use crate::table::{Entry, Table};
+use engine::Engine;
+use engine::command_log::{Logged, Reason};
+use resp::Reply;
+
+/// Arguments that a log entry has, and bytes of each.
+const LOGGED_ARGS: usize = 32;
+const LOGGED_BYTES: usize = 128;
+
+/// What is known when a command begins.
+pub(crate) struct Start {
+    clock: u64,
+    reply: usize,
+    request: usize,
+    kept: Option<Box<Kept>>,
+}
+
+/// Of arguments that the handler may make a value of: how they will be shown.
+struct Kept {
+    shown: Vec<(usize, Vec<u8>)>,
+    line: Option<Vec<u8>>,
+}
+
+/// A command that has begun and not ended.
+#[derive(Debug)]
+pub struct Unfinished {
+    entry: &'static Entry,
+    args: Vec<Vec<u8>>,
+    took: Took,
+}
+
+/// What a command took.
+#[derive(Clone, Copy, Debug)]
+struct Took {
+    nanos: u64,
+    /// Bytes of its request and of its reply.
+    request: usize,
+    answer: usize,
+}
+
+#[inline(always)]
+pub(crate) fn begin(
+    engine: &Engine,
+    session: &Session,
+    entry: &'static Entry,
+    args: &Args<'_>,
+    now: Now,
+    reply: &Reply,
+) -> Start {
+    let kept = args.has_own().then(|| keep(engine, session, entry, args, now));
+    let clock = engine.metrics()[session.worker].clock.get();
+    Start { clock, reply: reply.len(), request: args.wire_len(), kept }
+}
+
+#[cold]
+fn keep(engine: &Engine, session: &Session, entry: &Entry, args: &Args<'_>, now: Now) -> Box<Kept> {
+    let shown = args.own_indices().map(|index| (index, shown_arg(entry, args, index))).collect();
+    let line = engine.audience().is_monitored().then(|| monitor::line(&session.info, session.db, entry, args, now));
+    Box::new(Kept { shown, line })
+}
+
+#[inline(always)]
+pub(crate) fn end(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    args: &Args<'_>,
+    start: Start,
+    now: Now,
+    flow: &Flow,
+    reply: &Reply,
+) {
+    let worker = &engine.metrics()[session.worker];
+    let clock = engine.host().nanos();
+    worker.clock.set(clock);
+    let nanos = clock.saturating_sub(start.clock);
+    let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
+    if engine.audience().is_monitored() && !entry.command.flags.has(SKIP_MONITOR.and(ADMIN)) {
+        feed(engine, session, entry, args, &start, now);
+    }
+    if matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn) {
+        let args = shown_args(entry, args, start.kept.as_deref());
+        session.unfinished = Some(Box::new(Unfinished { entry, args, took }));
+        return;
+    }
+    count(engine, session.worker, entry, nanos);
+    if is_notable(engine, &took) {
+        note(engine, session, entry, took, now, || shown_args(entry, args, start.kept.as_deref()));
+    }
+}
+
+#[inline(always)]
+fn count(engine: &Engine, worker: usize, entry: &Entry, nanos: u64) {
+    let worker = &engine.metrics()[worker];
+    worker.commands.add(1);
+    worker.command(entry.id, ids).count(nanos, engine.tracks_latency());
+}
+
+/// The number of commands, for tables by id.
+fn ids() -> usize {
+    Table::get().ids()
+}
+
+/// A command was refused before it ran.
+#[cold]
+pub(crate) fn count_rejected(engine: &Engine, worker: usize, entry: &Entry) {
+    engine.metrics()[worker].command(entry.id, ids).rejected.add(1);
+}
+
+/// A command that ran replied an error.
+#[cold]
+pub(crate) fn count_failed(engine: &Engine, worker: usize, entry: &Entry) {
+    engine.metrics()[worker].command(entry.id, ids).failed.add(1);
+}
+
+/// One more piece of an unfinished command was done since the clock showed `clock`, and wrote `answer` bytes.
+pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: u64, answer: usize, now: Now, done: bool) {
+    let nanos = engine.host().nanos().saturating_sub(clock);
+    let Some(mut unfinished) = session.unfinished.take() else { return };
+    unfinished.took.nanos += nanos;
+    unfinished.took.answer += answer;
+    if done {
+        finish(engine, session, *unfinished, now);
+    } else {
+        session.unfinished = Some(unfinished);
+    }
+}
+
+/// The client's blocked command has ended: it was blocked for `nanos` and replied `answer` bytes.
+pub fn unblocked(engine: &Engine, session: &mut Session, nanos: u64, answer: usize, now: Now) {
+    let Some(mut unfinished) = session.unfinished.take() else { return };
+    unfinished.took.answer += answer;
+    count(engine, session.worker, unfinished.entry, unfinished.took.nanos + nanos);
+    let Unfinished { entry, args, took } = *unfinished;
+    if is_notable(engine, &took) {
+        note(engine, session, entry, took, now, || args);
+    }
+}
+
+fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
+    let Unfinished { entry, args, took } = unfinished;
+    count(engine, session.worker, entry, took.nanos);
+    if is_notable(engine, &took) {
+        note(engine, session, entry, took, now, || args);
+    }
+}
+
+/// Whether the command log or the latency monitor has to hear of it.
+#[inline(always)]
+fn is_notable(engine: &Engine, took: &Took) -> bool {
+    let log = engine.command_log();
+    took.nanos >= engine.latency().threshold()
+        || took.nanos >= log.threshold(Reason::Slow)
+        || took.request as u64 >= log.threshold(Reason::LargeRequest)
+        || took.answer as u64 >= log.threshold(Reason::LargeReply)
+}
+
+#[cold]
+fn note(
+    engine: &Engine,
+    session: &Session,
+    entry: &Entry,
+    took: Took,
+    now: Now,
+    shown: impl FnOnce() -> Vec<Vec<u8>>,
+) {
+    let ended_ms = now.unix_ms() + (took.nanos / 1_000_000) as i64;
+    let event = if entry.command.flags.has(FAST) { "fast-command" } else { "command" };
+    engine.latency().note(event, took.nanos, ended_ms);
+    if entry.command.flags.has(SKIP_COMMANDLOG) {
+        return;
+    }
+    let log = engine.command_log();
+    let logged = Logged {
+        id: 0,
+        at: ended_ms / 1000,
+        value: 0,
+        args: shown(),
+        addr: session.info.addr.clone(),
+        name: session.info.details().name,
+    };
+    let values = [
+        (Reason::Slow, took.nanos, took.nanos / 1000),
+        (Reason::LargeRequest, took.request as u64, took.request as u64),
+        (Reason::LargeReply, took.answer as u64, took.answer as u64),
+    ];
+    for (reason, measured, value) in values {
+        if measured >= log.threshold(reason) {
+            log.push(reason, Logged { value, ..logged.clone() });
+        }
+    }
+}
+
+#[cold]
+fn feed(engine: &Engine, session: &Session, entry: &Entry, args: &Args<'_>, start: &Start, now: Now) {
+    let kept = start.kept.as_ref().and_then(|kept| kept.line.as_deref());
+    match kept {
+        Some(line) => engine.audience().feed_monitors(session.worker, line),
+        None => {
+            let line = monitor::line(&session.info, session.db, entry, args, now);
+            engine.audience().feed_monitors(session.worker, &line);
+        }
+    }
+}
+
+/// The arguments as the log has them.
+#[cold]
+fn shown_args(entry: &Entry, args: &Args<'_>, kept: Option<&Kept>) -> Vec<Vec<u8>> {
+    let count = args.len();
+    let whole = if count > LOGGED_ARGS { LOGGED_ARGS - 1 } else { count };
+    let kept = |index| kept.and_then(|kept| kept.shown.iter().find(|(at, _)| *at == index));
+    let mut shown: Vec<Vec<u8>> = (0..whole)
+        .map(|index| kept(index).map_or_else(|| shown_arg(entry, args, index), |(_, text)| text.clone()))
+        .collect();
+    if count > whole {
+        shown.push(format!("... ({} more arguments)", count - whole).into_bytes());
+    }
+    shown
+}
+
+fn shown_arg(entry: &Entry, args: &Args<'_>, index: usize) -> Vec<u8> {
+    if is_secret(&entry.full_name, args, index) {
+        return REDACTED.to_vec();
+    }
+    let arg = &args[index];
+    let mut shown = arg[..arg.len().min(LOGGED_BYTES)].to_vec();
+    if arg.len() > LOGGED_BYTES {
+        shown.extend_from_slice(format!("... ({} more bytes)", arg.len() - LOGGED_BYTES).as_bytes());
+    }
+    shown
+}

@@ -1,0 +1,108 @@
+//! MONITOR: every command, as it runs, to whoever wants to see it.
+//!
+//! ```text
+//! +1700000000.123456 [0 127.0.0.1:41564] "set" "key" "a \"quoted\" \x01 value"\r\n
+//! ```
+//!
+//! The line has the time, the client's database after the command, and where it came from. Commands for administrators
+//! are left out, secrets are blotted out.
+
+use crate::args::Args;
+use crate::cx::{Cx, Now};
+use crate::redact::{REDACTED, is_secret};
+use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::table::Entry;
+use engine::Error;
+use engine::clients::ClientInfo;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "monitor",
+        group: Group::Server,
+        since: "1.0.0",
+        arity: 1,
+        flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+        summary: "Listens for all requests received by the server in real-time.",
+        run: monitor,
+        ..ROW
+    },
+];
+
+fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    listen(cx, true);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The client wants lines from now on, or no longer.
+pub(crate) fn listen(cx: &mut Cx<'_>, on: bool) {
+    cx.session.info.monitor.store(on, Relaxed);
+    cx.engine.audience().monitor(cx.session.worker, cx.session.token, on);
+}
+
+/// The line for a command that a client has run.
+pub(crate) fn line(client: &ClientInfo, db: u32, entry: &Entry, args: &Args<'_>, now: Now) -> Vec<u8> {
+    let (seconds, micros) = (now.unix_us / 1_000_000, now.unix_us % 1_000_000);
+    let from = match client.addr.strip_suffix(":0") {
+        Some(path) => format!("unix:{path}"),
+        None => client.addr.to_string(),
+    };
+    let mut line = format!("+{seconds}.{micros:06} [{db} {from}]").into_bytes();
+    for index in 0..args.len() {
+        line.push(b' ');
+        let secret = is_secret(&entry.full_name, args, index);
+        quote(&mut line, if secret { REDACTED } else { &args[index] });
+    }
+    line.extend_from_slice(b"\r\n");
+    line
+}
+
+/// Appends a word in double quotes; what is not printable as an escape.
+fn quote(out: &mut Vec<u8>, word: &[u8]) {
+    out.push(b'"');
+    for &byte in word {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            7 => out.extend_from_slice(b"\\a"),
+            8 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(byte),
+            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::audience::Push;
+
+    /// Lines for monitors since the last call, without their time.
+    fn lines(client: &Client) -> Vec<String> {
+        let pushes = client.engine().audience().take_own(0).unwrap_or_default();
+        let text = |push| match push {
+            Push::Monitor(line) => String::from_utf8_lossy(&line).trim_end().split_once(' ').unwrap().1.to_owned(),
+            Push::Message(message) => format!("{message:?}"),
+        };
+        pushes.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn monitors_see_commands_but_no_secrets() {
+        let mut client = Client::new();
+        client.is("SET a b", "+OK").is("MONITOR", "+OK");
+        let mut other = client.beside();
+        other.is("SELECT 5", "+OK").run("SET a \"\u{1}\\\n");
+        other.run("CONFIG GET port");
+        other.run("NOPE");
+        other.run("AUTH secret");
+        let expected = ["[5 ] \"SELECT\" \"5\"", r#"[5 ] "SET" "a" "\"\x01\\\n""#, "[5 ] \"AUTH\" \"(redacted)\""];
+        assert_eq!(lines(&client), expected);
+        client.is("RESET", "+RESET").is("PING", "+PONG");
+        assert!(lines(&client).iter().all(|line| !line.contains("PING")));
+    }
+}
