@@ -8,6 +8,7 @@ use crate::cx::Cx;
 use crate::row::{Command, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
 use engine::effects::{EventClass, Record};
+use std::ops::Range;
 
 const SETTER: Command = Command {
     group: Group::Generic,
@@ -134,7 +135,7 @@ const MILLISECOND: i64 = 1;
 
 /// What the present deadline must be like; several may be asked for.
 #[derive(Clone, Copy, Default)]
-struct Conditions {
+pub(crate) struct Conditions {
     missing: bool,
     present: bool,
     later: bool,
@@ -142,9 +143,10 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(args: &Args<'_>) -> Result<Conditions, Error> {
+    /// The words at these arguments.
+    pub(crate) fn parse(args: &Args<'_>, words: Range<usize>) -> Result<Conditions, Error> {
         let mut conditions = Conditions::default();
-        for index in 3..args.len() {
+        for index in words {
             let flag = match args[index].to_ascii_lowercase().as_slice() {
                 b"nx" => &mut conditions.missing,
                 b"xx" => &mut conditions.present,
@@ -164,7 +166,7 @@ impl Conditions {
     }
 
     /// Whether `new` may replace the present deadline; none is later than any.
-    fn allow(self, present: Option<i64>, new: i64) -> bool {
+    pub(crate) fn allow(self, present: Option<i64>, new: i64) -> bool {
         match present {
             Some(at) => !self.missing && (!self.later || new > at) && (!self.earlier || new < at),
             None => !self.present && !self.later,
@@ -174,7 +176,7 @@ impl Conditions {
 
 /// `base`: what the number counts from, in Unix milliseconds.
 fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
-    let conditions = Conditions::parse(args)?;
+    let conditions = Conditions::parse(args, 3..args.len())?;
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
     let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.row.name))?;

@@ -34,9 +34,14 @@ impl ExpireOption {
 
     /// The deadline in Unix milliseconds; a number that is not positive or too large is refused.
     pub fn deadline(self, cx: &Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
+        self.deadline_from(cx, args, 1)
+    }
+
+    /// The same where numbers from `least` on are taken.
+    fn deadline_from(self, cx: &Cx<'_>, args: &Args<'_>, least: i64) -> Result<i64, Error> {
         let number = args.int(self.index)?;
         let invalid = || Error::invalid_expire(cx.row.name);
-        if number <= 0 {
+        if number < least {
             return Err(invalid());
         }
         let unit = if self.seconds { 1000 } else { 1 };
@@ -80,6 +85,14 @@ impl Lifetime {
     pub fn deadline(self, cx: &Cx<'_>, args: &Args<'_>) -> Result<Option<i64>, Error> {
         match self {
             Lifetime::Until(expire) => expire.deadline(cx, args).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for fields of hashes, where 0 is a number like others: a deadline that has passed.
+    pub fn deadline_or_past(self, cx: &Cx<'_>, args: &Args<'_>) -> Result<Option<i64>, Error> {
+        match self {
+            Lifetime::Until(expire) => expire.deadline_from(cx, args, 0).map(Some),
             _ => Ok(None),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
+use crate::expiry::element_deadline;
 use crate::shard::Shard;
 use crate::value::KeyEntry;
 
@@ -82,10 +83,16 @@ pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32
 pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
     let slot = &mut shard.dbs[db as usize];
     if let Some(deadline) = entry.deadline() {
-        slot.expiry.remove(deadline, local);
+        slot.expiry.keys.remove(deadline, local);
+    }
+    if let Some(first) = element_deadline(&entry) {
+        slot.expiry.elements.remove(first, local);
     }
     shard.stats.expired += 1;
-    slot.watchers.touch(entry.key());
+    slot.watchers.touch(entry.key(), false);
+    if slot.blocked.is_waited_for(entry.key()) {
+        effects.rare().ready.push((db, entry.key().to_vec()));
+    }
     if engine.wants_event(EventClass::EXPIRED) {
         let key = entry.key().to_vec();
         effects.rare().events.push(Event { class: EventClass::EXPIRED, name: "expired", db, key });
@@ -93,7 +100,72 @@ pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u3
     if engine.has_log() {
         effects.rare().expired.push((db, entry.key().to_vec()));
     }
-    if let Some(object) = entry.into_payload() {
+    if slot.listings.is_empty() {
+        if let Some(object) = entry.into_payload() {
+            effects.discard(object);
+        }
+        return;
+    }
+    let name = entry.key().to_vec();
+    if let Some(object) = entry.into_payload().and_then(|object| slot.listings.adopt(&name, object)) {
         effects.discard(object);
     }
+}
+
+/// Removes up to `max` elements of a collection whose time has come, and the key with the last one. Returns how many were removed.
+#[expect(clippy::too_many_arguments, reason = "where, when and how much")]
+pub fn expire_elements(
+    engine: &Engine,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    local: u64,
+    name: &[u8],
+    now: i64,
+    max: usize,
+) -> usize {
+    let slot = &mut shard.dbs[db as usize];
+    if !slot.listings.is_empty()
+        && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
+    {
+        slot.listings.before_change(name, &entry.value());
+    }
+    let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
+    let mut removed: Vec<Vec<u8>> = Vec::new();
+    let change = found.update(|entry| {
+        let object = entry.payload_mut()?;
+        let old = object.next_deadline();
+        while removed.len() < max && object.pop_due(now.max(0) as u64, |element| removed.push(element.to_vec())) {}
+        Some((old, object.next_deadline(), object.is_empty(), object.element_words()))
+    });
+    let Some((old, new, empty, words)) = change else { return 0 };
+    slot.expiry.elements.change(old, new, local);
+    let count = removed.len();
+    if count == 0 {
+        return 0;
+    }
+    shard.stats.expired_elements += count as u64;
+    slot.watchers.touch(name, !empty);
+    if slot.blocked.is_waited_for(name) {
+        effects.rare().ready.push((db, name.to_vec()));
+    }
+    let mut tell = |class: EventClass, event: &'static str| {
+        if engine.wants_event(class) {
+            effects.rare().events.push(Event { class, name: event, db, key: name.to_vec() });
+        }
+    };
+    tell(words.class, words.expired);
+    if empty {
+        tell(EventClass::GENERIC, "del");
+        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
+        let entry = slot.table.remove(local, |entry| entry.key() == name, hasher);
+        if let Some(deadline) = entry.and_then(|entry| entry.deadline()) {
+            slot.expiry.keys.remove(deadline, local);
+        }
+    }
+    if engine.has_log() {
+        let record = [words.removal.to_vec(), name.to_vec()].into_iter().chain(removed).collect();
+        effects.rare().expired_elements.push((db, record));
+    }
+    count
 }

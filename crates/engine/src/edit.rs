@@ -10,6 +10,7 @@
 use crate::Error;
 use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
+use crate::expiry::element_deadline;
 use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
@@ -150,16 +151,24 @@ impl<'k> Edit<'k> {
         }
         self.changed = true;
         if !self.exists() {
-            self.set_object(C::default().into_object(), Ttl::Clear);
+            let mut collection = C::default();
+            let result = change(&mut collection);
+            if !collection.is_empty() {
+                self.set_object(collection.into_object(), Ttl::Clear);
+            }
+            return Ok(result);
         }
+        self.before_change();
         let result = self.with_entry(|entry| match entry.payload_mut().and_then(C::of_mut) {
             Some(collection) => {
+                let old_first = collection.next_deadline();
                 let result = change(collection);
-                Ok((result, collection.is_empty()))
+                Ok((result, collection.is_empty(), old_first, collection.next_deadline()))
             }
             None => Err(Error::WRONG_TYPE),
         });
-        let (result, empty) = result.unwrap_or(Err(Error::WRONG_TYPE))?;
+        let (result, empty, old_first, new_first) = result.unwrap_or(Err(Error::WRONG_TYPE))?;
+        self.db.expiry.elements.change(old_first, new_first, self.local);
         if empty {
             self.remove();
         }
@@ -188,10 +197,10 @@ impl<'k> Edit<'k> {
 
     /// Removes the key; false when there is none.
     pub fn remove(&mut self) -> bool {
-        match self.take() {
+        match self.take_entry() {
             Some(entry) => {
                 if let Some(object) = entry.into_payload() {
-                    self.effects.discard(object);
+                    self.discard(object);
                 }
                 true
             }
@@ -201,11 +210,19 @@ impl<'k> Edit<'k> {
 
     /// Removes the key and returns it with its value and deadline.
     pub fn take(&mut self) -> Option<KeyEntry> {
+        self.before_change();
+        self.take_entry()
+    }
+
+    fn take_entry(&mut self) -> Option<KeyEntry> {
         let (engine, name) = (self.engine, self.key.name);
         let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
         if let Some(deadline) = entry.deadline() {
-            self.db.expiry.remove(deadline, self.local);
+            self.db.expiry.keys.remove(deadline, self.local);
+        }
+        if let Some(first) = element_deadline(&entry) {
+            self.db.expiry.elements.remove(first, self.local);
         }
         self.spot = None;
         self.fresh = false;
@@ -218,11 +235,12 @@ impl<'k> Edit<'k> {
     pub fn put(&mut self, entry: KeyEntry) {
         assert!(entry.key() == self.key.name, "an entry is put under its own name");
         self.remove();
-        let (engine, deadline) = (self.engine, entry.deadline());
+        let (engine, deadline, first) = (self.engine, entry.deadline(), element_deadline(&entry));
         self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
         if let Some(at) = deadline {
-            self.db.expiry.insert(at, self.local);
+            self.db.expiry.keys.insert(at, self.local);
         }
+        self.db.expiry.elements.change(None, first, self.local);
         self.fresh = true;
         self.changed = true;
         self.event(EventClass::NEW, "new");
@@ -257,6 +275,22 @@ impl<'k> Edit<'k> {
         self.event(class, name);
     }
 
+    /// So many elements were given a deadline that has passed, and removed: they count as expired.
+    pub fn count_expired_elements(&mut self, count: usize) {
+        self.stats.expired_elements += count as u64;
+    }
+
+    /// So many elements of the collection were found to be over while it was changed: that is told before the change.
+    pub fn elements_expired(&mut self, count: usize) {
+        if count > 0 {
+            self.count_expired_elements(count);
+            if let Some(Value::Payload(object)) = self.value() {
+                let words = object.element_words();
+                self.event(words.class, words.expired);
+            }
+        }
+    }
+
     /// One of several events of a change that is committed afterwards.
     pub fn event(&mut self, class: EventClass, name: &'static str) {
         if self.engine.wants_event(class) {
@@ -279,8 +313,10 @@ impl<'k> Edit<'k> {
         self.changed = false;
         self.stats.dirty += changes;
         self.effects.dirty += changes;
-        self.db.watchers.touch(self.key.name);
-        if self.exists() && self.db.blocked.is_waited_for(self.key.name) {
+        let exists = self.exists();
+        self.db.watchers.touch(self.key.name, exists);
+        // Also when the key is gone: some wait for that.
+        if self.db.blocked.is_waited_for(self.key.name) {
             self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
         }
     }
@@ -293,13 +329,15 @@ impl<'k> Edit<'k> {
             Ttl::At(at) => Some(at.max(0) as u64),
             Ttl::Keep | Ttl::Clear => None,
         };
+        let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
         if !self.exists() {
             let entry = KeyEntry::new(name, value, new_deadline, meta);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
             self.fresh = true;
             if let Some(at) = new_deadline {
-                self.db.expiry.insert(at, local);
+                self.db.expiry.keys.insert(at, local);
             }
+            self.db.expiry.elements.change(None, new_first, local);
             self.event(EventClass::NEW, "new");
             return;
         }
@@ -317,21 +355,35 @@ impl<'k> Edit<'k> {
         });
         if let Some((old, new, replaced)) = done {
             self.reindex(old, new, local);
+            let old_first = replaced.as_ref().and_then(Object::next_deadline);
+            self.db.expiry.elements.change(old_first, new_first, local);
             if let Some(object) = replaced {
-                self.effects.discard(object);
+                self.discard(object);
             }
         }
     }
 
-    fn reindex(&mut self, old: Option<u64>, new: Option<u64>, local: u64) {
-        if old != new {
-            if let Some(at) = old {
-                self.db.expiry.remove(at, local);
-            }
-            if let Some(at) = new {
-                self.db.expiry.insert(at, local);
-            }
+    /// Tells those who are listing the value that it will not stay as it is.
+    #[inline]
+    fn before_change(&mut self) {
+        if !self.db.listings.is_empty()
+            && let Some(entry) = self.spot().and_then(|spot| self.db.table.at(spot))
+        {
+            self.db.listings.before_change(self.key.name, &entry.value());
         }
+    }
+
+    /// Frees an object that was taken out, or leaves it to those who are listing it.
+    fn discard(&mut self, object: Object) {
+        let left =
+            if self.db.listings.is_empty() { Some(object) } else { self.db.listings.adopt(self.key.name, object) };
+        if let Some(object) = left {
+            self.effects.discard(object);
+        }
+    }
+
+    fn reindex(&mut self, old: Option<u64>, new: Option<u64>, local: u64) {
+        self.db.expiry.keys.change(old, new, local);
     }
 
     /// Where the entry is, if there is one.

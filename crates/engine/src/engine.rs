@@ -5,7 +5,7 @@ use crate::audience::Audience;
 use crate::clients::Clients;
 use crate::command_log::CommandLog;
 use crate::config::{Config, ConfigStore, Directive};
-use crate::effects::{Effects, EventClass, Logged, ReadyKey};
+use crate::effects::{Effects, EventClass, Logged, ReadyKey, Record};
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
 use crate::latency::LatencyMonitor;
@@ -15,8 +15,6 @@ use crate::metrics::{Rates, Totals, WorkerMetrics};
 use crate::pause::Pause;
 use crate::packing::Packing;
 use crate::shard::{Shard, ShardStats};
-use crate::value::KeyEntry;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use structures::hashtable::BucketHint;
@@ -65,9 +63,9 @@ pub struct Engine {
     metrics: Box<[WorkerMetrics]>,
     pause: Pause,
     /// Blocking commands that had to wait so far.
-    audience: Audience,
     arrivals: AtomicU64,
     rates: Rates,
+    audience: Audience,
     latency: LatencyMonitor,
     command_log: CommandLog,
     /// `latency-tracking`.
@@ -106,6 +104,8 @@ pub struct DbSummary {
     pub keys: usize,
     /// Keys with a deadline.
     pub expires: usize,
+    /// Collections with elements that have one.
+    pub volatile: usize,
     /// Mean time left of these, in milliseconds, by a sample.
     pub mean_ttl: u64,
 }
@@ -225,6 +225,11 @@ impl Engine {
         self.expiry_paused.store(paused, Relaxed);
     }
 
+    /// Whether nothing may run out by itself now.
+    pub(crate) fn expiry_is_paused(&self) -> bool {
+        self.expiry_paused.load(Relaxed) || self.pause.is_on()
+    }
+
     /// Every write is appended to `log` from now on. At most once, before the first command.
     pub fn set_log(&self, log: Arc<dyn ChangeLog>) {
         assert!(self.log.set(log).is_ok(), "the engine has a change log already");
@@ -306,23 +311,55 @@ impl Engine {
             && !rare.expired.is_empty()
         {
             let word = self.removal_word();
-            rare.expired.iter().for_each(|(db, key)| _ = log.append(*db, &[&[word, key]]));
+            rare.expired.iter().for_each(|(db, key)| _ = log.append(&[(*db, &[word, key])]));
+        }
+        if let Some(rare) = effects.seen() {
+            self.record_together(&rare.expired_elements);
         }
         if effects.dirty == 0 {
             return;
         }
         match effects.logged() {
             Logged::Verbatim => {
-                log.append(db, &[command]);
+                log.append(&[(db, command)]);
             }
             Logged::As(records) => {
-                let records: Vec<Vec<&[u8]>> =
-                    records.iter().map(|record| record.iter().map(Vec::as_slice).collect()).collect();
-                let records: Vec<&[&[u8]]> = records.iter().map(Vec::as_slice).collect();
-                log.append(db, &records);
+                let records: Vec<(u32, Record)> = records.iter().map(|record| (db, record.clone())).collect();
+                self.record_together(&records);
             }
             Logged::Nothing => {}
         }
+    }
+
+    /// The records that [`record`](Self::record) would append, for commands that are logged together with others.
+    pub fn records(&self, effects: &Effects, db: u32, command: &[&[u8]]) -> Vec<(u32, Record)> {
+        let mut records = Vec::new();
+        if !self.has_log() {
+            return records;
+        }
+        if let Some(rare) = effects.seen() {
+            let word = self.removal_word();
+            records.extend(rare.expired.iter().map(|(db, key)| (*db, vec![word.to_vec(), key.clone()])));
+            records.extend(rare.expired_elements.iter().cloned());
+        }
+        if effects.dirty > 0 {
+            match effects.logged() {
+                Logged::Verbatim => records.push((db, command.iter().map(|word| word.to_vec()).collect())),
+                Logged::As(instead) => records.extend(instead.iter().map(|record| (db, record.clone()))),
+                Logged::Nothing => {}
+            }
+        }
+        records
+    }
+
+    /// Appends records between which nobody else's may come. The locks of what they change must still be held.
+    pub fn record_together(&self, records: &[(u32, Record)]) {
+        let Some(log) = self.log.get().filter(|_| !records.is_empty()) else { return };
+        let words: Vec<Vec<&[u8]>> =
+            records.iter().map(|(_, record)| record.iter().map(Vec::as_slice).collect()).collect();
+        let records: Vec<(u32, &[&[u8]])> =
+            records.iter().zip(&words).map(|((db, _), words)| (*db, &words[..])).collect();
+        log.append(&records);
     }
 
     /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to be
@@ -340,85 +377,6 @@ impl Engine {
         rare.ready
     }
 
-    /// Removes up to `budget` keys of these shards whose deadline has passed; true when more may be due.
-    /// Locks are given up every few keys, so nobody waits for the budget.
-    pub fn expire_due(&self, shards: Range<usize>, server: Server, budget: usize) -> bool {
-        if self.expiry_paused.load(Relaxed) || self.pause.is_on() {
-            return false;
-        }
-        let mut left = budget;
-        for index in shards {
-            loop {
-                if left == 0 {
-                    return true;
-                }
-                let step = left.min(EXPIRE_STEP);
-                let removed = self.expire_step(index, server, step);
-                left -= removed;
-                if removed < step {
-                    break;
-                }
-            }
-        }
-        false
-    }
-
-    fn expire_step(&self, index: usize, server: Server, max: usize) -> usize {
-        let now = server.now_us / 1000;
-        let mut effects = Effects::default();
-        let mut removed = 0;
-        {
-            let mut guard = self.locks.one(index);
-            let shard = &mut *guard;
-            for db in 0..self.databases {
-                while removed < max
-                    && let Some(position) = shard.dbs[db].expiry.pop_due(now as u64)
-                {
-                    removed += 1;
-                    let due = |entry: &KeyEntry| {
-                        entry.deadline().is_some_and(|at| access::is_due(at, now))
-                            && self.hasher.local_of(entry.key()) >> 16 == position
-                    };
-                    let hasher = |entry: &KeyEntry| self.hasher.local_of(entry.key());
-                    let table = &mut shard.dbs[db].table;
-                    if let Some(entry) = table.remove_at_position(position, due, hasher) {
-                        let local = self.hasher.local_of(entry.key());
-                        access::expired(self, shard, &mut effects, db as u32, local, entry);
-                    }
-                }
-                // Resizing goes on while nobody writes.
-                let hasher = |entry: &KeyEntry| self.hasher.local_of(entry.key());
-                shard.dbs[db].table.step(1, hasher);
-            }
-            self.record(&effects, 0, &[]);
-        }
-        let ready = self.carry_out(&mut effects);
-        blocked::serve(self, ready, server);
-        removed
-    }
-
-    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them. The
-    /// log is told at once, since the walk gives the shard's lock up; the rest is added to `effects`.
-    pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
-        if self.pause.is_on() {
-            return;
-        }
-        let mut own = Effects::default();
-        for name in names {
-            let local = self.hasher.local_of(name);
-            let found = shard.dbs[db as usize].table.find(local, |entry| entry.key() == name);
-            if found.and_then(|entry| entry.deadline()).is_some_and(|at| access::is_due(at, now)) {
-                access::expire(self, shard, &mut own, db, local, name);
-            }
-        }
-        self.record(&own, db, &[]);
-        if let Some(mut own) = own.take_rare() {
-            effects.rare().garbage.append(&mut own.garbage);
-            effects.rare().events.append(&mut own.events);
-            effects.rare().ready.append(&mut own.ready);
-        }
-    }
-
     /// Keys in a database.
     pub fn len(&self, db: u32) -> usize {
         (0..self.locks.len()).map(|index| self.locks.one(index).dbs[db as usize].table.len()).sum()
@@ -430,10 +388,11 @@ impl Engine {
             let shard = self.locks.one(index);
             let slot = &shard.dbs[db as usize];
             sum.keys += slot.table.len();
-            sum.expires += slot.expiry.len();
-            if let Some(left) = slot.expiry.mean_left(now.max(0) as u64, TTL_SAMPLE) {
-                ttl_sum += u128::from(left) * slot.expiry.len() as u128;
-                ttl_count += slot.expiry.len() as u128;
+            sum.expires += slot.expiry.keys.len();
+            sum.volatile += slot.expiry.elements.len();
+            if let Some(left) = slot.expiry.keys.mean_left(now.max(0) as u64, TTL_SAMPLE) {
+                ttl_sum += u128::from(left) * slot.expiry.keys.len() as u128;
+                ttl_count += slot.expiry.keys.len() as u128;
             }
         }
         sum.mean_ttl = ttl_sum.checked_div(ttl_count).unwrap_or(0) as u64;
@@ -457,14 +416,13 @@ impl Engine {
     }
 }
 
-/// Keys that the background removes under one hold of a shard's lock: some ten microseconds.
-const EXPIRE_STEP: usize = 32;
 /// Records at either end of a shard's expiry index that INFO's mean looks at.
 const TTL_SAMPLE: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocked::Server;
     use crate::edit::Ttl;
     use crate::host::Alone;
     use crate::keys::{Held, Keys};
@@ -509,7 +467,7 @@ mod tests {
         assert_eq!(get(&engine, b"k", 999).as_deref(), Some(&b"v"[..]));
         assert_eq!(get(&engine, b"k", 1000), None);
         assert_eq!(engine.len(0), 0, "the access removed it");
-        assert_eq!(engine.stats(), ShardStats { hits: 1, misses: 1, expired: 1, dirty: 1 });
+        assert_eq!(engine.stats(), ShardStats { hits: 1, misses: 1, expired: 1, dirty: 1, expired_elements: 0 });
     }
 
     #[test]
@@ -523,7 +481,7 @@ mod tests {
         assert!(engine.expire_due(0..4, at(1000), 100), "the budget ends first");
         assert_eq!(engine.len(0), 900);
         assert!(!engine.expire_due(0..4, at(1000), 10_000));
-        assert_eq!(engine.summary(0, 1000), DbSummary { keys: 500, expires: 500, mean_ttl: 1000 });
+        assert_eq!(engine.summary(0, 1000), DbSummary { keys: 500, expires: 500, mean_ttl: 1000, volatile: 0 });
         engine.expire_due(0..4, at(2000), 10_000);
         assert_eq!(engine.len(0), 0);
     }
@@ -537,7 +495,7 @@ mod tests {
         assert_eq!(engine.len(0), 1);
         set(&engine, b"k", b"v", Ttl::Clear, 1);
         engine.expire_due(0..4, at(9000), 100);
-        assert_eq!(engine.summary(0, 1), DbSummary { keys: 1, expires: 0, mean_ttl: 0 });
+        assert_eq!(engine.summary(0, 1), DbSummary { keys: 1, expires: 0, mean_ttl: 0, volatile: 0 });
     }
 
     #[test]

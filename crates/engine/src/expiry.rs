@@ -1,129 +1,165 @@
-//! Which keys of a shard run out, in the order of their deadlines.
+//! The end of time: of keys, and of elements inside of collections. One machinery serves both.
 //!
-//! A key's exact deadline lies in its entry, where every access looks. This index only serves the
-//! background, which must find what is due without looking at what is not. A record is twelve bytes:
-//! the deadline in milliseconds (48 bits) and the key's position in the table (48 bits), no pointer, so
-//! it cannot dangle: whoever pops a record looks the position up and asks the entries there.
+//! # Where deadlines lie
+//! ```text
+//!   exact       key's entry: deadline          collection's element: deadline (a hash's field is such an entry)
+//!                    |                                    |
+//!   ordered     shard: keys by deadline        collection: elements by deadline       (boxed; only if there are any)
+//!                                                         | the earliest
+//!                                              shard: collections by the earliest deadline of an element
+//! ```
+//! All three ordered indexes are [`Deadlines`]: records of a deadline and a position in a hash table. A shard has two for
+//! each database ([`ExpiryIndex`]), so that what is due is found without looking at anything that is not.
 //!
-//! Two keys of the same position and the same deadline share a record (one chance in 2^48 for a pair);
-//! should one of them be removed by hand, the other goes at its next access instead of by itself.
+//! # What is seen
+//! Every access looks at the exact deadline. A key that is over is removed by whoever comes upon it. An element that is over
+//! is shown to nobody, and writing to it is like adding it, but only writers and the background remove it: a read never
+//! has to clear away a million elements first. Until then it counts in the length that HLEN answers, as in Valkey 9.1.
+//!
+//! # The background
+//! [`Engine::expire_due`] is called by every worker for its share of the shards, twenty times a second. It removes at
+//! most `budget` keys and elements, at most [`STEP`] of either under one hold of a lock, and says whether more may be due. A
+//! collection of which more elements are due than that keeps its record and its turn. When the last element goes, the key goes with it.
+//!
+//! # What keeps the indexes right
+//! Nobody but [`Edit`](crate::edit::Edit) and [`access`] puts entries into a table or takes them out, or changes a collection, and they
+//! compare the earliest deadline before and after. So RENAME, COPY, MOVE, overwriting, deleting and loading need
+//! nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
+//!
+//! # Another type whose elements run out
+//! Give its structure a `Deadlines`, and [`Object::next_deadline`](crate::value::Object::next_deadline), [`Object::pop_due`](crate::value::Object::pop_due) and
+//! [`Object::element_words`](crate::value::Object::element_words) an arm; its [`Collection`](crate::value::Collection) says its earliest deadline.
 
-use std::collections::BTreeSet;
+use crate::access::{self, is_due};
+use crate::blocked::{self, Server};
+use crate::effects::Effects;
+use crate::engine::Engine;
+use crate::shard::Shard;
+use crate::value::{KeyEntry, Value};
+use std::ops::Range;
+use structures::deadlines::Deadlines;
+use structures::hashtable::position;
 
-/// Deadline above, position below; the derived order is the order of deadlines.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    high: u32,
-    middle: u32,
-    low: u32,
-}
-
-const LATEST: u64 = (1 << 48) - 1;
-
-impl Due {
-    /// Deadlines after the year 10889 count as that: far enough for a background index.
-    fn new(deadline: u64, local_hash: u64) -> Self {
-        let deadline = deadline.min(LATEST);
-        let position = local_hash >> 16;
-        Due {
-            high: (deadline >> 16) as u32,
-            middle: (deadline as u32) << 16 | (position >> 32) as u32,
-            low: position as u32,
-        }
-    }
-
-    fn deadline(self) -> u64 {
-        u64::from(self.high) << 16 | u64::from(self.middle >> 16)
-    }
-
-    fn position(self) -> u64 {
-        u64::from(self.middle & 0xFFFF) << 32 | u64::from(self.low)
-    }
-}
-
-/// Records of (deadline, position), ordered.
+/// What runs out in one database of a shard.
 #[derive(Default)]
 pub struct ExpiryIndex {
-    due: BTreeSet<Due>,
+    /// Keys with a deadline.
+    pub keys: Deadlines,
+    /// Collections with elements that have one, by the earliest.
+    pub elements: Deadlines,
 }
 
-impl ExpiryIndex {
-    pub fn insert(&mut self, deadline: u64, local_hash: u64) {
-        self.due.insert(Due::new(deadline, local_hash));
-    }
+/// What the background removes under one hold of a shard's lock, of keys and of elements: some ten microseconds' worth.
+const STEP: usize = 32;
 
-    pub fn remove(&mut self, deadline: u64, local_hash: u64) {
-        self.due.remove(&Due::new(deadline, local_hash));
-    }
-
-    /// Takes out the earliest record that is due at `now` and returns its 48-bit position.
-    pub fn pop_due(&mut self, now: u64) -> Option<u64> {
-        let first = *self.due.first()?;
-        if first.deadline() > now {
-            return None;
+impl Engine {
+    /// Removes up to `budget` keys and elements of these shards whose deadline has passed; true when more may be due.
+    /// Locks are given up every few of them, so nobody waits for the budget.
+    pub fn expire_due(&self, shards: Range<usize>, server: Server, budget: usize) -> bool {
+        if self.expiry_is_paused() {
+            return false;
         }
-        self.due.pop_first();
-        Some(first.position())
-    }
-
-    /// The earliest deadline, in milliseconds.
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.due.first().map(|due| due.deadline())
-    }
-
-    pub fn len(&self) -> usize {
-        self.due.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.due.is_empty()
-    }
-
-    /// The mean time left of at most `sample` records at either end, in milliseconds; an estimate for INFO.
-    pub fn mean_left(&self, now: u64, sample: usize) -> Option<u64> {
-        let ends = self.due.iter().take(sample).chain(self.due.iter().rev().take(sample));
-        let (sum, count) = ends.fold((0u128, 0u128), |(sum, count), due| {
-            (sum + u128::from(due.deadline().saturating_sub(now)), count + 1)
-        });
-        (count > 0).then(|| (sum / count) as u64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn records_come_out_by_deadline(records in proptest::collection::vec((0u64..1 << 50, any::<u64>()), 0..100)) {
-            let mut index = ExpiryIndex::default();
-            for (deadline, hash) in &records {
-                index.insert(*deadline, *hash);
-            }
-            let mut model: Vec<_> = records.iter().map(|(d, h)| ((*d).min(LATEST), h >> 16)).collect();
-            model.sort_unstable();
-            model.dedup();
-            prop_assert_eq!(index.len(), model.len());
-            for (deadline, position) in model {
-                prop_assert_eq!(index.next_deadline(), Some(deadline));
-                prop_assert_eq!(index.pop_due(deadline.wrapping_sub(1).min(deadline)), if deadline == 0 { Some(position) } else { None });
-                if deadline != 0 {
-                    prop_assert_eq!(index.pop_due(deadline), Some(position));
+        let mut left = budget;
+        for index in shards {
+            loop {
+                if left == 0 {
+                    return true;
+                }
+                let step = left.min(STEP);
+                let (removed, more) = self.expire_step(index, server, step);
+                left = left.saturating_sub(removed);
+                if !more {
+                    break;
                 }
             }
-            prop_assert!(index.is_empty());
         }
+        false
     }
 
-    #[test]
-    fn a_removed_record_does_not_come_out() {
-        let mut index = ExpiryIndex::default();
-        index.insert(5, 1 << 40);
-        index.insert(5, 2 << 40);
-        index.remove(5, 1 << 40);
-        assert_eq!(index.pop_due(4), None);
-        assert_eq!(index.pop_due(5), Some(2 << 24));
-        assert_eq!(index.pop_due(5), None);
+    /// How many keys and elements were removed, and whether there may be more.
+    fn expire_step(&self, index: usize, server: Server, max: usize) -> (usize, bool) {
+        let now = server.now_us / 1000;
+        let mut effects = Effects::default();
+        let (mut keys, mut elements) = (0, 0);
+        {
+            let mut guard = self.locks().one(index);
+            let shard = &mut *guard;
+            for db in 0..self.databases() as u32 {
+                keys += self.expire_keys(shard, &mut effects, db, now, max - keys);
+                elements += self.expire_elements(shard, &mut effects, db, now, max - elements);
+                // Resizing goes on while nobody writes.
+                let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
+                shard.dbs[db as usize].table.step(1, hasher);
+            }
+            self.record(&effects, 0, &[]);
+        }
+        let ready = self.carry_out(&mut effects);
+        blocked::serve(self, ready, server);
+        (keys + elements, keys == max || elements == max)
     }
+
+    fn expire_keys(&self, shard: &mut Shard, effects: &mut Effects, db: u32, now: i64, max: usize) -> usize {
+        let mut removed = 0;
+        while removed < max
+            && let Some(at) = shard.dbs[db as usize].expiry.keys.pop_due(now as u64)
+        {
+            removed += 1;
+            let due = |entry: &KeyEntry| {
+                entry.deadline().is_some_and(|deadline| is_due(deadline, now))
+                    && position(self.hasher().local_of(entry.key())) == at
+            };
+            let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
+            if let Some(entry) = shard.dbs[db as usize].table.remove_at_position(at, due, hasher) {
+                let local = self.hasher().local_of(entry.key());
+                access::expired(self, shard, effects, db, local, entry);
+            }
+        }
+        removed
+    }
+
+    fn expire_elements(&self, shard: &mut Shard, effects: &mut Effects, db: u32, now: i64, max: usize) -> usize {
+        let mut removed = 0;
+        while removed < max
+            && let Some(at) = shard.dbs[db as usize].expiry.elements.first_due(now as u64)
+        {
+            let due = |entry: &KeyEntry| {
+                element_deadline(entry).is_some_and(|deadline| is_due(deadline, now))
+                    && position(self.hasher().local_of(entry.key())) == at
+            };
+            let Some(name) = shard.dbs[db as usize].table.find_at_position(at, due).map(|entry| entry.key().to_vec())
+            else {
+                debug_assert!(false, "a record without a collection");
+                shard.dbs[db as usize].expiry.elements.pop_due(now as u64);
+                continue;
+            };
+            let local = self.hasher().local_of(&name);
+            removed += access::expire_elements(self, shard, effects, db, local, &name, now, max - removed);
+        }
+        removed
+    }
+
+    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them. The
+    /// log is told at once, since the walk gives the shard's lock up; the rest is added to `effects`.
+    pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
+        let mut own = Effects::default();
+        for name in names {
+            let local = self.hasher().local_of(name);
+            let found = shard.dbs[db as usize].table.find(local, |entry| entry.key() == name);
+            if found.and_then(|entry| entry.deadline()).is_some_and(|at| is_due(at, now)) {
+                access::expire(self, shard, &mut own, db, local, name);
+            }
+        }
+        self.record(&own, db, &[]);
+        if let Some(mut own) = own.take_rare() {
+            let rare = effects.rare();
+            rare.garbage.append(&mut own.garbage);
+            rare.events.append(&mut own.events);
+            rare.ready.append(&mut own.ready);
+        }
+    }
+}
+
+/// The earliest deadline of an element, if the entry's value is a collection that has such.
+pub(crate) fn element_deadline(entry: &KeyEntry) -> Option<u64> {
+    if let Value::Payload(object) = entry.value() { object.next_deadline() } else { None }
 }

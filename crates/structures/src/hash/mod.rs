@@ -279,6 +279,14 @@ impl Hash {
         }
     }
 
+    /// How many allocations there are to be freed, about.
+    pub fn free_effort(&self) -> usize {
+        match &self.0 {
+            Small(_) => 1,
+            Big(big) => big.len(),
+        }
+    }
+
     /// Frees a part of the hash, `max` fields of it (at least one); returns whether nothing is left. For freeing a large
     /// hash little by little; it is of no other use from then on.
     pub fn drain_step(&mut self, max: usize) -> bool {

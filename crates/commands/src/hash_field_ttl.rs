@@ -1,0 +1,498 @@
+//! Deadlines of fields: HEXPIRE and its kin set them, HTTL and its kin tell them, HPERSIST takes them away; HSETEX and
+//! HGETEX do so while they write and read.
+//!
+//! A deadline that has passed already removes the field at once, and counts as its running out. The change log gets
+//! absolute milliseconds and removals, so that a replay at another time means the same. How fields run out by themselves is told in
+//! `engine/src/expiry.rs`.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::expire::Conditions;
+use crate::expire_option::Lifetime;
+use crate::hash::{WRONG_FIELD_COUNT, commit_removal, expect, now, reply_item};
+use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use engine::Error;
+use engine::effects::{EventClass, Record};
+use structures::hash::{Hash, Ttl, Written};
+
+const HASH: Command = Command { group: Group::Hash, ..ROW };
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "hexpire",
+        since: "9.0.0",
+        arity: -6,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key seconds:int [condition: NX | XX | GT | LT] (FIELDS fields: numfields:int field...)",
+        summary: "Sets expiry time on hash fields.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hexpire,
+        ..HASH
+    },
+    Command {
+        name: "hexpireat",
+        since: "9.0.0",
+        arity: -6,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key unix-time-seconds:int [condition: NX | XX | GT | LT]@9.0.0 (FIELDS fields: numfields:int0 field...)",
+        summary: "Sets expiry time on hash fields.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hexpireat,
+        ..HASH
+    },
+    Command {
+        name: "hexpiretime",
+        since: "9.0.0",
+        arity: -5,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key (FIELDS fields: numfields:int0 field...)",
+        summary: "Returns Unix timestamps in seconds since the epoch at which the given key's field(s) will expire.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hexpiretime,
+        ..HASH
+    },
+    Command {
+        name: "hpersist",
+        since: "9.0.0",
+        arity: -5,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key (FIELDS fields: numfields:int0 field...)",
+        summary: "Remove the existing expiration on a hash key's field(s).",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hpersist,
+        ..HASH
+    },
+    Command {
+        name: "hpexpire",
+        since: "9.0.0",
+        arity: -6,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key milliseconds:int [condition: NX | XX | GT | LT]@9.0.0 (FIELDS fields: numfields:int0 field...)",
+        summary: "Sets expiry time on hash object.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hpexpire,
+        ..HASH
+    },
+    Command {
+        name: "hpexpireat",
+        since: "9.0.0",
+        arity: -6,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key unix-time-milliseconds:int [condition: NX | XX | GT | LT]@9.0.0 (FIELDS fields: numfields:int0 field...)",
+        summary: "Sets expiration time on hash field.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hpexpireat,
+        ..HASH
+    },
+    Command {
+        name: "hpexpiretime",
+        since: "9.0.0",
+        arity: -5,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key (FIELDS fields: numfields:int0 field...)",
+        summary: "Returns the Unix timestamp in milliseconds since Unix epoch at which the given key's field(s) will expire.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hpexpiretime,
+        ..HASH
+    },
+    Command {
+        name: "hpttl",
+        since: "9.0.0",
+        arity: -5,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key (FIELDS fields: numfields:int0 field...)",
+        summary: "Returns the remaining time to live in milliseconds of a hash key's field(s) that have an associated expiration.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hpttl,
+        ..HASH
+    },
+    Command {
+        name: "httl",
+        since: "9.0.0",
+        arity: -5,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key (FIELDS fields: numfields:int0 field...)",
+        summary: "Returns the remaining time to live (in seconds) of a hash key's field(s) that have an associated expiration.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: httl,
+        ..HASH
+    },
+    Command {
+        name: "hgetex",
+        since: "9.0.0",
+        arity: -5,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().update()],
+        syntax: "key [expiration: EX seconds:int | PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | PERSIST] (FIELDS fields: numfields:int0 field...)",
+        summary: "Gets the value of one or more fields of a given hash key, and optionally sets their expiration time or time-to-live (TTL).",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hgetex,
+        ..HASH
+    },
+    Command {
+        name: "hsetex",
+        since: "9.0.0",
+        arity: -6,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().insert()],
+        syntax: "key [key-condition: NX | XX] [fields-condition: FNX | FXX] [expiration: EX seconds:int | PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | KEEPTTL] (FIELDS fields: numfields:int0 (data: field value)...)",
+        summary: "Sets the value of one or more fields of a given hash key, and optionally sets their expiration time.",
+        complexity: "O(N) where N is the number of specified fields.",
+        run: hsetex,
+        ..HASH
+    },
+];
+
+const SECOND: i64 = 1000;
+const MILLISECOND: i64 = 1;
+
+/// Replies for a field whose deadline was to be changed.
+const MISSING: i64 = -2;
+const HAS_NONE: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const REMOVED: i64 = 2;
+
+/// The index of the word FIELDS, from `from` on, if anything follows it.
+fn fields_word(args: &Args<'_>, from: usize) -> Option<usize> {
+    (from..args.len().saturating_sub(1)).find(|index| args.is(*index, "fields"))
+}
+
+/// The index of the first field: `numfields` stands at `index` and tells how many groups of `size` arguments follow.
+fn first_field(args: &Args<'_>, index: usize, size: usize) -> Result<usize, Error> {
+    let (told, given) = (args.int(index)?, args.len() - index - 1);
+    let right = given > 0 && usize::try_from(told).is_ok_and(|told| told.checked_mul(size) == Some(given));
+    if right { Ok(index + 1) } else { Err(WRONG_FIELD_COUNT) }
+}
+
+fn hexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    set_deadlines(cx, args, SECOND, now)
+}
+
+fn hpexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    set_deadlines(cx, args, MILLISECOND, now)
+}
+
+fn hexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_deadlines(cx, args, SECOND, 0)
+}
+
+fn hpexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_deadlines(cx, args, MILLISECOND, 0)
+}
+
+/// `base`: what the number counts from, in Unix milliseconds.
+fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
+    let word = fields_word(args, 3).ok_or(WRONG_FIELD_COUNT)?;
+    let conditions = Conditions::parse(args, 3..word)?;
+    let first = first_field(args, word + 1, 1)?;
+    let invalid = || Error::invalid_expire(cx.row.name);
+    let number = args.int(2)?;
+    let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).ok_or_else(invalid)?;
+    if number < 0 {
+        return Err(invalid());
+    }
+    let (key, now, over) = (cx.key(args, 1), now(cx), deadline <= cx.now_ms());
+    let mut edit = cx.keys.edit(key);
+    let missing = edit.collection::<Hash>()?.is_none();
+    cx.reply.array(args.len() - first);
+    if missing {
+        args.from(first).for_each(|_| cx.reply.int(MISSING));
+        return Ok(());
+    }
+    let mut changed: Vec<&[u8]> = Vec::new();
+    edit.with(|hash: &mut Hash| {
+        for field in args.from(first) {
+            let result = match hash.find(field, now) {
+                None => MISSING,
+                Some((_, present)) if !conditions.allow(present.map(|at| at as i64), deadline) => REFUSED,
+                Some(_) if over => {
+                    hash.remove(field, now);
+                    REMOVED
+                }
+                Some(_) => {
+                    hash.set_deadline(field, Some(deadline as u64));
+                    DONE
+                }
+            };
+            if result > REFUSED {
+                changed.push(field);
+            }
+            cx.reply.int(result);
+        }
+    })?;
+    if changed.is_empty() {
+        edit.leave();
+    } else if over {
+        edit.count_expired_elements(changed.len());
+        edit.log_as(|| vec![removal(key.name, &changed)]);
+        commit_removal(edit, changed.len() as u64, "hexpired");
+    } else {
+        edit.log_as(|| {
+            let at = deadline.to_string().into_bytes();
+            let head = [b"HPEXPIREAT".to_vec(), key.name.to_vec(), at];
+            vec![head.into_iter().chain(args.from(3).map(<[u8]>::to_vec)).collect()]
+        });
+        edit.commit_many(changed.len() as u64, EventClass::HASH, "hexpire");
+    }
+    Ok(())
+}
+
+fn removal(key: &[u8], fields: &[&[u8]]) -> Record {
+    [b"HDEL", key].into_iter().chain(fields.iter().copied()).map(<[u8]>::to_vec).collect()
+}
+
+/// `words... FIELDS n field...`
+fn with_fields(words: &[&[u8]], fields: &[&[u8]]) -> Record {
+    let count = fields.len().to_string();
+    let words = words.iter().copied().chain([&b"FIELDS"[..], count.as_bytes()]);
+    words.chain(fields.iter().copied()).map(<[u8]>::to_vec).collect()
+}
+
+fn httl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    tell_deadlines(cx, args, |at| (at.saturating_sub(now).max(0).saturating_add(SECOND / 2)) / SECOND)
+}
+
+fn hpttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    tell_deadlines(cx, args, |at| at.saturating_sub(now).max(0))
+}
+
+fn hexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_deadlines(cx, args, |at| at.saturating_add(SECOND / 2) / SECOND)
+}
+
+fn hpexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_deadlines(cx, args, |at| at)
+}
+
+/// Replies each field's deadline, put in another form.
+fn tell_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, form: impl Fn(i64) -> i64) -> Result<(), Error> {
+    let now = now(cx);
+    if !args.is(2, "fields") {
+        return Err(Error::SYNTAX);
+    }
+    let first =
+        first_field(args, 3, 1).map_err(|error| if error == WRONG_FIELD_COUNT { Error::SYNTAX } else { error })?;
+    let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
+    cx.reply.array(args.len() - first);
+    for field in args.from(first) {
+        cx.reply.int(match hash.and_then(|hash| hash.find(field, now)) {
+            None => MISSING,
+            Some((_, None)) => HAS_NONE,
+            Some((_, Some(at))) => form(i64::try_from(at).unwrap_or(i64::MAX)),
+        });
+    }
+    Ok(())
+}
+
+fn hpersist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if !args.is(2, "fields") {
+        return Err(Error::SYNTAX);
+    }
+    let (first, now) = (first_field(args, 3, 1)?, now(cx));
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let missing = edit.collection::<Hash>()?.is_none();
+    cx.reply.array(args.len() - first);
+    if missing {
+        args.from(first).for_each(|_| cx.reply.int(MISSING));
+        return Ok(());
+    }
+    let mut changes = 0;
+    edit.with(|hash: &mut Hash| {
+        for field in args.from(first) {
+            cx.reply.int(match hash.find(field, now) {
+                None => MISSING,
+                Some((_, None)) => HAS_NONE,
+                Some((_, Some(_))) => {
+                    hash.set_deadline(field, None);
+                    changes += 1;
+                    DONE
+                }
+            });
+        }
+    })?;
+    if changes > 0 {
+        edit.commit_many(changes, EventClass::HASH, "hpersist");
+    } else {
+        edit.leave();
+    }
+    Ok(())
+}
+
+/// What HSETEX and HGETEX are told before FIELDS.
+#[derive(Default)]
+struct Options {
+    lifetime: Lifetime,
+    /// Only if the key is there, or is not.
+    key_present: Option<bool>,
+    /// Only if all fields are there, or none is.
+    fields_present: Option<bool>,
+}
+
+impl Options {
+    /// The options up to the word FIELDS at `end`.
+    fn parse(args: &Args<'_>, end: usize, extra: Lifetime) -> Result<Options, Error> {
+        let mut options = Options::default();
+        let mut index = 2;
+        while index < end {
+            let writes = extra == Lifetime::Keep;
+            let condition = match args[index].to_ascii_lowercase().as_slice() {
+                b"nx" if writes => Some((&mut options.key_present, false)),
+                b"xx" if writes => Some((&mut options.key_present, true)),
+                b"fnx" if writes => Some((&mut options.fields_present, false)),
+                b"fxx" if writes => Some((&mut options.fields_present, true)),
+                _ => None,
+            };
+            index += match condition {
+                Some((said, wanted)) if said.is_none_or(|before| before == wanted) => {
+                    *said = Some(wanted);
+                    1
+                }
+                Some(_) => return Err(Error::SYNTAX),
+                None => options.lifetime.accept(args, index, extra).ok_or(Error::SYNTAX)?,
+            };
+        }
+        if index > end { Err(Error::SYNTAX) } else { Ok(options) }
+    }
+}
+
+fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let word = fields_word(args, 2).ok_or(WRONG_FIELD_COUNT)?;
+    let options = Options::parse(args, word, Lifetime::Keep)?;
+    let first = first_field(args, word + 1, 2)?;
+    let (limits, now, key) = (cx.engine.packing().hash(), now(cx), cx.key(args, 1));
+    let present = cx.keys.edit(key).collection::<Hash>()?.is_some();
+    if options.key_present.is_some_and(|wanted| wanted != present) {
+        cx.reply.int(REFUSED);
+        return Ok(());
+    }
+    let deadline = options.lifetime.deadline_or_past(cx, args)?;
+    let fields = || (first..args.len()).step_by(2).map(|index| &args[index]);
+    let mut edit = cx.keys.edit(key);
+    let hash = edit.collection::<Hash>()?;
+    let there = |field: &[u8]| hash.is_some_and(|hash| hash.contains(field, now));
+    if options.fields_present.is_some_and(|wanted| fields().any(|field| there(field) != wanted)) {
+        cx.reply.int(REFUSED);
+        return Ok(());
+    }
+    cx.reply.int(DONE);
+    if deadline.is_some_and(|at| at <= now as i64) {
+        // The pairs are over before they are written, and what was there before goes.
+        let removed: Vec<&[u8]> = if present {
+            edit.with(|hash: &mut Hash| fields().filter(|field| hash.remove(field, 0)).collect())?
+        } else {
+            Vec::new()
+        };
+        edit.count_expired_elements((args.len() - first) / 2);
+        ["hset", "hexpire"].into_iter().for_each(|event| edit.event(EventClass::HASH, event));
+        edit.log_as(|| vec![removal(key.name, &removed)]);
+        commit_removal(edit, removed.len() as u64, "hexpired");
+        return Ok(());
+    }
+    let ttl = match (options.lifetime, deadline) {
+        (_, Some(at)) => Ttl::At(at as u64),
+        (Lifetime::Keep, None) => Ttl::Keep,
+        _ => Ttl::Clear,
+    };
+    let mut overdue: Vec<&[u8]> = Vec::new();
+    edit.with(|hash: &mut Hash| {
+        expect(hash, args, first, limits);
+        for index in (first..args.len()).step_by(2) {
+            if hash.set(&args[index], &args[index + 1], ttl, now, limits) == Written::AddedOverDue {
+                overdue.push(&args[index]);
+            }
+        }
+    })?;
+    edit.elements_expired(overdue.len());
+    edit.log_as(|| {
+        let mut words = vec![&b"HSETEX"[..], key.name];
+        let at = deadline.map(|at| at.to_string());
+        match &at {
+            Some(at) => words.extend([b"PXAT", at.as_bytes()]),
+            None if ttl == Ttl::Keep => words.push(b"KEEPTTL"),
+            None => {}
+        }
+        let written = words.into_iter().chain(args.from(word)).map(<[u8]>::to_vec).collect();
+        // A deadline that has passed here must not be kept there.
+        let stale = (ttl == Ttl::Keep && !overdue.is_empty()).then(|| removal(key.name, &overdue));
+        stale.into_iter().chain([written]).collect()
+    });
+    let changes = (args.len() - first) as u64 / 2;
+    if deadline.is_some() {
+        edit.event(EventClass::HASH, "hset");
+        edit.commit_many(changes, EventClass::HASH, "hexpire");
+    } else {
+        edit.commit_many(changes, EventClass::HASH, "hset");
+    }
+    Ok(())
+}
+
+fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let word = fields_word(args, 2).ok_or(WRONG_FIELD_COUNT)?;
+    let options = Options::parse(args, word, Lifetime::Persist)?;
+    let first = first_field(args, word + 1, 1)?;
+    let (now, key) = (now(cx), cx.key(args, 1));
+    let hash = cx.keys.collection::<Hash>(key)?;
+    let missing = hash.is_none();
+    if options.lifetime == Lifetime::Unsaid {
+        cx.reply.array(args.len() - first);
+        for field in args.from(first) {
+            reply_item(cx.reply, hash.and_then(|hash| hash.get(field, now)));
+        }
+        return Ok(());
+    }
+    let deadline = options.lifetime.deadline_or_past(cx, args)?;
+    cx.reply.array(args.len() - first);
+    if missing {
+        args.from(first).for_each(|_| cx.reply.null());
+        return Ok(());
+    }
+    let over = deadline.is_some_and(|at| at <= now as i64);
+    let mut edit = cx.keys.edit(key);
+    let mut changed: Vec<&[u8]> = Vec::new();
+    edit.with(|hash: &mut Hash| {
+        for field in args.from(first) {
+            let found = hash.find(field, now);
+            reply_item(cx.reply, found.map(|(value, _)| value));
+            let Some(present) = found.map(|(_, deadline)| deadline) else { continue };
+            match deadline {
+                Some(_) if over => _ = hash.remove(field, now),
+                Some(at) => hash.set_deadline(field, Some(at as u64)),
+                None if present.is_some() => hash.set_deadline(field, None),
+                None => continue,
+            }
+            changed.push(field);
+        }
+    })?;
+    let changes = changed.len() as u64;
+    match deadline {
+        _ if changed.is_empty() => edit.leave(),
+        Some(_) if over => {
+            edit.count_expired_elements(changed.len());
+            edit.log_as(|| vec![removal(key.name, &changed)]);
+            commit_removal(edit, changes, "hexpired");
+        }
+        Some(at) => {
+            edit.log_as(|| vec![with_fields(&[b"HPEXPIREAT", key.name, at.to_string().as_bytes()], &changed)]);
+            edit.commit_many(changes, EventClass::HASH, "hexpire");
+        }
+        None => {
+            edit.log_as(|| vec![with_fields(&[b"HPERSIST", key.name], &changed)]);
+            edit.commit_many(changes, EventClass::HASH, "hpersist");
+        }
+    }
+    Ok(())
+}

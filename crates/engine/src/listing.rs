@@ -1,0 +1,206 @@
+//! Long replies that list a collection, written in pieces while others go on writing to it.
+//!
+//! A reply of a million elements must be of one moment, and say in its first line how many elements follow. But it takes
+//! long to write and longer to send, and neither may hold the shard's lock, nor should there be a copy. So the reader
+//! takes the number under the lock, leaves a note of itself in the shard ([`Listings`]), and writes a piece whenever its
+//! client can take more. While nobody changes the collection that is all, and costs no memory.
+//!
+//! ```text
+//!   InPlace ------ the collection is about to be changed, or moves ------> Written     the rest of the reply, as bytes
+//!      |
+//!      +---------- it was removed (DEL, overwritten, expired) -----------> Owned       the collection itself
+//! ```
+//!
+//! Whoever changes a collection that is being listed first writes the rest of the reply down, in the shard, and the reader sends that from
+//! then on. The first such writer pays for it, once for each listing, what a server that answers in one go pays for each such
+//! reply. Who removes the collection gives it to the reader instead of freeing it, so that costs nothing. The moves
+//! of a listed collection to another name or database count as changes.
+//!
+//! # Asking for it
+//! A command writes the header of its reply, [begins](Listing::begin) a listing with a [`Lister`] of its type, and goes on
+//! in pieces by [`Listing::piece`]. [`Edit`](crate::edit::Edit) and [`access`](crate::access) do the writers' part.
+//!
+//! # Locks
+//! A listing's own lock is taken after the shard's. A listing whose client has gone is forgotten at the next occasion.
+
+use crate::keys::{Key, Keys};
+use crate::shard::Table;
+use crate::sync::Mutex;
+use crate::value::{Object, Value};
+use resp::{Protocol, Reply};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+/// Where a listing stands in a collection of one type, and what it writes of each element.
+pub trait Lister: Send {
+    /// Writes about `max` more elements; true when these were the last.
+    fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool;
+}
+
+/// A listing under way.
+pub struct Listing {
+    db: u32,
+    protocol: Protocol,
+    state: Mutex<State>,
+}
+
+enum State {
+    InPlace(Box<dyn Lister>),
+    Owned(Box<dyn Lister>, Object),
+    Written(VecDeque<Reply>),
+}
+
+/// Elements that are written before others get their turn: some hundred microseconds' worth.
+const PIECE: usize = 1000;
+
+impl Listing {
+    /// Begins to list the collection that this key holds now. None if it holds none.
+    pub fn begin(keys: &mut Keys<'_>, key: Key<'_>, protocol: Protocol, lister: Box<dyn Lister>) -> Option<Arc<Self>> {
+        let db = keys.db_index();
+        let local = keys.engine().hasher().local(key.hash);
+        keys.with_shard_of(key, |shard, _| {
+            let slot = &mut shard.dbs[db as usize];
+            slot.table.find(local, |entry| entry.key() == key.name)?;
+            let listing = Arc::new(Listing { db, protocol, state: Mutex::new(State::InPlace(lister)) });
+            slot.listings.add(key.name, &listing);
+            Some(listing)
+        })
+    }
+
+    /// Writes one piece; true when it was the last.
+    pub fn piece(&self, keys: &mut Keys<'_>, name: &[u8], reply: &mut Reply) -> bool {
+        let key = keys.key(name);
+        let local = keys.engine().hasher().local(key.hash);
+        let in_place = matches!(&*self.state.lock(), State::InPlace(_));
+        if !in_place {
+            return self.own_piece(keys, reply);
+        }
+        let done = keys.with_shard_of(key, |shard, _| {
+            let slot = &mut shard.dbs[self.db as usize];
+            // Somebody may have come in between.
+            let State::InPlace(lister) = &mut *self.state.lock() else { return None };
+            let found = slot.table.find(local, |entry| entry.key() == name)?;
+            let Value::Payload(object) = found.value() else { return None };
+            let done = lister.piece(object, PIECE, reply);
+            if done {
+                slot.listings.forget(self);
+            }
+            Some(done)
+        });
+        done.unwrap_or(false)
+    }
+
+    fn own_piece(&self, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::InPlace(_) => false,
+            State::Owned(lister, object) => {
+                let done = lister.piece(object, PIECE, reply);
+                if done && let State::Owned(_, object) = std::mem::replace(&mut *state, State::Written(VecDeque::new()))
+                {
+                    keys.effects.discard(object);
+                }
+                done
+            }
+            State::Written(rest) => {
+                if let Some(chunk) = rest.pop_front() {
+                    reply.raw(chunk.as_slice());
+                }
+                rest.is_empty()
+            }
+        }
+    }
+
+    /// Writes down what is left.
+    fn write_rest(&self, object: &Object) {
+        let mut state = self.state.lock();
+        if let State::InPlace(lister) = &mut *state {
+            let mut rest = VecDeque::new();
+            loop {
+                let mut chunk = Reply::new(Vec::new(), self.protocol);
+                let done = lister.piece(object, PIECE, &mut chunk);
+                rest.push_back(chunk);
+                if done {
+                    break;
+                }
+            }
+            *state = State::Written(rest);
+        }
+    }
+
+    fn own(&self, object: Object) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut *state, State::Written(VecDeque::new()));
+        *state = match before {
+            State::InPlace(lister) => State::Owned(lister, object),
+            other => other,
+        };
+    }
+}
+
+/// The listings of one database in one shard; nearly always none.
+#[derive(Default)]
+pub struct Listings {
+    notes: Vec<(Box<[u8]>, Weak<Listing>)>,
+}
+
+impl Listings {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    fn add(&mut self, name: &[u8], listing: &Arc<Listing>) {
+        self.notes.retain(|(_, note)| note.strong_count() > 0);
+        self.notes.push((name.into(), Arc::downgrade(listing)));
+    }
+
+    fn forget(&mut self, listing: &Listing) {
+        self.notes.retain(|(_, note)| note.strong_count() > 0 && !std::ptr::eq(note.as_ptr(), listing));
+    }
+
+    /// The listings of this name, which the caller ends.
+    fn end(&mut self, name: &[u8]) -> Vec<Arc<Listing>> {
+        let mut ended = Vec::new();
+        self.notes.retain(|(listed, note)| {
+            let same = **listed == *name;
+            if same {
+                ended.extend(note.upgrade());
+            }
+            !same && note.strong_count() > 0
+        });
+        ended
+    }
+
+    /// The value of this name is about to be changed, or to move.
+    #[cold]
+    pub fn before_change(&mut self, name: &[u8], value: &Value<'_>) {
+        if let Value::Payload(object) = value {
+            self.end(name).iter().for_each(|listing| listing.write_rest(object));
+        }
+    }
+
+    /// The same for all of them.
+    pub fn before_swap(&mut self, table: &Table, hash: impl Fn(&[u8]) -> u64) {
+        for name in self.names() {
+            if let Some(entry) = table.find(hash(&name), |entry| *entry.key() == *name) {
+                self.before_change(&name, &entry.value());
+            }
+        }
+    }
+
+    /// The object was removed from this name: whoever lists it gets it. Returned when nobody does.
+    #[cold]
+    pub fn adopt(&mut self, name: &[u8], object: Object) -> Option<Object> {
+        let mut listings = self.end(name);
+        let Some(last) = listings.pop() else { return Some(object) };
+        listings.iter().for_each(|listing| listing.write_rest(&object));
+        last.own(object);
+        None
+    }
+
+    /// The names that are being listed.
+    pub fn names(&self) -> Vec<Box<[u8]>> {
+        self.notes.iter().map(|(name, _)| name.clone()).collect()
+    }
+}
