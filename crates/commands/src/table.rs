@@ -20,6 +20,8 @@ pub(crate) enum KeyPlan {
 #[derive(Debug)]
 pub struct Entry {
     pub command: &'static Command,
+    /// What it is called by: its name, unless it was renamed.
+    called: Box<[u8]>,
     /// `container|subcommand`, or the name.
     pub full_name: String,
     /// Position among all commands and subcommands, for tables of statistics.
@@ -36,6 +38,8 @@ pub struct Table {
     slots: Vec<Vec<(u64, Entry)>>,
     count: usize,
 }
+
+static TABLE: OnceLock<Table> = OnceLock::new();
 
 /// A power of two, well above the number of commands.
 const SLOTS: usize = 2048;
@@ -59,19 +63,39 @@ fn slot(packed: u64) -> usize {
 }
 
 impl Table {
-    /// The table of all commands that exist.
+    /// The table of all commands that exist, under the names that [`Table::rename`] gave them.
     pub fn get() -> &'static Table {
-        static TABLE: OnceLock<Table> = OnceLock::new();
-        TABLE.get_or_init(|| Table::new(crate::FAMILIES))
+        TABLE.get_or_init(|| Table::new(crate::FAMILIES, &[]))
     }
 
-    fn new(families: &[&'static [Command]]) -> Table {
+    /// Gives commands other names (`rename-command`), one after the other; one with an empty new name can no longer be
+    /// called. Must come before anybody asks for the table.
+    pub fn rename(renames: &[(Vec<u8>, Vec<u8>)]) {
+        assert!(TABLE.set(Table::new(crate::FAMILIES, renames)).is_ok(), "commands are renamed before they are used");
+    }
+
+    /// Whether there is such a command, before any is renamed.
+    pub fn is_built_in(name: &[u8]) -> bool {
+        crate::FAMILIES.iter().copied().flatten().any(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    fn new(families: &[&'static [Command]], renames: &[(Vec<u8>, Vec<u8>)]) -> Table {
+        let commands = families.iter().copied().flatten();
+        let mut named: Vec<(Vec<u8>, &'static Command)> =
+            commands.map(|command| (command.name.as_bytes().to_vec(), command)).collect();
+        for (from, to) in renames {
+            if let Some((name, _)) = named.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(from)) {
+                *name = to.to_ascii_lowercase();
+            }
+        }
         let mut table = Table { slots: (0..SLOTS).map(|_| Vec::new()).collect(), count: 0 };
-        for command in families.iter().copied().flatten() {
-            assert!(table.find(command.name.as_bytes()).is_none(), "two rows for {}", command.name);
-            let entry = Entry::new(command, "", &mut table.count);
-            let packed = pack(command.name.as_bytes());
-            table.slots[slot(packed)].push((packed, entry));
+        for (name, command) in named {
+            assert!(name.is_empty() || table.find(&name).is_none(), "two commands are called {}", command.name);
+            let entry = Entry::new(command, &name, "", &mut table.count);
+            if !name.is_empty() {
+                let packed = pack(&name);
+                table.slots[slot(packed)].push((packed, entry));
+            }
         }
         table
     }
@@ -107,23 +131,23 @@ impl Table {
 }
 
 impl Entry {
-    fn new(command: &'static Command, container: &str, count: &mut usize) -> Entry {
+    fn new(command: &'static Command, called: &[u8], container: &str, count: &mut usize) -> Entry {
         let id = *count;
         *count += 1;
         let full_name = match container {
             "" => command.name.to_owned(),
             _ => format!("{container}|{}", command.name),
         };
-        let subcommands = command.subcommands.iter().map(|sub| Entry::new(sub, command.name, count)).collect();
-        let short_letters = command.name.len() <= 8 && command.name.bytes().all(|byte| byte.is_ascii_alphabetic());
-        Entry { command, full_name, id, plan: KeyPlan::of(command), short_letters, subcommands }
+        let inner = |sub: &'static Command| Entry::new(sub, sub.name.as_bytes(), command.name, count);
+        let subcommands = command.subcommands.iter().map(inner).collect();
+        let short_letters = called.len() <= 8 && called.iter().all(u8::is_ascii_alphabetic);
+        Entry { command, called: called.into(), full_name, id, plan: KeyPlan::of(command), short_letters, subcommands }
     }
 
     /// Whether this is the name, of one whose [`pack`]ed form is the same.
     #[inline]
     fn is_named(&self, name: &[u8]) -> bool {
-        name.len() == self.command.name.len()
-            && (self.short_letters || self.command.name.as_bytes().eq_ignore_ascii_case(name))
+        name.len() == self.called.len() && (self.short_letters || self.called.eq_ignore_ascii_case(name))
     }
 
     pub fn subcommand(&self, name: &[u8]) -> Option<&Entry> {
@@ -149,6 +173,20 @@ impl KeyPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_renamed_command_answers_to_its_new_name_only() {
+        let rename = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+        let renames = [rename("DEL", "remove"), rename("get", "DEL"), rename("config", "")];
+        let table = Table::new(crate::FAMILIES, &renames);
+        let found = |name: &str| table.find(name.as_bytes()).map(|entry| &entry.full_name[..]);
+        assert_eq!(
+            (found("Remove"), found("del"), found("get"), found("config")),
+            (Some("del"), Some("get"), None, None)
+        );
+        assert_eq!(table.ids(), Table::new(crate::FAMILIES, &[]).ids());
+        assert!(Table::is_built_in(b"GET") && !Table::is_built_in(b"remove"));
+    }
 
     #[test]
     fn names_are_found_in_any_case() {

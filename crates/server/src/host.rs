@@ -338,7 +338,7 @@ impl engine::config::Host for ConfigHost {
     }
 
     fn command_exists(&self, name: &[u8]) -> bool {
-        commands::table::Table::get().find(name).is_some()
+        commands::table::Table::is_built_in(name)
     }
 
     fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {

@@ -24,6 +24,7 @@ mod title;
 mod turn;
 mod worker;
 
+use commands::table::Table;
 use commands::version::CINNABAR;
 use daemon::Daemon;
 use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
@@ -80,7 +81,10 @@ fn main() -> ExitCode {
 }
 
 fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), String> {
-    let Loaded { config, .. } = loaded;
+    let Loaded { config, renames, .. } = loaded;
+    if !renames.is_empty() {
+        Table::rename(&renames);
+    }
     let daemon = Daemon::start(&config)?;
     // The last to read the environment came before.
     title::take(&config, &executable, &config_file);
