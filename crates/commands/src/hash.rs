@@ -411,3 +411,75 @@ fn add(
     edit.commit(EventClass::HASH, event);
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn fields_come_and_go() {
+        let mut client = Client::new();
+        client.is("HSET h a 1 b x", ":2").is("HSET h a 2 c 3", ":1").is("HGET h a", "2").is("HGET h no", "nil");
+        client.is("HMGET h a no b", "[2 nil x]").is("HMGET no a b", "[nil nil]").is("HLEN h", ":3");
+        client.is("HSETNX h a 9", ":0").is("HSETNX h d 4", ":1").is("HEXISTS h d", ":1").is("HEXISTS h e", ":0");
+        client.is("HSTRLEN h b", ":1").is("HSTRLEN h e", ":0").is("HMSET h e 12345", "+OK").is("HSTRLEN h e", ":5");
+        client.is("HDEL h a no a", ":1").is("HDEL h b c d e", ":4").is("EXISTS h", ":0").is("HDEL h a", ":0");
+        client.is("HSET h a", "-ERR wrong number of arguments for 'hset' command");
+        client.is("HMSET h a 1 b", "-ERR wrong number of arguments for 'hmset' command").is("EXISTS h", ":0");
+        client.is("SET s v", "+OK");
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        ["HSET s a 1", "HGET s a", "HDEL s a", "HLEN s", "HSETNX s a 1", "HINCRBY s a 1", "HGETDEL s FIELDS 1 a"]
+            .into_iter()
+            .for_each(|line| _ = client.is(line, wrong));
+    }
+
+    #[test]
+    fn the_encoding_follows_the_directives() {
+        let mut client = Client::new();
+        client.is("HSET h a 1", ":1").is("OBJECT ENCODING h", "listpack");
+        client.run(&format!("HSET h b {}", "x".repeat(65)));
+        client.is("OBJECT ENCODING h", "hashtable");
+        client.is("CONFIG SET hash-max-listpack-entries 2", "+OK").is("HSET g a 1 b 2", ":2");
+        client.is("OBJECT ENCODING g", "listpack").is("HINCRBY g c 1", ":1").is("OBJECT ENCODING g", "hashtable");
+        client.is("HSET f a 1 a 2 a 3", ":1").is("OBJECT ENCODING f", "hashtable").is("HLEN f", ":1");
+    }
+
+    #[test]
+    fn counters() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("HINCRBY h n 5", ":5").is("HINCRBY h n -7", ":-2").is("HINCRBYFLOAT h n 0.5", "-1.5");
+        client.is("HINCRBY h n 1", "-ERR hash value is not an integer");
+        client.is("HSET h n 9223372036854775807 s abc", ":1");
+        client.is("HINCRBY h n 1", "-ERR increment or decrement would overflow");
+        client.is("HINCRBYFLOAT h s 1", "-ERR hash value is not a float");
+        client.is("HINCRBYFLOAT h n x", "-ERR value is not a valid float");
+        client.is("HINCRBYFLOAT h n -inf", "-ERR value is NaN or Infinity");
+        client.is("HEXPIRE h 10 FIELDS 1 n", "[:1]").is("HINCRBYFLOAT h n 1", "9223372036854775808");
+        client.is("HTTL h FIELDS 1 n", "[:10]").is("HINCRBY h m 1", ":1");
+        let words: Vec<Vec<u8>> = log.take().iter().map(|(_, record)| record.join(&b' ')).collect();
+        let words: Vec<&str> = words.iter().map(|words| std::str::from_utf8(words).expect("text")).collect();
+        let expected = [
+            "HINCRBY h n 5",
+            "HINCRBY h n -7",
+            "HSET h n -1.5",
+            "HSET h n 9223372036854775807 s abc",
+            "HPEXPIREAT h 1700000010000 FIELDS 1 n",
+            "HSETEX h PXAT 1700000010000 FIELDS 1 n 9223372036854775808",
+            "HSET h m 1",
+        ];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn getdel_takes_fields_away() {
+        let mut client = Client::with_events();
+        client.is("HSET h a 1 b 2", ":2").is("HGETDEL h FIELDS 3 a no a", "[1 nil nil]");
+        client.is("HGETDEL h FIELDS 1 no", "[nil]").is("HGETDEL h FIELDS 1 b", "[2]").is("EXISTS h", ":0");
+        assert_eq!(client.events(), ["0 new h", "0 hset h", "0 hdel h", "0 hdel h", "0 del h"]);
+        let count = "-ERR numfields should be greater than 0 and match the provided number of fields";
+        client.is("HGETDEL h FIELDS 0 a", count).is("HGETDEL h FIELDS -1 a", count).is("HGETDEL h FIELDS 2 a", count);
+        client.is("HGETDEL h FOO 1 a", "-ERR syntax error");
+        client.is("HGETDEL h FIELDS x a", "-ERR value is not an integer or out of range");
+    }
+}

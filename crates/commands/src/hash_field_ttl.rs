@@ -496,3 +496,171 @@ fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    fn log_of(client: &Client) -> impl Fn() -> Vec<String> + use<> {
+        let log = client.log();
+        move || {
+            let text = |record: &Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).expect("test data is text");
+            log.take().iter().map(|(_, record)| text(record)).collect()
+        }
+    }
+
+    fn sweep(client: &Client) {
+        let server = engine::blocked::Server { worker: 0, now_us: client.now().unix_us };
+        while client.engine().expire_due(0..client.engine().locks().len(), server, 1000) {}
+    }
+
+    #[test]
+    fn a_field_is_not_seen_when_its_time_has_come() {
+        let mut client = Client::new();
+        client.is("HSET h a 1 b 2 c 3", ":3").is("HPEXPIRE h 100 FIELDS 2 a b", "[:1 :1]").later(99);
+        client.is("HPTTL h FIELDS 3 a c d", "[:1 :-1 :-2]").is("HGET h a", "1").later(1);
+        client.is("HGET h a", "nil").is("HMGET h a b c", "[nil nil 3]").is("HEXISTS h a", ":0").is("HSTRLEN h a", ":0");
+        client.is("HGETALL h", "[c 3]").is("HKEYS h", "[c]").is("HVALS h", "[3]").is("HSCAN h 0", "[0 [c 3]]");
+        client.is("HRANDFIELD h 5", "[c]").is("HRANDFIELD h", "c").is("HTTL h FIELDS 1 a", "[:-2]");
+        client.is("HDEL h a", ":0").is("HPERSIST h FIELDS 1 a", "[:-2]").is("HEXPIRE h 5 FIELDS 1 a", "[:-2]");
+        client.is("HLEN h", ":3");
+        sweep(&client);
+        client.is("HLEN h", ":1").is("HINCRBY h a 4", ":4").is("HTTL h FIELDS 1 a", "[:-1]");
+    }
+
+    #[test]
+    fn the_background_removes_fields_and_the_key_with_the_last() {
+        let mut client = Client::with_events();
+        let log = log_of(&client);
+        client.is("HSET h a 1 b 2", ":2").is("HPEXPIRE h 10 FIELDS 1 a", "[:1]").is("HPEXPIRE h 20 FIELDS 1 b", "[:1]");
+        client.is("INFO keyspace", "# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0,keys_with_volatile_items=1\r\n");
+        client.events();
+        client.later(10);
+        sweep(&client);
+        assert_eq!(client.events(), ["0 hexpired h"]);
+        client.is("HLEN h", ":1").later(10);
+        sweep(&client);
+        assert_eq!(client.events(), ["0 hexpired h", "0 del h"]);
+        client.is("EXISTS h", ":0").is("DBSIZE", ":0");
+        assert_eq!(client.engine().stats().expired_elements, 2);
+        assert_eq!(log()[3..], ["HDEL h a", "HDEL h b"]);
+    }
+
+    #[test]
+    fn many_fields_go_in_bounded_steps() {
+        let mut client = Client::new();
+        for n in 0..500 {
+            client.is(&format!("HSETEX h PX 10 FIELDS 2 f{n} v g{n} v"), ":1");
+        }
+        client.is("HSET h stays v", ":1").later(10);
+        let server = engine::blocked::Server { worker: 0, now_us: client.now().unix_us };
+        assert!(client.engine().expire_due(0..8, server, 100), "more is due than the budget");
+        client.is("HLEN h", ":901").is("HGETALL h", "[stays v]");
+        sweep(&client);
+        client.is("HLEN h", ":1");
+    }
+
+    #[test]
+    fn the_index_follows_the_key() {
+        let mut client = Client::new();
+        let volatile = |client: &Client, db: u32| client.engine().summary(db, client.now_ms()).volatile;
+        client.is("HSETEX h PX 100 FIELDS 1 a 1", ":1").is("HSET h b 2", ":1").is("RENAME h g", "+OK");
+        client.is("COPY g f", ":1").is("MOVE f 1", ":1").is("EXPIRE g 1000", ":1");
+        assert_eq!((volatile(&client, 0), volatile(&client, 1)), (1, 1));
+        client.is("SWAPDB 0 2", "+OK").select(2).later(100);
+        assert_eq!((volatile(&client, 0), volatile(&client, 2)), (0, 1));
+        client.is("HGETALL g", "[b 2]");
+        sweep(&client);
+        client.is("HLEN g", ":1").select(1).is("HLEN f", ":1");
+        assert_eq!((volatile(&client, 1), volatile(&client, 2)), (0, 0));
+        for end in ["DEL h", "SET h v", "HDEL h a", "HPERSIST h FIELDS 1 a", "HSET h a 2", "FLUSHALL", "RENAME x h"] {
+            client.select(0).run("DEL h");
+            client.run("HSET x y z");
+            client.run("HSETEX h PX 100 FIELDS 1 a 1");
+            assert_eq!(volatile(&client, 0), 1);
+            client.run(end);
+            assert_eq!(volatile(&client, 0), 0, "{end}");
+        }
+    }
+
+    #[test]
+    fn deadlines_have_conditions() {
+        let mut client = Client::new();
+        client.is("HSET h a 1", ":1").is("HEXPIRE h 10 XX FIELDS 1 a", "[:0]").is("HEXPIRE h 10 GT FIELDS 1 a", "[:0]");
+        client.is("OBJECT ENCODING h", "listpack").is("HEXPIRE h 10 LT FIELDS 2 a b", "[:1 :-2]");
+        client.is("OBJECT ENCODING h", "hashtable").is("HEXPIRE h 20 NX FIELDS 1 a", "[:0]");
+        client.is("HEXPIRE h 20 GT FIELDS 1 a", "[:1]").is("HEXPIRE h 5 XX LT FIELDS 1 a", "[:1]");
+        client.is("HEXPIRETIME h FIELDS 1 a", "[:1700000005]").is("HPEXPIRETIME h FIELDS 1 a", "[:1700000005000]");
+        client.is("HEXPIREAT h 1700000009 FIELDS 1 a", "[:1]").is("HPEXPIREAT h 1700000008600 FIELDS 1 a", "[:1]");
+        client
+            .is("HTTL h FIELDS 1 a", "[:9]")
+            .is("HPERSIST h FIELDS 2 a a", "[:1 :-1]")
+            .is("HTTL h FIELDS 1 a", "[:-1]");
+        client.is("HEXPIRE no 1 FIELDS 2 a b", "[:-2 :-2]").is("HPERSIST no FIELDS 1 a", "[:-2]");
+        let count = "-ERR numfields should be greater than 0 and match the provided number of fields";
+        client.is("HEXPIRE h 1 FIELDS 1", "-ERR wrong number of arguments for 'hexpire' command");
+        client.is("HPEXPIRE h 1 NX FIELDS 2 a", count).is("HPEXPIRE h 1 FOO 1 a b", count);
+        client.is("HPEXPIRE h 1 FOO FIELDS 1 a", "-ERR Unsupported option FOO");
+        client.is("HPEXPIRE h -1 FIELDS 1 a", "-ERR invalid expire time in 'hpexpire' command");
+        client.is("HEXPIRE h 9223372036854775 FIELDS 1 a", "-ERR invalid expire time in 'hexpire' command");
+        client.is("HTTL h FIELDS 2 a", "-ERR syntax error").is("HTTL h FOO 1 a", "-ERR syntax error");
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_removes_the_field() {
+        let mut client = Client::with_events();
+        let log = log_of(&client);
+        client.is("HSET h a 1 b 2 c 3", ":3").is("HPEXPIRE h 0 FIELDS 2 a no", "[:2 :-2]");
+        client
+            .is("HSETEX h PXAT 1 FIELDS 2 b 9 x 9", ":1")
+            .is("HGETEX h EXAT 1 FIELDS 1 c", "[3]")
+            .is("EXISTS h", ":0");
+        client.is("HSETEX h PXAT 1 FIELDS 1 a 1", ":1").is("EXISTS h", ":0");
+        assert_eq!(log()[1..], ["HDEL h a", "HDEL h b", "HDEL h c"]);
+        let events = client.events();
+        let expected = "hset hexpired hset hexpire hexpired hexpired del hset hexpire hexpired del";
+        let words: Vec<_> = events.iter().filter_map(|event| event.split(' ').nth(1)).skip(1).collect();
+        assert_eq!(words.join(" "), expected);
+        assert_eq!(client.engine().stats().expired_elements, 5);
+    }
+
+    #[test]
+    fn setex_writes_under_conditions() {
+        let mut client = Client::new();
+        let log = log_of(&client);
+        client.is("HSETEX h XX FIELDS 1 a 1", ":0").is("HSETEX h FXX FIELDS 1 a 1", ":0");
+        client.is("HSETEX h NX FNX EX 10 FIELDS 2 a 1 b 2", ":1").is("HSETEX h NX FIELDS 1 c 1", ":0");
+        client.is("HSETEX h FNX FIELDS 2 c 1 a 1", ":0").is("HSETEX h FXX KEEPTTL FIELDS 1 a 5", ":1");
+        client.is("HTTL h FIELDS 3 a b c", "[:10 :10 :-2]").is("HSETEX h FIELDS 1 a 6", ":1");
+        client.is("HTTL h FIELDS 1 a", "[:-1]").later(10_000);
+        client.is("HSETEX h KEEPTTL FIELDS 1 b 7", ":1").is("HTTL h FIELDS 1 b", "[:-1]");
+        let expected = [
+            "HSETEX h PXAT 1700000010000 FIELDS 2 a 1 b 2",
+            "HSETEX h KEEPTTL FIELDS 1 a 5",
+            "HSETEX h FIELDS 1 a 6",
+            "HDEL h b",
+            "HSETEX h KEEPTTL FIELDS 1 b 7",
+        ];
+        assert_eq!(log(), expected);
+        for line in ["NX XX", "FNX FXX", "EX 1 PX 1", "KEEPTTL EX 1", "EX", "PERSIST", "foo"] {
+            client.is(&format!("HSETEX h {line} FIELDS 1 a 1"), "-ERR syntax error");
+        }
+        client.is("HSETEX h EX -1 FIELDS 1 a 1", "-ERR invalid expire time in 'hsetex' command");
+        let count = "-ERR numfields should be greater than 0 and match the provided number of fields";
+        client.is("HSETEX h EX 10 FIELDS 2 a 1", count).is("HSETEX h a b c d", count);
+    }
+
+    #[test]
+    fn getex_changes_deadlines_of_what_it_reads() {
+        let mut client = Client::with_events();
+        let log = log_of(&client);
+        client.is("HSET h a 1 b 2", ":2").is("HGETEX h FIELDS 2 a no", "[1 nil]").is("HTTL h FIELDS 1 a", "[:-1]");
+        client.is("HGETEX h EX 10 FIELDS 2 a no", "[1 nil]").is("HTTL h FIELDS 1 a", "[:10]");
+        client.is("HGETEX h PERSIST FIELDS 2 a b", "[1 2]").is("HTTL h FIELDS 1 a", "[:-1]");
+        client.is("HGETEX h PERSIST FIELDS 1 a", "[1]").is("HGETEX no EX 5 FIELDS 1 a", "[nil]");
+        assert_eq!(log()[1..], ["HPEXPIREAT h 1700000010000 FIELDS 1 a", "HPERSIST h FIELDS 1 a"]);
+        assert_eq!(client.events()[2..], ["0 hexpire h", "0 hpersist h"]);
+        client.is("HGETEX h KEEPTTL FIELDS 1 a", "-ERR syntax error");
+        client.is("HGETEX h PERSIST EX 1 FIELDS 1 a", "-ERR syntax error");
+    }
+}

@@ -303,3 +303,195 @@ fn sample(reply: &mut Reply, hash: &Hash, now: u64, (mut wanted, mut left): (usi
         left = left.saturating_sub(1);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Args;
+    use crate::cx::{Flow, Piecewise};
+    use crate::dispatch;
+    use crate::row::Command;
+    use crate::testing::Client;
+    use resp::Reply;
+    use resp::value::{Decoder, Value};
+    use std::collections::BTreeMap;
+
+    const FIELDS: usize = 5000;
+
+    fn filled(client: &mut Client) {
+        (0..FIELDS).for_each(|n| _ = client.is(&format!("HSET h f{n} {n}"), ":1"));
+    }
+
+    /// An HGETALL under way.
+    struct Listing<'c> {
+        client: &'c mut Client,
+        row: &'static Command,
+        work: Box<dyn Piecewise>,
+        reply: Reply,
+    }
+
+    impl<'c> Listing<'c> {
+        fn begin(client: &'c mut Client) -> Self {
+            let other = client.beside();
+            let mut args: Args<'_> = [&b"HGETALL"[..], b"h"].into_iter().collect();
+            let mut reply = Reply::default();
+            let prepared = dispatch::prepare(other.engine(), &args);
+            let row = prepared.entry().expect("a known command").command;
+            let now = other.now();
+            match dispatch::run(other.engine(), client.session(), &prepared, &mut args, now, &mut reply) {
+                Flow::More(work) => Listing { client, row, work, reply },
+                _ => panic!("{FIELDS} fields are more than a piece"),
+            }
+        }
+
+        fn step(&mut self) -> bool {
+            let other = self.client.beside();
+            let now = other.now();
+            dispatch::step(other.engine(), self.client.session(), self.row, &mut *self.work, now, &mut self.reply)
+        }
+
+        fn end(mut self) -> BTreeMap<String, String> {
+            while !self.step() {}
+            let bytes = self.reply.take();
+            let (value, used) = Decoder::new().decode(&bytes).expect("valid").expect("whole");
+            assert_eq!(used, bytes.len());
+            let Value::Array(items) = value else { panic!("no array") };
+            let text = |item: &Value| match item {
+                Value::Bulk(bytes) => String::from_utf8(bytes.to_vec()).expect("text"),
+                other => panic!("{other:?}"),
+            };
+            let pairs: BTreeMap<_, _> = items.chunks(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect();
+            assert_eq!(pairs.len() * 2, items.len(), "no field comes twice");
+            pairs
+        }
+    }
+
+    fn assert_untouched(pairs: &BTreeMap<String, String>) {
+        assert_eq!(pairs.len(), FIELDS);
+        assert!(pairs.iter().all(|(name, value)| name[1..] == *value));
+    }
+
+    #[test]
+    fn a_long_listing_is_of_the_moment_when_it_began() {
+        let writes = [
+            "HSET h f1 x f9999 y",
+            "HDEL h f1 f2 f3",
+            "DEL h",
+            "SET h v",
+            "FLUSHALL",
+            "RENAME h g",
+            "SWAPDB 0 1",
+            "MOVE h 1",
+            "PEXPIRE h 1",
+            "HPEXPIRE h 1 FIELDS 2 f1 f2",
+            "HSET other a b",
+            "FLUSHALL SYNC",
+            "COPY k h REPLACE",
+        ];
+        for write in writes {
+            for steps in [0, 2] {
+                let mut client = Client::new();
+                filled(&mut client);
+                client.run("HSET k a b");
+                let mut writer = client.beside();
+                let mut listing = Listing::begin(&mut client);
+                (0..steps).for_each(|_| assert!(!listing.step()));
+                writer.run(write);
+                writer.later(2).run("HGET h f1");
+                assert_untouched(&listing.end());
+                let left = writer.engine().locks().len();
+                for shard in 0..left {
+                    let shard = writer.engine().locks().one(shard);
+                    assert!(shard.dbs.iter().all(|db| db.listings.is_empty()), "{write}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_listings_and_one_that_is_given_up() {
+        let mut client = Client::new();
+        filled(&mut client);
+        let (mut second, mut third, mut writer) = (client.beside(), client.beside(), client.beside());
+        let mut first = Listing::begin(&mut client);
+        first.step();
+        let other = Listing::begin(&mut second);
+        drop(Listing::begin(&mut third));
+        writer.is("DEL h", ":1");
+        assert_untouched(&first.end());
+        assert_untouched(&other.end());
+    }
+
+    #[test]
+    fn fields_that_run_out_meanwhile_are_shown() {
+        let mut client = Client::new();
+        filled(&mut client);
+        client.is("HPEXPIRE h 1 FIELDS 2 f1 f2", "[:1 :1]").is("HPEXPIRE h 5 FIELDS 1 f3", "[:1]").later(1);
+        let mut writer = client.beside();
+        let listing = Listing::begin(&mut client);
+        writer.later(9);
+        let server = engine::blocked::Server { worker: 0, now_us: writer.now().unix_us };
+        writer.engine().expire_due(0..8, server, 1000);
+        writer.is("HLEN h", &format!(":{}", FIELDS - 3));
+        let pairs = listing.end();
+        assert_eq!((pairs.len(), pairs.contains_key("f3"), pairs.contains_key("f1")), (FIELDS - 2, true, false));
+    }
+
+    #[test]
+    fn short_listings() {
+        let mut client = Client::new();
+        client.is("HGETALL h", "[]").is("HKEYS h", "[]").is("HSET h a 1 b 2", ":2");
+        client.is("HGETALL h", "[a 1 b 2]").is("HKEYS h", "[a b]").is("HVALS h", "[1 2]");
+    }
+
+    #[test]
+    fn a_scan_shows_what_matches() {
+        let mut client = Client::new();
+        client.is("HSCAN h 0 foo", "[0 []]").is("HSCAN h x", "-ERR invalid cursor").is("HSET h a 1 b 2 ab 3", ":3");
+        client.is("HSCAN h 0", "[0 [a 1 b 2 ab 3]]").is("HSCAN h 0 MATCH a* NOVALUES", "[0 [a ab]]");
+        client.is("HSCAN h 0 COUNT 0", "-ERR syntax error").is("HSCAN h 0 foo", "-ERR syntax error");
+        client
+            .is("HSCAN h 0 COUNT", "-ERR syntax error")
+            .is("HSCAN h 0 COUNT x", "-ERR value is not an integer or out of range");
+        filled(&mut client);
+        let (mut cursor, mut found, mut calls) = ("0".to_string(), std::collections::BTreeSet::new(), 0);
+        loop {
+            let reply = client.run(&format!("HSCAN h {cursor} COUNT 100 MATCH f* NOVALUES"));
+            let (next, names) = reply[1..reply.len() - 2].split_once(" [").expect("a cursor and names");
+            found.extend(names.split(' ').filter(|name| !name.is_empty()).map(str::to_string));
+            calls += 1;
+            if next == "0" {
+                break;
+            }
+            cursor = next.to_string();
+        }
+        assert_eq!(found.len(), FIELDS);
+        assert!((30..=51).contains(&calls), "{calls} calls");
+    }
+
+    #[test]
+    fn fields_are_drawn() {
+        let mut client = Client::new();
+        client.is("HRANDFIELD h", "nil").is("HRANDFIELD h 3", "[]").is("HSET h a 1 b 2", ":2");
+        client.is("HRANDFIELD h 5 WITHVALUES", "[a 1 b 2]").is("HRANDFIELD h 0", "[]");
+        let count = |client: &mut Client, line: &str| match client.value(line) {
+            Value::Array(items) => {
+                let unique: std::collections::BTreeSet<_> = items.iter().map(|item| format!("{item:?}")).collect();
+                (items.len(), unique.len())
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(count(&mut client, "HRANDFIELD h 1"), (1, 1));
+        assert_eq!(count(&mut client, "HRANDFIELD h -50"), (50, 2));
+        filled(&mut client);
+        for n in [1, 10, 1600, 3000, 5001] {
+            assert_eq!(count(&mut client, &format!("HRANDFIELD h {n}")), (n, n));
+        }
+        assert_eq!(count(&mut client, "HRANDFIELD h -7 WITHVALUES").0, 14);
+        let range = "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+        client
+            .is("HRANDFIELD h -9223372036854775808", range)
+            .is("HRANDFIELD h x", "-ERR value is not an integer or out of range");
+        client.is("HRANDFIELD h 9223372036854775807 WITHVALUES", "-ERR value is out of range");
+        client.is("HRANDFIELD h 1 foo", "-ERR syntax error").is("HRANDFIELD h 1 WITHVALUES x", "-ERR syntax error");
+    }
+}
