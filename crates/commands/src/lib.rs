@@ -79,6 +79,9 @@ pub mod pieces;
 pub mod row;
 pub mod scan;
 pub mod session;
+pub mod set;
+pub mod set_algebra;
+pub mod set_random;
 pub mod shutdown;
 pub mod slowlog;
 pub mod sorted_set;
@@ -134,6 +137,9 @@ const FAMILIES: &[&[Command]] = &[
     mset::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
+    set::COMMANDS,
+    set_algebra::COMMANDS,
+    set_random::COMMANDS,
     sorted_set::COMMANDS,
     string::COMMANDS,
     time::COMMANDS,

@@ -73,6 +73,7 @@ texts! {
     SAME_OBJECT = "ERR source and destination objects are the same";
     INVALID_CURSOR = "ERR invalid cursor";
     NOT_AN_INT32 = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    NOSCORES_WITHOUT_SORTED_SET = "ERR NOSCORES option can only be used in ZSCAN";
     NOVALUES_WITHOUT_HASH = "ERR NOVALUES option can only be used in HSCAN";
     EXPIRE_NX_CONFLICT = "ERR NX and XX, GT or LT options at the same time are not compatible";
     EXPIRE_GT_LT_CONFLICT = "ERR GT and LT options at the same time are not compatible";

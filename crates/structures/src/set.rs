@@ -224,6 +224,14 @@ impl Set {
         Some(taken)
     }
 
+    /// How many pieces freeing it takes.
+    pub fn free_effort(&self) -> usize {
+        match self {
+            Set::Big(members) => members.table.len(),
+            _ => 1,
+        }
+    }
+
     /// All members in no particular order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
