@@ -16,6 +16,7 @@
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs};
+use crate::measure;
 use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
 use crate::row::{NO_MULTI, NO_SCRIPT, ROW, SKIP_COMMANDLOG, STALE, key};
 use crate::session::Session;
@@ -264,7 +265,7 @@ fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut group = Group::begin(cx);
     cx.reply.array(multi.commands.len());
     for mut queued in multi.commands {
-        group.run(cx, queued.entry.command, &mut queued.args);
+        group.run(cx, queued.entry, &mut queued.args);
     }
     group.end(cx);
     Ok(())
@@ -311,17 +312,20 @@ impl Group {
     }
 
     /// Runs a command to its end. Its keys' locks must be held, or the right to take any.
-    pub fn run(&mut self, cx: &mut Cx<'_>, command: &'static Command, args: &mut Args<'_>) {
+    pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>) {
         let db = cx.session.db;
         let logged: Option<Record> = cx.engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect());
         let flow = std::mem::take(&mut cx.flow);
-        cx.row = command;
+        cx.row = entry.command;
         cx.keys.select(db);
-        if let Err(error) = (command.run)(cx, args) {
+        let start = measure::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply);
+        if let Err(error) = (entry.command.run)(cx, args) {
+            measure::count_failed(cx.engine, cx.session.worker, entry);
             cx.engine.metrics()[cx.session.worker].count_error(error.as_bytes());
             cx.reply.error(&error);
         }
         cx.complete();
+        measure::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
         // What one of them does to the connection stays.
         if !matches!(flow, Flow::Next) {
             cx.flow = flow;
