@@ -188,6 +188,11 @@ fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn rewrite(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    rewrite_file(cx, false)
+}
+
+/// `all`: directives with their default values too, if the file does not have them yet.
+pub(crate) fn rewrite_file(cx: &mut Cx<'_>, all: bool) -> Result<(), Error> {
     let host = cx.engine.host();
     let file = host.process().config_file;
     if file.is_empty() {
@@ -199,7 +204,7 @@ fn rewrite(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     };
     let result = old.and_then(|old| {
         let config = cx.engine.config().snapshot();
-        let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all: false };
+        let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all };
         host.replace_file(&file, &rewritten(input))
     });
     result.map_err(|error| Error::new(format!("ERR Rewriting config file: {}", system_text(&error))))?;

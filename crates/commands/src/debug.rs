@@ -1,19 +1,22 @@
 //! DEBUG: what test suites and the curious need. Only where `enable-debug-command` allows it.
 
 use crate::args::Args;
+use crate::config_cmd::rewrite_file;
 use crate::cx::Cx;
 use crate::digest::Digest;
 use crate::help::reply_help;
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE, SYSTEM};
 use engine::Error;
 use engine::config::Directive;
+use engine::config::value::parse_memory;
 use engine::edit::Ttl;
 use engine::effects::EventClass;
-use engine::value::{NewString, ValueExt};
-use engine::{glob, value};
+use engine::glob;
+use engine::overview::Overview;
+use engine::value::{NewString, Object, Value, ValueExt};
 use resp::{Protocol, Reply};
 use std::time::Duration;
-use structures::sorted_set::SortedSet;
+use structures::listpack::Item;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "debug",
@@ -41,16 +44,35 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let name = args[1].to_ascii_lowercase();
     match (&name[..], args.len()) {
         (b"help", 2) => reply_help(cx.reply, "debug"),
+        (b"assert", 2) => panic!("DEBUG ASSERT: 1 == 2"),
+        (b"config-rewrite-force-all", 2) => return rewrite_file(cx, true),
         (b"digest", 2) => digest(cx),
         (b"digest-value", 2..) => digest_values(cx, args),
         (b"error", 3) => return Err(Error::new(&args[2])),
+        (b"htstats", 3 | 4) => return table_stats(cx, args),
+        (b"leak", 3) => {
+            std::mem::forget(args[2].to_vec());
+            cx.reply.ok();
+        }
         (b"log", 3) => {
             cx.engine.host().log(&format!("DEBUG LOG: {}", String::from_utf8_lossy(&args[2])));
             cx.reply.ok();
         }
-        (b"object", 3..) => return object(cx, args),
+        (b"mallctl", 3 | 4) => {
+            let new = args.get(3).map(|_| args.int(3)).transpose()?.map(|new| new as u64);
+            let name = String::from_utf8_lossy(&args[2]);
+            cx.reply.int(cx.engine.host().allocator_number(&name, new).map_err(allocator_error)? as i64);
+        }
+        (b"mallctl-str", 3) => {
+            let name = String::from_utf8_lossy(&args[2]);
+            cx.reply.bulk(cx.engine.host().allocator_text(&name).map_err(allocator_error)?.as_bytes());
+        }
+        (b"object", 3 | 4) => return object(cx, args),
+        (b"panic", 2) => panic!("DEBUG PANIC"),
         (b"populate", 3..=5) => return populate(cx, args),
         (b"protocol", 3) => return protocol(cx.reply, &args[2]),
+        (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, &args[2]),
+        (b"segfault", 2) => cx.engine.host().crash(),
         (b"set-active-expire", 3) => {
             cx.engine.pause_expiry(resp::number::parse_i64_c(&args[2]).unwrap_or(0) == 0);
             cx.reply.ok();
@@ -120,35 +142,94 @@ fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let clock = cx.engine.access_clock(cx.now_ms());
     let key = cx.keys.key(&args[2]);
     let Some(found) = cx.keys.peek(key) else { return Err(Error::NO_SUCH_KEY) };
-    let text = format!(
-        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
-        found.key().as_ptr(),
-        found.value().encoding(),
-        serialized_len(&found.value()),
-        found.meta(),
-        clock.idle_seconds(found.meta()),
-    );
+    let value = found.value();
+    let mut text = format!("Value at:{:p} refcount:1 encoding:{}", found.key().as_ptr(), value.encoding());
+    if args.get(3).is_none_or(|option| !option.eq_ignore_ascii_case(b"fast")) {
+        text += &format!(" serializedlength:{}", serialized_len(&value));
+    }
+    text += &format!(" lru:{} lru_seconds_idle:{}", found.meta(), clock.idle_seconds(found.meta()));
+    if let Value::Payload(Object::List(list)) = value
+        && let Some(stats) = list.stats()
+    {
+        text += &format!(
+            " ql_nodes:{} ql_avg_node:{:.2} ql_listpack_max:{} ql_compressed:{} ql_uncompressed_size:{}",
+            stats.nodes,
+            stats.elements as f64 / stats.nodes as f64,
+            stats.fill,
+            u8::from(stats.is_compressed),
+            stats.bytes,
+        );
+    }
     cx.reply.simple(&text);
     Ok(())
 }
 
 /// Bytes of the value in a dump without compression; of collections, those of the elements and a length for each.
-fn serialized_len(value: &value::Value<'_>) -> usize {
+fn serialized_len(value: &Value<'_>) -> usize {
     let string = |len: usize| match len {
         0..64 => 1 + len,
         64..16384 => 2 + len,
         _ => 5 + len,
     };
-    match value.as_string() {
-        Ok(value::Str::Int(n)) if i8::try_from(n).is_ok() => 2,
-        Ok(value::Str::Int(n)) if i16::try_from(n).is_ok() => 3,
-        Ok(value::Str::Int(n)) if i32::try_from(n).is_ok() => 5,
-        Ok(text) => string(text.len()),
-        Err(_) => {
-            let members = |set: &SortedSet| set.range(0..set.len()).map(|(name, _)| string(name.len()) + 8).sum();
-            value.as_collection::<SortedSet>().map_or(0, members)
+    match value {
+        Value::Inline(bytes) => string(bytes.len()),
+        Value::Int(n) if i8::try_from(*n).is_ok() => 2,
+        Value::Int(n) if i16::try_from(*n).is_ok() => 3,
+        Value::Int(n) if i32::try_from(*n).is_ok() => 5,
+        Value::Int(n) => string(Item::Int(*n).len()),
+        Value::Payload(Object::String(bytes)) => string(bytes.len()),
+        Value::Payload(Object::Set(set)) => set.iter().map(|member| string(member.len())).sum(),
+        Value::Payload(Object::SortedSet(set)) => set.iter().map(|(name, _)| string(name.len()) + 8).sum(),
+        Value::Payload(Object::List(list)) => {
+            let mut sum = 0;
+            list.each(0..list.len(), false, |element| sum += string(element.len()));
+            sum
+        }
+        Value::Payload(Object::Hash(hash)) => {
+            let mut sum = 0;
+            hash.visit(0, |field, value| sum += string(field.len()) + string(value.len()));
+            sum
         }
     }
+}
+
+/// How full a database's tables are, all of them together.
+fn table_stats(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let overview = Overview::of(&mut cx.keys);
+    let db = usize::try_from(args.int(2)?).ok().and_then(|index| overview.dbs.get(index));
+    let db = db.ok_or(Error::text("ERR Out of range database"))?;
+    let mut text = "[Dictionary HT]\n".to_owned();
+    let mut table = |number: u8, name: &str, slots: usize, keys: usize| {
+        text += &format!("Hash table {number} stats ({name}):\n table size: {slots}\n number of entries: {keys}\n");
+    };
+    if db.slots > 0 {
+        table(0, "main hash table", db.slots, db.keys);
+    }
+    if db.resizing > 0 {
+        table(1, "rehashing target", db.old_slots, db.keys);
+    }
+    text += "[Expires HT]\n";
+    cx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn allocator_error(error: std::io::Error) -> Error {
+    Error::text(match error.kind() {
+        std::io::ErrorKind::NotFound => "ERR No such file or directory",
+        std::io::ErrorKind::PermissionDenied => "ERR Operation not permitted",
+        _ => "ERR Invalid argument",
+    })
+}
+
+/// From how many bytes on an element of a list has a node of its own; 0: as ever.
+fn packed_threshold(cx: &mut Cx<'_>, size: &[u8]) -> Result<(), Error> {
+    let bytes = parse_memory(size).ok_or(Error::text("ERR argument must be a memory value"))?;
+    if bytes > u32::MAX.into() {
+        return Err(Error::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"));
+    }
+    cx.engine.packing().set_large_list_elements(bytes as usize);
+    cx.reply.ok();
+    Ok(())
 }
 
 fn populate(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {

@@ -111,6 +111,9 @@ pub struct ProcessInfo {
     /// Processor time used so far.
     pub user: Duration,
     pub system: Duration,
+    /// That of the thread that the process began with.
+    pub main_user: Duration,
+    pub main_system: Duration,
 }
 
 /// Memory in bytes.

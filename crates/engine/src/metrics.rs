@@ -26,6 +26,14 @@ impl Counter {
         self.0.store(n, Relaxed);
     }
 
+    /// Likewise: becomes `n` if that is more.
+    #[inline]
+    pub fn raise(&self, n: u64) {
+        if n > self.get() {
+            self.set(n);
+        }
+    }
+
     /// For CONFIG RESETSTAT; an addition of the writer's at the same moment may survive it.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
@@ -88,6 +96,12 @@ pub struct WorkerMetrics {
     pub reads: Counter,
     pub writes: Counter,
     pub turns: Counter,
+    /// Nanoseconds that turns of the event loop took, without the wait for something to do; those of them that went into
+    /// timers and what runs in the background; the longest turn, and the most commands in one.
+    pub turn_nanos: Counter,
+    pub background_nanos: Counter,
+    pub longest_turn_nanos: Counter,
+    pub most_commands_a_turn: Counter,
     pub error_replies: Counter,
     /// How often each error code was replied. Only its worker writes it, so nobody waits for the lock.
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
@@ -129,6 +143,17 @@ impl WorkerMetrics {
         }
     }
 
+    /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at `ended`;
+    /// before it there had been `commands`.
+    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64) {
+        let took = ended.saturating_sub(began);
+        self.turns.add(1);
+        self.turn_nanos.add(took);
+        self.background_nanos.add(ended.saturating_sub(background));
+        self.longest_turn_nanos.raise(took);
+        self.most_commands_a_turn.raise(self.commands.get().saturating_sub(commands));
+    }
+
     pub fn reset(&self) {
         let WorkerMetrics {
             commands,
@@ -139,11 +164,18 @@ impl WorkerMetrics {
             reads,
             writes,
             turns,
+            turn_nanos,
+            background_nanos,
+            longest_turn_nanos,
+            most_commands_a_turn,
             error_replies,
             errors,
         } = self;
         errors.lock().clear();
         for counter in [commands, input_bytes, output_bytes, reads, writes, turns, error_replies] {
+            counter.reset();
+        }
+        for counter in [turn_nanos, background_nanos, longest_turn_nanos, most_commands_a_turn] {
             counter.reset();
         }
         by_command.get().into_iter().flatten().for_each(CommandStats::reset);
@@ -163,6 +195,11 @@ pub fn command(workers: &[WorkerMetrics], id: usize) -> CommandTotals {
         }
     }
     sum
+}
+
+/// The largest value of one counter among all workers.
+pub fn max(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+    workers.iter().map(|worker| counter(worker).get()).max().unwrap_or(0)
 }
 
 /// The sum of one counter over all workers.
@@ -187,6 +224,8 @@ pub struct Totals {
     pub commands: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
+    pub turns: u64,
+    pub turn_nanos: u64,
 }
 
 impl Totals {
@@ -195,6 +234,8 @@ impl Totals {
             commands: sum(workers, |worker| &worker.commands),
             input_bytes: sum(workers, |worker| &worker.input_bytes),
             output_bytes: sum(workers, |worker| &worker.output_bytes),
+            turns: sum(workers, |worker| &worker.turns),
+            turn_nanos: sum(workers, |worker| &worker.turn_nanos),
         }
     }
 }
@@ -231,6 +272,8 @@ impl Rates {
             commands: rate(old.commands, new.commands),
             input_bytes: rate(old.input_bytes, new.input_bytes),
             output_bytes: rate(old.output_bytes, new.output_bytes),
+            turns: rate(old.turns, new.turns),
+            turn_nanos: rate(old.turn_nanos, new.turn_nanos),
         }
     }
 }

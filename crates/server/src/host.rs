@@ -8,7 +8,7 @@ use crate::log;
 use crate::mailbox::Letter;
 use crate::oom;
 use crate::reaper::Reaper;
-use crate::shared::Shared;
+use crate::shared::{Shared, this_worker};
 use crate::title;
 use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
@@ -97,7 +97,11 @@ impl engine::host::Host for EngineHost {
         self.reaper.take(garbage);
     }
 
-    fn events(&self, _: Vec<Event>) {}
+    fn events(&self, events: Vec<Event>) {
+        if let Some(shared) = self.shared() {
+            commands::pubsub::notify(&shared.engine, this_worker(), &events);
+        }
+    }
 
     fn kill(&self, worker: usize, client: u64) {
         if let Some(shared) = self.shared() {
@@ -117,6 +121,10 @@ impl engine::host::Host for EngineHost {
         }
     }
 
+    fn nanos(&self) -> u64 {
+        clock::nanos()
+    }
+
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
@@ -126,7 +134,8 @@ impl engine::host::Host for EngineHost {
     }
 
     fn process(&self) -> ProcessInfo {
-        let (user, system) = proc::cpu_times();
+        let (user, system) = proc::cpu_times("/proc/self/stat");
+        let (main_user, main_system) = proc::cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
         ProcessInfo {
             id: std::process::id(),
             started_at: self.started_at,
@@ -136,6 +145,8 @@ impl engine::host::Host for EngineHost {
             run_id: self.run_id.clone(),
             user,
             system,
+            main_user,
+            main_system,
         }
     }
 
@@ -291,9 +302,9 @@ mod proc {
         number(line.split_whitespace().next()) * 1024
     }
 
-    /// Processor time of all threads, in the program and in the kernel.
-    pub fn cpu_times() -> (Duration, Duration) {
-        let text = read_to_string("/proc/self/stat").unwrap_or_default();
+    /// Processor time of a process or a thread, in the program and in the kernel.
+    pub fn cpu_times(stat: &str) -> (Duration, Duration) {
+        let text = read_to_string(stat).unwrap_or_default();
         // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
         let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
         let mut times = fields.split_whitespace().skip(11).map(|word| TICK * number(Some(word)) as u32);

@@ -26,7 +26,6 @@ const REPLY_HIGH: usize = 1 << 20;
 
 impl Worker {
     pub fn turn(&mut self, now: Now) {
-        self.shared.engine.metrics()[self.index].turns.add(1);
         self.step_jobs(now);
         let ready = std::mem::take(&mut self.ready);
         let mut arena = std::mem::take(&mut self.arena);
@@ -104,6 +103,8 @@ impl Worker {
                     prepared.prefetch_entry(&self.shared.engine, self.connections[item.token].session.db);
                 }
             }
+            let engine = &self.shared.engine;
+            engine.metrics()[self.index].clock.set(engine.host().nanos());
             for item in &mut window {
                 self.run_item(item, &spans, now);
             }
@@ -160,12 +161,10 @@ impl Worker {
         let metrics = &engine.metrics()[self.index];
         let flow = match &mut item.what {
             What::Command { spans: range, own, prepared } => {
-                metrics.commands.add(1);
                 let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
                 run_command(engine, connection, prepared, &mut args, now, &mut self.reply)
             }
             What::Queued { args, prepared } => {
-                metrics.commands.add(1);
                 run_command(engine, connection, prepared, args, now, &mut self.reply)
             }
             What::BookQueued { args } => {
@@ -189,6 +188,7 @@ impl Worker {
             self.jobs.push(token);
         }
         self.note_reply(token, start);
+        self.deliver_own();
         self.follow(token, flow);
     }
 
@@ -206,7 +206,12 @@ impl Worker {
         let end = self.reply.len();
         match self.replies.last_mut() {
             Some((last, range)) if *last == token => range.end = end,
-            _ if end > start => self.replies.push((token, start..end)),
+            _ if end > start => {
+                self.replies.push((token, start..end));
+                if let Some(connection) = self.connections.get_mut(token) {
+                    connection.noted = true;
+                }
+            }
             _ => {}
         }
     }
@@ -217,6 +222,7 @@ impl Worker {
         let mut failed = Vec::new();
         for (token, range) in self.replies.drain(..) {
             let Some(connection) = self.connections.get_mut(token) else { continue };
+            connection.noted = false;
             let bytes = &self.reply.as_slice()[range];
             metrics.writes.add(1);
             metrics.output_bytes.add(bytes.len() as u64);
@@ -246,10 +252,13 @@ impl Worker {
             self.reply.set_protocol(connection.protocol);
             let engine = &self.shared.engine;
             let done = dispatch::step(engine, &mut connection.session, row, &mut *work, now, &mut self.reply);
-            if !done {
+            if done {
+                self.reply.raw(&std::mem::take(&mut connection.held_back));
+            } else {
                 connection.job = Some(Job { work, row });
             }
             self.note_reply(token, start);
+            self.deliver_own();
             if done {
                 self.list(token);
             } else {

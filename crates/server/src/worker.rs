@@ -18,9 +18,10 @@ use crate::outbox::Outbox;
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
-use commands::{Now, Session, dispatch, transaction};
+use commands::{Now, Session, dispatch, measure, pubsub, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
+use engine::metrics::WorkerMetrics;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
 use resp::{Protocol, Reply, RequestParser, Span};
@@ -55,6 +56,8 @@ pub struct Worker {
     pub reply: Reply,
     /// Which part of `reply` is for which connection, in order.
     pub replies: Vec<(usize, Range<usize>)>,
+    /// Connections that got pushes in this turn.
+    pub pushed: Vec<usize>,
     /// When waits are over: Unix time in milliseconds, the ticket's arrival, the connection.
     deadlines: BTreeSet<(i64, u64, usize)>,
     shards: Range<usize>,
@@ -80,6 +83,7 @@ impl Worker {
             spans: Vec::new(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             replies: Vec::new(),
+            pushed: Vec::new(),
             deadlines: BTreeSet::new(),
             shards,
             expire_more: false,
@@ -100,15 +104,27 @@ impl Worker {
                 result => result?,
             }
             let now = clock::now();
+            let (began, commands) = (self.nanos(), self.metrics().commands.get());
             self.settings.refresh(self.shared.engine.config());
             for event in &events {
                 self.note(event, now);
             }
             self.turn(now);
+            let background = self.nanos();
             self.background(now);
+            self.send_pushes(now.unix_ms());
+            self.metrics().count_turn(began, background, self.nanos(), commands);
         }
         self.say_goodbye();
         Ok(())
+    }
+
+    fn nanos(&self) -> u64 {
+        self.shared.engine.host().nanos()
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.engine.metrics()[self.index]
     }
 
     /// How long to wait for events.
@@ -161,6 +177,7 @@ impl Worker {
         match letter {
             Letter::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
             Letter::PauseChanged => self.release_postponed(),
+            Letter::Pushes(pushes) => self.deliver(&pushes),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
                 let token = self.connections.iter().find(|(_, connection)| connection.session.info.id == client);
@@ -197,6 +214,9 @@ impl Worker {
                     violation: None,
                     unparsed: false,
                     closing: false,
+                    noted: false,
+                    pushed: false,
+                    held_back: Vec::new(),
                     listed: false,
                     active_at: now.unix_ms(),
                     progress_at: now.unix_ms(),
@@ -226,6 +246,7 @@ impl Worker {
         blocked::leave(&self.shared.engine, ticket);
         let start = self.reply.len();
         self.reply.raw(reply);
+        measure::unblocked(&self.shared.engine, &mut connection.session, reply, clock::now());
         dispatch::end_reply(&mut connection.session, &mut self.reply, start);
         self.note_reply(token, start);
         self.list(token);
@@ -332,6 +353,7 @@ impl Worker {
                 blocked::leave(&self.shared.engine, &ticket);
             }
             transaction::forget(&self.shared.engine, &mut connection.session);
+            pubsub::leave(&self.shared.engine, &mut connection.session);
             // The socket is closed in any case, which removes it from the poll too.
             let _ = connection.socket.stream.deregister(self.poll.registry());
             self.shared.forget(self.index, connection.session.info.id);
