@@ -106,7 +106,7 @@ fn schotter(columns: usize, in_row: usize, rows: usize) -> String {
     for row in 0..rows {
         // The first row stands straight.
         let disorder = if row > 1 { row as f64 / rows as f64 } else { 0.0 };
-        let mut chance = |most: f64| (fastrand::f64() * 2.0 - 1.0) * most * disorder;
+        let chance = |most: f64| (fastrand::f64() * 2.0 - 1.0) * most * disorder;
         for column in 0..in_row {
             let centre = |place: usize| place as f64 * side + side / 2.0 + margin as f64;
             let (x, y) = (centre(column) + chance(side / 3.0), centre(row) + chance(side / 3.0));

@@ -16,9 +16,9 @@ pub const COMMANDS: &[Command] = &[Command {
     arity: -3,
     flags: READONLY,
     keys: &[key(1).ro().access()],
-    syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
+    syntax: "key element [RANK rank:int] [COUNT num-matches:int] [MAXLEN len:int]",
     summary: "Returns the index of matching elements in a list.",
-    complexity: "O(N), N being the number of elements; with MAXLEN, that at most.",
+    complexity: "O(N) where N is the number of elements in the list, for the average case. When searching for elements near the head or the tail of the list, or when the MAXLEN option is provided, the command may run in constant time.",
     run: lpos,
     ..ROW
 }];

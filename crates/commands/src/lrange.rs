@@ -18,9 +18,9 @@ pub const COMMANDS: &[Command] = &[Command {
     arity: 4,
     flags: READONLY,
     keys: &[key(1).ro().access()],
-    syntax: "key start stop",
+    syntax: "key start:int stop:int",
     summary: "Returns a range of elements from a list.",
-    complexity: "O(log(N)+M), N being the number of elements and M the number of those returned.",
+    complexity: "O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end (HEAD or TAIL) for large lists; and N is the number of elements in the specified range.",
     run: lrange,
     ..ROW
 }];
