@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn percentiles_are_those_that_are_asked_for() {
         let mut client = Client::new();
-        client.is("CONFIG SET latency-tracking-info-percentiles \"50\"", "+OK").is("GET k", "nil");
+        client.is("CONFIG SET latency-tracking-info-percentiles 50", "+OK").is("GET k", "nil");
         let stats = client.run("INFO latencystats");
         assert!(stats.contains("latency_percentiles_usec_get:p50=0.001\r\n"), "{stats}");
         client.is("CONFIG RESETSTAT", "+OK");

@@ -39,6 +39,8 @@ struct Kept {
 #[derive(Debug)]
 pub struct Unfinished {
     entry: &'static Entry,
+    /// What the clock showed when it began.
+    clock: u64,
     args: Vec<Vec<u8>>,
     took: Took,
 }
@@ -94,7 +96,7 @@ pub(crate) fn end(
     }
     if matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn) {
         let args = shown_args(entry, args, start.kept.as_deref());
-        session.unfinished = Some(Box::new(Unfinished { entry, args, took }));
+        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took }));
         return;
     }
     count(engine, session.worker, entry, nanos);
@@ -140,19 +142,31 @@ pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: u64, answer: 
     }
 }
 
-/// The client's blocked command has ended: it was blocked for `nanos` and replied `answer` bytes.
-pub fn unblocked(engine: &Engine, session: &mut Session, nanos: u64, answer: usize, now: Now) {
+/// The client's blocked command has ended with this reply. The time that it waited counts as its own, but does not make
+/// it slow.
+pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now) {
     let Some(mut unfinished) = session.unfinished.take() else { return };
-    unfinished.took.answer += answer;
-    count(engine, session.worker, unfinished.entry, unfinished.took.nanos + nanos);
-    let Unfinished { entry, args, took } = *unfinished;
+    unfinished.took.answer += reply.len();
+    let Unfinished { entry, clock, args, took } = *unfinished;
+    count(engine, session.worker, entry, engine.host().nanos().saturating_sub(clock));
+    let worker = &engine.metrics()[session.worker];
+    let stats = worker.command(entry.id, ids);
+    match reply {
+        // By CLIENT UNBLOCK.
+        [b'-', text @ ..] if text.starts_with(b"UNBLOCKED") => {
+            worker.count_error(text);
+            stats.rejected.add(1);
+        }
+        [b'-', ..] => stats.failed.add(1),
+        _ => {}
+    }
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || args);
     }
 }
 
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
-    let Unfinished { entry, args, took } = unfinished;
+    let Unfinished { entry, args, took, .. } = unfinished;
     count(engine, session.worker, entry, took.nanos);
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || args);

@@ -19,6 +19,8 @@ use crate::session::{Replies, Session};
 use crate::table::Entry;
 use engine::audience::{Kind, Message, Name};
 use engine::clients::ClientInfo;
+use engine::config::keyspace_events::{KEYEVENT, KEYSPACE};
+use engine::effects::Event;
 use engine::{Engine, Error};
 use resp::{Protocol, Reply};
 use std::collections::BTreeSet;
@@ -410,6 +412,21 @@ pub fn encode(message: &Message, pattern: Option<&[u8]>, protocol: Protocol) -> 
     reply.bulk(&message.channel);
     reply.bulk(&message.payload);
     reply.into_inner()
+}
+
+/// Tells subscribers of `__keyspace@<db>__:<key>` and `__keyevent@<db>__:<event>` what happened to keys.
+pub fn notify(engine: &Engine, worker: usize, events: &[Event]) {
+    let mask = engine.event_mask();
+    for Event { name, db, key, .. } in events {
+        if mask & KEYSPACE != 0 {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            engine.audience().publish(worker, Kind::Channel, &channel, name.as_bytes());
+        }
+        if mask & KEYEVENT != 0 {
+            let channel = format!("__keyevent@{db}__:{name}");
+            engine.audience().publish(worker, Kind::Channel, channel.as_bytes(), key);
+        }
+    }
 }
 
 fn channels(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

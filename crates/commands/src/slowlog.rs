@@ -143,9 +143,9 @@ mod tests {
         let long = format!("[SET k {}... (2 more bytes)]", "x".repeat(128));
         let many = format!("[DEL {} ... (3 more arguments)]", numbers[..30].join(" "));
         let expected = [
-            "[:5 :1700000000 :0 [AUTH (redacted) (redacted)]  me]".to_owned(),
-            format!("[:4 :1700000000 :0 {many}  me]"),
-            format!("[:3 :1700000000 :0 {long}  me]"),
+            "[:6 :1700000000 :0 [AUTH (redacted) (redacted)]  me]".to_owned(),
+            format!("[:5 :1700000000 :0 {many}  me]"),
+            format!("[:4 :1700000000 :0 {long}  me]"),
         ];
         assert_eq!(entries, format!("[{}]", expected.join(" ")));
         client.is("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1");

@@ -244,6 +244,11 @@ impl Engine {
         self.event_mask.store(mask, Relaxed);
     }
 
+    /// The classes and targets of [`keyspace_events`](crate::config::keyspace_events).
+    pub fn event_mask(&self) -> u32 {
+        self.event_mask.load(Relaxed)
+    }
+
     #[inline]
     pub fn wants_event(&self, class: EventClass) -> bool {
         self.event_mask.load(Relaxed) & class.0 != 0

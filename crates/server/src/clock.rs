@@ -1,10 +1,19 @@
 //! The only place that reads the time of day.
 
 use commands::Now;
+use quanta::Clock;
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// This moment.
 pub fn now() -> Now {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Now { unix_us: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
+}
+
+/// Nanoseconds since some moment; never less than before. Read after every command: where the processor counts at a
+/// constant rate this takes 10 ns instead of the 25 of a call into the kernel's page.
+pub fn nanos() -> u64 {
+    static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
+    CLOCK.delta_as_nanos(0, CLOCK.raw())
 }

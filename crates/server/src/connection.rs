@@ -75,6 +75,12 @@ pub struct Connection {
     pub unparsed: bool,
     /// Closed as soon as the outbox is empty.
     pub closing: bool,
+    /// It has a reply in this turn that is not written yet.
+    pub noted: bool,
+    /// It has pushes in its outbox that no write was tried for yet.
+    pub pushed: bool,
+    /// Pushes that wait for the end of a reply in pieces.
+    pub held_back: Vec<u8>,
     /// Already on the list of connections that have something to do in this turn.
     pub listed: bool,
     /// Unix time in milliseconds of the last input, and of the last output that the socket took.

@@ -3,6 +3,7 @@
 use crate::stream::Stream;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::blocked::Ticket;
+use engine::audience::Push;
 use engine::clients::ClientInfo;
 use mio::{Poll, Token, Waker};
 use std::io;
@@ -21,6 +22,8 @@ pub enum Letter {
     PauseChanged,
     /// A client of this worker is to be disconnected.
     Kill { client: u64 },
+    /// Messages and the like for clients of this worker.
+    Pushes(Vec<Push>),
     /// The server ends: send what can be sent at once, then stop.
     Stop,
 }

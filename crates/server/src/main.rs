@@ -15,6 +15,7 @@ mod log;
 mod mailbox;
 mod oom;
 mod outbox;
+mod pushes;
 mod reaper;
 mod settings;
 mod shared;

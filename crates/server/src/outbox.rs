@@ -39,6 +39,11 @@ impl Outbox {
         Ok(())
     }
 
+    /// Adds bytes that go with the next [`flush`](Self::flush).
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Sends what waits, as far as the socket takes it; returns how many bytes went.
     pub fn flush(&mut self, stream: &mut Stream) -> io::Result<usize> {
         let before = self.len();

@@ -18,6 +18,14 @@ pub fn become_worker(index: usize) {
     SELF.set(index);
 }
 
+/// The worker that the calling thread is; the first one for threads that are none.
+pub fn this_worker() -> usize {
+    match SELF.get() {
+        usize::MAX => 0,
+        index => index,
+    }
+}
+
 /// The engine and the state of the server around it.
 pub struct Shared {
     pub engine: Arc<Engine>,
