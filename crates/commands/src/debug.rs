@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::config_cmd::rewrite_file;
 use crate::cx::Cx;
 use crate::digest::Digest;
+use crate::dispatch::shown;
 use crate::help::reply_help;
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE, SYSTEM};
 use engine::Error;
@@ -87,7 +88,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         _ => {
             let start = b"ERR unknown subcommand or wrong number of arguments for '";
-            return Err(Error::new([&start[..], &args[1], b"'. Try DEBUG HELP."].concat()));
+            return Err(Error::new([&start[..], shown(&args[1]), b"'. Try DEBUG HELP."].concat()));
         }
     }
     Ok(())

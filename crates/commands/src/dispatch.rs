@@ -316,7 +316,7 @@ fn unknown_subcommand(entry: &Entry, args: &Args<'_>) -> Error {
 }
 
 /// As much of a name as an error repeats.
-fn shown(name: &[u8]) -> &[u8] {
+pub(crate) fn shown(name: &[u8]) -> &[u8] {
     let name = before_nul(name);
     &name[..name.len().min(UNKNOWN_SHOWN)]
 }

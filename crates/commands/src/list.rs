@@ -145,8 +145,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const PUSH_COMPLEXITY: &str = "O(1) for each element.";
-
 /// The end that an argument names.
 pub(crate) fn end_at(args: &Args<'_>, index: usize) -> Result<End, Error> {
     if args.is(index, "left") {

@@ -1,7 +1,8 @@
 //! Commands that must not be sent though the grammar can draw them.
 //!
-//! Three kinds: what would allocate more memory than the machine should spend on a test, deadlines that fall due while
-//! the test runs (the two servers would rightly differ), and SCAN from a cursor that the server did not give out.
+//! Four kinds: what would allocate more memory than the machine should spend on a test, deadlines that fall due while
+//! the test runs (the two servers would rightly differ), SCAN from a cursor that the server did not give out, and an index
+//! that the peer wraps around.
 //! Options may have been dropped, doubled and moved, so this looks at every place where one could stand and errs
 //! towards refusing: a refused command is drawn again.
 
@@ -18,13 +19,36 @@ pub fn is_hazardous(command: &Command) -> bool {
         return false;
     };
     let name = name.to_ascii_uppercase();
-    allocates_too_much(&name, args) || expires_soon(&name, args) || scans_from_elsewhere(&name, args)
+    allocates_too_much(&name, args)
+        || expires_soon(&name, args)
+        || scans_from_elsewhere(&name, args)
+        || wraps(&name, args)
 }
 
 /// Commands whose reply is at random, or lists all that a server can do. They come about when arguments are dropped.
 pub fn is_incomparable(command: &Command) -> bool {
     let name = command.join(&b' ').to_ascii_uppercase();
     matches!(name.as_slice(), b"RANDOMKEY" | b"COMMAND" | b"COMMAND INFO" | b"COMMAND COUNT" | b"COMMAND LIST")
+        || shows_some(command)
+}
+
+/// Draws fields or members from a key that may hold several, and not all of them; or scans a part.
+fn shows_some(command: &Command) -> bool {
+    const ALL_THERE_ARE: i64 = 1000;
+    let few = |count: Option<&Vec<u8>>| integer(count).is_none_or(|count| count != 0 && count < ALL_THERE_ARE);
+    let one_or_none = command.get(1).is_none_or(|key| key == b"one" || key == b"none");
+    match command.first().map(|name| name.to_ascii_uppercase()).as_deref() {
+        Some(b"HRANDFIELD" | b"ZRANDMEMBER" | b"SRANDMEMBER" | b"SPOP") => !one_or_none && few(command.get(2)),
+        Some(b"HSCAN" | b"SSCAN") => {
+            !one_or_none && (few(command.get(4)) || command.get(2).is_none_or(|at| at != b"0"))
+        }
+        _ => false,
+    }
+}
+
+/// An index of which the peer looks at the lower 32 bits only.
+fn wraps(name: &[u8], args: &[Vec<u8>]) -> bool {
+    name == b"LSET" && integer(args.get(1)).is_some_and(|index| i32::try_from(index).is_err())
 }
 
 fn allocates_too_much(name: &[u8], args: &[Vec<u8>]) -> bool {

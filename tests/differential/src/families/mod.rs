@@ -11,6 +11,8 @@ mod bitmap;
 mod connection;
 mod generic;
 mod hash;
+mod list;
+mod set;
 mod string;
 mod zset;
 mod zset_book;
@@ -56,7 +58,7 @@ const fn optional(weight: u32, grammar: &'static str, probe: &'static str) -> Ro
 }
 
 pub const ALL: &[&Family] =
-    &[&string::FAMILY, &bitmap::FAMILY, &generic::FAMILY, &hash::FAMILY, &zset_book::FAMILY, &zset::FAMILY, &connection::FAMILY];
+    &[&string::FAMILY, &bitmap::FAMILY, &generic::FAMILY, &hash::FAMILY, &list::FAMILY, &set::FAMILY, &zset_book::FAMILY, &zset::FAMILY, &connection::FAMILY];
 
 /// Always in use: keys come and go, and hold values of other types than the commands want.
 pub const SEASONING: Family = Family {
