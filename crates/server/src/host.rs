@@ -60,10 +60,6 @@ impl EngineHost {
         self.startup.store(allocator::stats().allocated, Relaxed);
     }
 
-    fn threads(&self) -> i64 {
-        self.shared().map_or(0, |shared| shared.engine.config().snapshot().int(Directive::Threads))
-    }
-
     fn shared(&self) -> Option<Arc<Shared>> {
         self.shared.get().and_then(Weak::upgrade)
     }
@@ -113,6 +109,10 @@ impl engine::host::Host for EngineHost {
         if let Some(shared) = self.shared() {
             shared.post(ticket.client.worker, Letter::Reply { ticket: Arc::clone(ticket), bytes });
         }
+    }
+
+    fn unix_us(&self, _: i64) -> i64 {
+        clock::now().unix_us
     }
 
     fn pause_changed(&self) {
@@ -223,11 +223,8 @@ impl engine::host::Host for EngineHost {
             OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
             ProcTitleTemplate => title::show(config),
             LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
-            Threads if config.int(Threads) != self.threads() => {
-                return Err(
-                    "The number of threads is set in the configuration file and takes effect at the next start"
-                        .to_owned(),
-                );
+            TlsCluster | TlsReplication if config.flag(changed) => {
+                return Err("Unable to update TLS configuration. Check server logs.".to_owned());
             }
             _ => {}
         }

@@ -66,6 +66,24 @@ fn parse_ip<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
+/// Names that a locale can have: `C`, `POSIX`, or language and country with a character set and a variant.
+pub fn locale(value: &[u8]) -> Checked {
+    let name = value.split(|&c| c == b'.' || c == b'@').next().unwrap_or_default();
+    let known = matches!(name, b"" | b"C" | b"POSIX") || is_language_and_country(name);
+    let plain = |c: &u8| c.is_ascii_alphanumeric() || b"_-.@".contains(c);
+    refuse_when(!known || !value.iter().all(plain), "Invalid locale name")
+}
+
+fn is_language_and_country(name: &[u8]) -> bool {
+    let mut parts = name.split(|&c| c == b'_');
+    let (language, country) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    (2..=3).contains(&language.len())
+        && language.iter().all(u8::is_ascii_lowercase)
+        && country.len() == 2
+        && country.iter().all(u8::is_ascii_uppercase)
+        && parts.next().is_none()
+}
+
 /// Names that `proc-title-template` may put in braces.
 pub const TITLE_VARIABLES: &[&str] =
     &["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
@@ -92,4 +110,19 @@ pub fn title_template(value: &[u8]) -> Checked {
         }
     }
     refuse_when(!shows, TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locales_have_names_of_a_form() {
+        for name in ["", "C", "POSIX", "C.UTF-8", "en_US", "de_AT.UTF-8", "ca_ES@valencia"] {
+            assert_eq!(locale(name.as_bytes()), Ok(()), "{name}");
+        }
+        for name in ["abc", "yes", "en_us", "1", "a b", "en_US/x", "en_US_x"] {
+            assert_eq!(locale(name.as_bytes()), Err("Invalid locale name"), "{name}");
+        }
+    }
 }

@@ -343,14 +343,6 @@ fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> 
         }
         new.replace(row.directive, value);
     }
-    let asked = |directive| wanted.iter().any(|(found, _)| found.row.directive == directive);
-    if asked(Directive::IoThreads)
-        && !asked(Directive::Threads)
-        && new.int(Directive::Threads) != new.int(Directive::IoThreads)
-    {
-        new.replace(Directive::Threads, new.value(Directive::IoThreads).clone());
-        changed.push(table::by_directive(Directive::Threads));
-    }
     Ok((new, changed))
 }
 

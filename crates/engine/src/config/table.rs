@@ -37,11 +37,6 @@ pub fn row(directive: Directive) -> &'static Row {
     ROWS[directive.index()]
 }
 
-pub fn by_directive(directive: Directive) -> Found {
-    let row = row(directive);
-    Found { row, name: row.name }
-}
-
 pub fn names() -> &'static [Found] {
     &NAMES
 }

@@ -1,5 +1,6 @@
 //! Databases, key events and the thresholds between compact and full encodings.
 
+use crate::config::check;
 use crate::config::directive::Directive::*;
 use crate::config::row::{INT_MAX, INT_MIN, Kind, Row, choice, flag, integer, memory, special, text};
 
@@ -14,7 +15,7 @@ pub const ROWS: &[Row] = &[
     flag(ImportMode, "import-mode", false),
     integer(ListCompressDepth, "list-compress-depth", 0, 0, INT_MAX),
     integer(ListMaxListpackSize, "list-max-listpack-size", -2, INT_MIN, INT_MAX).alias("list-max-ziplist-size"),
-    text(LocaleCollate, "locale-collate", "").keeps_empty(),
+    text(LocaleCollate, "locale-collate", "").keeps_empty().checked(check::locale),
     special(NotifyKeyspaceEvents, "notify-keyspace-events", Kind::KeyspaceEvents, ""),
     choice(SanitizeDumpPayload, "sanitize-dump-payload", &["no", "yes", "clients"], "no").hidden(),
     integer(SetMaxIntsetEntries, "set-max-intset-entries", 512, 0, i64::MAX),

@@ -125,6 +125,7 @@ fn legal(row: &Row) -> String {
     let text = match row.name {
         "cluster-announce-client-ipv4" => "10.0.0.1",
         "cluster-announce-client-ipv6" => "::1",
+        "locale-collate" => "de_AT.UTF-8",
         "proc-title-template" => "{title} {{x} {port}",
         _ => match row.kind {
             Kind::Flag if row.default_value() == Value::Flag(true) => "no",
@@ -165,6 +166,7 @@ fn illegal(row: &Row) -> Option<(String, String)> {
         "cluster-announce-ip" => ("a b", "cluster-announce-ip contains invalid character"),
         "cluster-config-file" => ("", "cluster-config-file can't be empty"),
         "dbfilename" => ("a/b", "dbfilename can't be a path, just a filename"),
+        "locale-collate" => ("abc", "Invalid locale name"),
         "proc-title-template" => ("{nothing}", "template format is invalid or contains unknown variables"),
         _ => match row.kind {
             Kind::Flag => ("1", "argument must be 'yes' or 'no'"),

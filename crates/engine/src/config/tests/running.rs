@@ -71,10 +71,10 @@ fn a_refusing_hook_takes_everything_back() {
 fn hooks_run_for_what_changed() {
     let store = store("");
     let host = FakeHost::default();
-    let pairs = [("timeout", "0"), ("tls-cert-file", ""), ("hz", "20"), ("io-threads", "3")];
+    let pairs = [("timeout", "0"), ("tls-cert-file", ""), ("hz", "20")];
     assert_eq!(set_with(&store, &pairs, ANYONE, &host), Ok(()));
     let ran: Vec<Directive> = host.applied.borrow().iter().map(|(directive, _)| *directive).collect();
-    assert_eq!(ran, [Directive::TlsCertFile, Directive::Hz, Directive::IoThreads, Directive::Threads]);
+    assert_eq!(ran, [Directive::TlsCertFile, Directive::Hz]);
 }
 
 #[test]
