@@ -170,7 +170,8 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", format_args!("{:016x}", build_id()));
     let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
-    text.field("server_mode", mode);
+    let compatible = config.flag(Directive::ExtendedRedisCompatibility);
+    text.field(if compatible { "redis_mode" } else { "server_mode" }, mode);
     text.field("os", &process.os);
     text.field("arch_bits", usize::BITS);
     text.field("monotonic_clock", "POSIX clock_gettime");

@@ -5,7 +5,14 @@
 
 use engine::host::MemoryStats;
 use std::io;
+use std::sync::LazyLock;
 use tikv_jemalloc_ctl::{Access, AsName, Error, epoch, stats, stats_print};
+
+/// The allocator's name and version, without the commit.
+pub static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = text("version").unwrap_or_default();
+    format!("jemalloc-{}", version.split('-').next().unwrap_or_default())
+});
 
 /// Stands for all arenas in a name.
 const ALL_ARENAS: usize = 4096;
@@ -15,7 +22,7 @@ pub fn stats() -> MemoryStats {
     let _ = epoch::advance();
     let pages = |name: &str| number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0);
     MemoryStats {
-        allocator: "jemalloc-5.3.0",
+        allocator: &VERSION,
         allocated: stats::allocated::read().unwrap_or(0) as u64,
         active: stats::active::read().unwrap_or(0) as u64,
         resident: stats::resident::read().unwrap_or(0) as u64,

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let command_line = match parse_command_line(&arguments) {
         Invocation::Serve(command_line) => command_line,
         Invocation::Version => {
-            println!("Cinnabar server v={CINNABAR} malloc=jemalloc-5.3.0 bits=64");
+            println!("Cinnabar server v={CINNABAR} malloc={} bits=64", *allocator::VERSION);
             return ExitCode::SUCCESS;
         }
         Invocation::Help => {
