@@ -365,12 +365,13 @@ impl Options {
                 None => options.lifetime.accept(args, index, extra).ok_or(Error::SYNTAX)?,
             };
         }
-        if index > end { Err(Error::SYNTAX) } else { Ok(options) }
+        // The key itself may be called so, and then there are no options.
+        if index > end.max(2) { Err(Error::SYNTAX) } else { Ok(options) }
     }
 }
 
 fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let word = fields_word(args, 2).ok_or(WRONG_FIELD_COUNT)?;
+    let word = fields_word(args, 1).ok_or(WRONG_FIELD_COUNT)?;
     let options = Options::parse(args, word, Lifetime::Keep)?;
     let first = first_field(args, word + 1, 2)?;
     let (limits, now, key) = (cx.engine.packing().hash(), now(cx), cx.key(args, 1));
@@ -441,7 +442,7 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let word = fields_word(args, 2).ok_or(WRONG_FIELD_COUNT)?;
+    let word = fields_word(args, 1).ok_or(WRONG_FIELD_COUNT)?;
     let options = Options::parse(args, word, Lifetime::Persist)?;
     let first = first_field(args, word + 1, 1)?;
     let (now, key) = (now(cx), cx.key(args, 1));
@@ -647,6 +648,7 @@ mod tests {
         }
         client.is("HSETEX h EX -1 FIELDS 1 a 1", "-ERR invalid expire time in 'hsetex' command");
         let count = "-ERR numfields should be greater than 0 and match the provided number of fields";
+        client.is("HSETEX fields 1 a 1 b", count).is("HSETEX fields 2 a 1 b 2", ":1").is("HGET fields a", "1");
         client.is("HSETEX h EX 10 FIELDS 2 a 1", count).is("HSETEX h a b c d", count);
     }
 

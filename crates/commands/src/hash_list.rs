@@ -195,6 +195,8 @@ fn hscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         } else if args.is(index, "novalues") {
             show = Show::Names;
             index += 1;
+        } else if args.is(index, "noscores") {
+            return Err(Error::NOSCORES_WITHOUT_SORTED_SET);
         } else {
             return Err(Error::SYNTAX);
         }
@@ -448,6 +450,7 @@ mod tests {
         let mut client = Client::new();
         client.is("HSCAN h 0 foo", "[0 []]").is("HSCAN h x", "-ERR invalid cursor").is("HSET h a 1 b 2 ab 3", ":3");
         client.is("HSCAN h 0", "[0 [a 1 b 2 ab 3]]").is("HSCAN h 0 MATCH a* NOVALUES", "[0 [a ab]]");
+        client.is("HSCAN h 0 noscores", "-ERR NOSCORES option can only be used in ZSCAN");
         client.is("HSCAN h 0 COUNT 0", "-ERR syntax error").is("HSCAN h 0 foo", "-ERR syntax error");
         client
             .is("HSCAN h 0 COUNT", "-ERR syntax error")

@@ -12,8 +12,10 @@ use crate::words::ABSOLUTE_SECS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Exact,
-    /// An array whose order says nothing.
+    /// An array, a set or a map whose order says nothing.
     Unordered,
+    /// An array of arrays in which no order says anything.
+    Nested,
     /// A whole iteration, made by the replayer: a set of keys.
     Scan,
     /// The time that a key has left, which passes between the executions on the two servers. In parts of a second.
@@ -69,6 +71,7 @@ pub fn agree(rule: Rule, peer: &Value, subject: &Value) -> bool {
 pub fn normalised(rule: Rule, value: &Value) -> Value {
     match rule {
         Rule::Unordered | Rule::Scan => sorted(value),
+        Rule::Nested => deeply_sorted(value),
         Rule::Hello => without_identity(value),
         Rule::CommandInfo => deeply_sorted(&without_later_flags(value)),
         Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
@@ -82,6 +85,16 @@ fn sorted(value: &Value) -> Value {
             let mut values = values.clone();
             values.sort();
             Value::Array(values)
+        }
+        Value::Set(values) => {
+            let mut values = values.clone();
+            values.sort();
+            Value::Set(values)
+        }
+        Value::Map(pairs) => {
+            let mut pairs = pairs.clone();
+            pairs.sort();
+            Value::Map(pairs)
         }
         other => other.clone(),
     }

@@ -160,19 +160,23 @@ impl Hash {
             self.enlarge();
         }
         match &mut self.0 {
-            Small(pack) => match value_pos(pack, name) {
-                Some(pos) => {
-                    pack.replace(pos, value);
-                    Written::Replaced
-                }
-                None => {
-                    pack.push_all([name, value]);
-                    if pack.len() / 2 > limits.fields {
-                        self.enlarge();
+            Small(pack) => {
+                let written = match value_pos(pack, name) {
+                    Some(pos) => {
+                        pack.replace(pos, value);
+                        Written::Replaced
                     }
-                    Written::Added
+                    None => {
+                        pack.push_all([name, value]);
+                        Written::Added
+                    }
+                };
+                // Also after a replacement: the limit may have become lower.
+                if pack.len() / 2 > limits.fields {
+                    self.enlarge();
                 }
-            },
+                written
+            }
             Big(big) => big.set(name, value, ttl, now),
         }
     }

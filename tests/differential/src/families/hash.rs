@@ -28,13 +28,13 @@ pub const FAMILY: Family = Family {
         row(3, "HRANDFIELD key 100000 [WITHVALUES]"),
         row(1, "HRANDFIELD none [count [WITHVALUES]]"),
         row(2, "DEL one ; HSET one field value ; HRANDFIELD one [few [WITHVALUES]]"),
-        row(1, "HRANDFIELD key (0|junk|-9223372036854775808|4611686018427387904 WITHVALUES|1 junk)"),
+        row(1, "HRANDFIELD key (0|nonsense|-9223372036854775808|4611686018427387904 WITHVALUES|1 junk)"),
         row(3, "HSCAN key 0 COUNT 100000 {MATCH pattern|NOVALUES}"),
-        row(1, "HSCAN key (0|junk) (COUNT junk|NOSCORES|junk|COUNT 0|COUNT)"),
+        row(1, "DEL one ; HSET one field value ; HSCAN one (0|nonsense) (COUNT nonsense|NOSCORES|junk|COUNT 0|COUNT)"),
         row(4, "OBJECT ENCODING key"),
         row(3, "DEBUG DIGEST-VALUE key"),
-        row(1, "CONFIG SET hash-max-listpack-entries (4|12|512)"),
-        row(1, "CONFIG SET hash-max-listpack-value (4|64)"),
+        row(1, "CONFIG SET most_fields (4|12|512)"),
+        row(1, "CONFIG SET longest (4|64)"),
         newest(8, "HSETEX key [NX|XX] [FNX|FXX] [PXAT far|EXAT far_secs|KEEPTTL] FIELDS 1 field value", PROBE),
         newest(4, "HSETEX key [PXAT far|KEEPTTL|PXAT past|EX 0] FIELDS 2 field value field value", PROBE),
         newest(
@@ -71,14 +71,23 @@ const WORDS: &[Word] = &[
     ("key", collection_key),
     ("field", field),
     ("number", number),
-    ("count", |rng| if rng.u8(..8) < 7 { decimal(rng.i8(1..4)) } else { int(rng) }),
+    ("count", |rng| {
+        if rng.u8(..8) < 7 {
+            decimal(rng.i8(1..4))
+        } else {
+            one_of(rng, &["0", "-1", "100", "9223372036854775807", "x"])
+        }
+    }),
     ("few", |rng| decimal(rng.i8(-4..4))),
+    ("most_fields", |_| b"hash-max-listpack-entries".to_vec()),
+    ("longest", |_| b"hash-max-listpack-value".to_vec()),
+    ("nonsense", |rng| one_of(rng, &["x", "1x", "", "1.5", "- 1"])),
     ("none", |_| b"none".to_vec()),
     ("one", |_| b"one".to_vec()),
     ("pattern", |rng| one_of(rng, &["*", "f*", "[a-d]", "?", "f1?", "\\a", ""])),
     // Times that neither server reaches, few enough for conditions to hold and not to hold.
-    ("far", |rng| decimal(4_000_000_000_000u64 + 1500 * rng.u64(..4))),
-    ("far_secs", |rng| decimal(4_000_000_000u64 + rng.u64(..6))),
+    ("far", |rng| decimal(4_200_000_000_000u64 + 1500 * rng.u64(..4))),
+    ("far_secs", |rng| decimal(4_200_000_000u64 + rng.u64(..6))),
     ("past", |rng| one_of(rng, &["1", "0", "1000000000000"])),
 ];
 
