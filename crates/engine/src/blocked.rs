@@ -198,6 +198,11 @@ impl Drop for Claim<'_> {
 
 /// Serves those who wait for these keys, and for keys that become ready by that. No lock may be held.
 pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
+    if ready.is_empty() {
+        return;
+    }
+    // What made the keys ready may have taken its time.
+    let server = Server { now_us: engine.host().unix_us(server.now_us), ..server };
     let mut queue = VecDeque::from(ready);
     while let Some((db, name)) = queue.pop_front() {
         let hash = engine.hasher().hash(&name);

@@ -32,6 +32,11 @@ pub trait Host: Send + Sync {
         0
     }
 
+    /// Unix time in microseconds; `known` is what the caller was told last.
+    fn unix_us(&self, known: i64) -> i64 {
+        known
+    }
+
     /// Stops the calling thread (DEBUG SLEEP).
     fn sleep(&self, _time: Duration) {}
 
