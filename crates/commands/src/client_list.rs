@@ -68,7 +68,7 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     text.clear();
     let _ = write!(
         text,
-        " age={} idle={} flags={} capa={} db={} sub=0 psub=0 ssub=0 multi={} watch={} qbuf={query} qbuf-free=0 \
+        " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={query} qbuf-free=0 \
          argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={reply} tot-mem={} events={} cmd={command} \
          user=default redir=-1 resp={} lib-name=",
         seconds_since(client.connected_at),
