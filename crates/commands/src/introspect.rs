@@ -7,8 +7,8 @@ use crate::docs::docs;
 use crate::help::help;
 use crate::keyspec;
 use crate::row::{
-    ALL_DBS, Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS_NAME,
-    NO_MANDATORY_KEYS, PROTECTED, ROW, STALE, TOUCHES_ARBITRARY_KEYS,
+    ALL_DBS, Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MAY_REPLICATE,
+    MOVABLE_KEYS_NAME, NO_MANDATORY_KEYS, PROTECTED, ROW, STALE, TOUCHES_ARBITRARY_KEYS,
 };
 use crate::table::{Entry, Table};
 use engine::{Error, glob};
@@ -146,7 +146,7 @@ pub(crate) fn by_name(name: &[u8]) -> Option<&'static Entry> {
 }
 
 /// Flags that servers keep to themselves.
-const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS);
+const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS).and(MAY_REPLICATE);
 
 /// One element of COMMAND INFO.
 fn describe(reply: &mut Reply, entry: &Entry) {

@@ -1,0 +1,97 @@
+"""What the server tells of its commands against what Valkey tells of them: COMMAND DOCS, COMMAND INFO and HELP.
+
+    docs.py 127.0.0.1:6379 127.0.0.1:6380 [127.0.0.1:6381]
+
+The first is the server, the second a Valkey of the suite's version, the third a newer one: a command must be told of as
+one of them does it. Commands that neither knows are left out. Replies are compared in the form in which they were sent, in
+both protocols, but for the order in which sets and maps list what they have.
+"""
+import socket
+import sys
+
+# HELP lists the subcommands that there are; of these commands Valkey has more.
+PARTIAL_HELP = {"debug"}
+
+
+class Client:
+    """One connection. Replies become tuples of the type's byte and the content."""
+
+    def __init__(self, address, protocol):
+        host, port = address.rsplit(":", 1)
+        self.file = socket.create_connection((host, int(port)), timeout=30).makefile("rwb")
+        self.call("HELLO", str(protocol))
+
+    def call(self, *words):
+        self.file.write(b"*%d\r\n" % len(words))
+        for word in words:
+            self.file.write(b"$%d\r\n%s\r\n" % (len(word), word.encode()))
+        self.file.flush()
+        return self.read()
+
+    def read(self):
+        line = self.file.readline()
+        kind, rest = chr(line[0]), line[1:-2].decode()
+        if kind in "$=" and rest != "-1":
+            text = self.file.read(int(rest) + 2)[:-2].decode()
+            return (kind, text)
+        if kind in "*>~" and rest != "-1":
+            items = tuple(self.read() for _ in range(int(rest)))
+            return (kind, tuple(sorted(items, key=repr)) if kind == "~" else items)
+        if kind == "%":
+            pairs = [(self.read(), self.read()) for _ in range(int(rest))]
+            return (kind, tuple(sorted(pairs, key=repr)))
+        return (kind, rest)
+
+
+def names(client):
+    found = client.call("COMMAND", "LIST")[1]
+    return {name for _, name in found}
+
+
+def pairs(reply):
+    """The pairs of a map, whichever protocol sent it."""
+    kind, items = reply
+    return list(items) if kind == "%" else list(zip(items[::2], items[1::2]))
+
+
+def docs(client, name):
+    """Fields of COMMAND DOCS but for the subcommands, which are asked for by name."""
+    found = pairs(client.call("COMMAND", "DOCS", name))
+    return [(key, value) for key, value in pairs(found[0][1]) if key[1] != "subcommands"] if found else None
+
+
+def info(client, name):
+    """COMMAND INFO without subcommands; what RESP2 sends of a set has no order either."""
+    found = client.call("COMMAND", "INFO", name)[1][0][1]
+    return tuple(tuple([part[0], sorted(part[1], key=repr)]) if index in (2, 6) else part for index, part in enumerate(found[:9]))
+
+
+def help_of(client, name):
+    return client.call(name, "HELP")
+
+
+def main():
+    ours, *theirs = sys.argv[1:]
+    wrong, compared = [], 0
+    for protocol in (2, 3):
+        subject = Client(ours, protocol)
+        peers = [Client(address, protocol) for address in theirs]
+        known = [names(peer) for peer in peers]
+        containers = {name.split("|")[0] for name in names(subject) if "|" in name} - PARTIAL_HELP
+        checks = [("docs", docs, names(subject)), ("info", info, names(subject)), ("help", help_of, containers)]
+        for what, ask, asked in checks:
+            for name in sorted(asked):
+                expected = [ask(peer, name) for peer, knows in zip(peers, known) if name in knows]
+                if not expected:
+                    continue
+                compared += 1
+                found = ask(subject, name)
+                if found not in expected:
+                    wrong.append("%s of %s, RESP%d:\n  found    %r\n  expected %r" % (what, name, protocol, found, expected[0]))
+    print("\n".join(wrong))
+    print("docs.py: %d replies compared, %d differ" % (compared, len(wrong)))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
