@@ -84,6 +84,7 @@ pub mod set_algebra;
 pub mod set_random;
 pub mod shutdown;
 pub mod slowlog;
+pub mod sort;
 pub mod sorted_set;
 pub mod string;
 pub mod syntax;
@@ -140,6 +141,7 @@ const FAMILIES: &[&[Command]] = &[
     set::COMMANDS,
     set_algebra::COMMANDS,
     set_random::COMMANDS,
+    sort::COMMANDS,
     sorted_set::COMMANDS,
     string::COMMANDS,
     time::COMMANDS,

@@ -273,6 +273,23 @@ impl<'e> Keys<'e> {
         }
     }
 
+    /// The right to any shard in the place of the locks that the row asked for. Only before anything was looked at: others
+    /// may come in between. Who runs inside of another command has the locks that it needs.
+    pub fn broaden(&mut self) {
+        if let Held::One(..) = self.held {
+            self.held = Held::Nothing;
+            self.escalate();
+        }
+    }
+
+    /// The shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
+    pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) {
+        if let Held::One(..) = self.held {
+            self.held = Held::Nothing;
+            self.hold(hashes);
+        }
+    }
+
     /// Gives up the locks. What is left to do without them is in `effects`.
     #[inline]
     pub fn unlock(&mut self) {
