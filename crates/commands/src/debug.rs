@@ -224,10 +224,8 @@ fn allocator_error(error: std::io::Error) -> Error {
 
 /// From how many bytes on an element of a list has a node of its own; 0: as ever.
 fn packed_threshold(cx: &mut Cx<'_>, size: &[u8]) -> Result<(), Error> {
-    let bytes = parse_memory(size).ok_or(Error::text("ERR argument must be a memory value"))?;
-    if bytes > u32::MAX.into() {
-        return Err(Error::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"));
-    }
+    let bytes = parse_memory(size).and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes.ok_or(Error::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
     cx.engine.packing().set_large_list_elements(bytes as usize);
     cx.reply.ok();
     Ok(())

@@ -174,10 +174,13 @@ fn describe(reply: &mut Reply, entry: &Entry) {
     for spec in row.keys {
         describe_keys(reply, spec);
     }
-    reply.array(entry.subcommands.len());
-    for sub in &entry.subcommands {
-        describe(reply, sub);
+    // Valkey has a set when there are none.
+    if entry.subcommands.is_empty() {
+        reply.set(0)
+    } else {
+        reply.array(entry.subcommands.len())
     }
+    entry.subcommands.iter().for_each(|sub| describe(reply, sub));
 }
 
 fn reply_statuses(reply: &mut Reply, words: &[impl AsRef<str>]) {
@@ -289,7 +292,11 @@ fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let entries = Table::get().iter().flat_map(|entry| std::iter::once(entry).chain(&entry.subcommands));
     let names: Vec<&str> = entries.filter(|entry| admits(entry)).map(|entry| entry.full_name.as_str()).collect();
-    cx.reply.set(names.len());
+    if args.len() == 2 {
+        cx.reply.set(names.len())
+    } else {
+        cx.reply.array(names.len())
+    }
     for name in names {
         cx.reply.bulk(name.as_bytes());
     }
@@ -331,11 +338,32 @@ fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), E
     }
     let mut found = Vec::new();
     let result = keyspec::for_each(row, &inner, |index, spec| found.push((index, flags_now(row, &inner, spec))));
+    if row.name == "sort" {
+        found.extend(sort_destination(&inner).map(|index| (index, KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0))));
+    }
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
-    if invalid || (found.is_empty() && !row.flags.has(NO_MANDATORY_KEYS)) {
+    let none = found.is_empty() || keyspec::counts_none(row, &inner);
+    if invalid || (none && !row.flags.has(NO_MANDATORY_KEYS)) {
         return Err(Error::text("ERR Invalid arguments specified for command"));
     }
     Ok((inner, found))
+}
+
+/// Where SORT's options name the key for its result, which no key specification can say; the last time counts.
+fn sort_destination(args: &Args<'_>) -> Option<usize> {
+    let (mut at, mut destination) = (2, None);
+    while at < args.len() {
+        at += match () {
+            () if args.is(at, "limit") => 2,
+            () if args.is(at, "get") || args.is(at, "by") => 1,
+            () if args.is(at, "store") && at + 1 < args.len() => {
+                destination = Some(at + 1);
+                1
+            }
+            () => 0,
+        } + 1;
+    }
+    destination
 }
 
 /// What is done to a key, when that depends on the other arguments.
@@ -478,6 +506,12 @@ mod tests {
         client.is("COMMAND GETKEYSANDFLAGS set a 1", "[[a [+OW +update]]]");
         client.is("COMMAND GETKEYSANDFLAGS set a 1 GET", "[[a [+RW +access +update]]]");
         client.is("COMMAND GETKEYS object encoding a", "[a]");
+        client.is(
+            "COMMAND GETKEYSANDFLAGS sort a STORE x GET # LIMIT 0 store BY store STORE b",
+            "[[a [+RO +access]] [b [+OW +update]]]",
+        );
+        client.is("COMMAND GETKEYS sort a STORE", "[a]");
+        client.is("COMMAND GETKEYS zunionstore d 0 a", "-ERR Invalid arguments specified for command");
         client.is("COMMAND GETKEYS ping", "-ERR The command has no key arguments");
         client.is("COMMAND GETKEYS nope", "-ERR Invalid command specified");
         client.is("COMMAND GETKEYS get", "-ERR Invalid number of arguments specified for command");

@@ -57,6 +57,16 @@ pub fn for_each(
     Ok(())
 }
 
+/// Whether a number of keys among these arguments is zero.
+pub fn counts_none(command: &Command, args: &Args<'_>) -> bool {
+    command.keys.iter().any(|spec| match (begin_of(spec, args), spec.find) {
+        (Some(begin), FindKeys::Counted { count, .. }) => {
+            args.get(begin + count).and_then(resp::number::parse_i64).is_some_and(|number| number == 0)
+        }
+        _ => false,
+    })
+}
+
 fn begin_of(spec: &KeySpec, args: &Args<'_>) -> Option<usize> {
     match spec.begin {
         Begin::Index(index) => Some(index),
