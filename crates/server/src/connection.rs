@@ -92,6 +92,8 @@ pub struct Connection {
 pub struct Job {
     pub work: Box<dyn Piecewise>,
     pub row: &'static commands::row::Command,
+    /// The client has enough to read for now.
+    pub resting: bool,
 }
 
 /// With this much unsent a connection waits before it runs more commands, in bytes.
@@ -104,6 +106,21 @@ impl Connection {
     /// True when the connection should not produce more output at `now`.
     pub fn is_stuffed(&self, now: i64) -> bool {
         self.outbox.len() > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE
+    }
+
+    /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has
+    /// something to say and may be unable to read before it has said it.
+    pub fn must_rest(&self, now: i64) -> bool {
+        self.outbox.len() > OUTBOX_FULL && (self.is_stuffed(now) || !self.socket.readable)
+    }
+
+    /// Whether a resting command may go on; it does not rest any more then.
+    pub fn wakes(&mut self, now: i64) -> bool {
+        let may = !self.must_rest(now);
+        match &mut self.job {
+            Some(job) if may => std::mem::take(&mut job.resting),
+            _ => false,
+        }
     }
 
     /// True while commands must not run: one is not over, or the end is near.

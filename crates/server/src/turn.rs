@@ -1,11 +1,13 @@
 //! One turn of a worker: read, parse, prefetch, run, write.
 
 use crate::connection::{Connection, Job, Wire};
+use crate::log;
 use crate::worker::Worker;
 use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
 use commands::{Args, Now};
 use engine::Engine;
+use engine::config::Directive;
 use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
 use std::io;
 use std::ops::Range;
@@ -164,15 +166,14 @@ impl Worker {
                 let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
                 run_command(engine, connection, prepared, &mut args, now, &mut self.reply)
             }
-            What::Queued { args, prepared } => {
-                run_command(engine, connection, prepared, args, now, &mut self.reply)
-            }
+            What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, &mut self.reply),
             What::BookQueued { args } => {
                 metrics.commands.add(1);
                 commands::book::run(engine, &mut connection.session, args, now, &mut self.reply);
                 Flow::Next
             }
             What::Violation(error) => {
+                log_violation(engine, connection, error, item.bytes);
                 self.reply.protocol_error(error);
                 Flow::Close
             }
@@ -247,7 +248,11 @@ impl Worker {
     fn step_jobs(&mut self, now: Now) {
         for token in std::mem::take(&mut self.jobs) {
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            let Some(Job { mut work, row }) = connection.job.take() else { continue };
+            if connection.must_rest(now.unix_ms()) {
+                connection.job.iter_mut().for_each(|job| job.resting = true);
+                continue;
+            }
+            let Some(Job { mut work, row, .. }) = connection.job.take() else { continue };
             let start = self.reply.len();
             self.reply.set_protocol(connection.protocol);
             let engine = &self.shared.engine;
@@ -255,7 +260,7 @@ impl Worker {
             if done {
                 self.reply.raw(&std::mem::take(&mut connection.held_back));
             } else {
-                connection.job = Some(Job { work, row });
+                connection.job = Some(Job { work, row, resting: false });
             }
             self.note_reply(token, start);
             self.deliver_own();
@@ -395,6 +400,26 @@ impl Item<'_> {
             What::BookViolation => connection.closing = true,
         }
     }
+}
+
+/// Bytes of each end of the input that the log shows of a request that could not be understood.
+const SHOWN: usize = 64;
+
+#[cold]
+fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError, bytes: &[u8]) {
+    let client = &connection.session.info;
+    let error = error.to_string();
+    let error = error.strip_prefix("-ERR Protocol error: ").unwrap_or(&error);
+    let shown = |part: &[u8]| part.iter().map(|c| if c.is_ascii_graphic() { char::from(*c) } else { '.' }).collect::<String>();
+    let input = match bytes.len() {
+        _ if engine.config().snapshot().flag(Directive::HideUserDataFromLog) => "*redacted*".to_owned(),
+        len if len > 2 * SHOWN => format!("'{}' (... more {} bytes ...) '{}'", shown(&bytes[..SHOWN]), len - 2 * SHOWN, shown(&bytes[len - SHOWN..])),
+        _ => format!("'{}'", shown(bytes)),
+    };
+    log::verbose(format_args!(
+        "Protocol error ({error}) from client: id={} addr={} laddr={}. Query buffer: {input}",
+        client.id, client.addr, client.laddr
+    ));
 }
 
 /// Whether the connection is not ready for what comes next, or has to wait from now on for the end of a pause.
@@ -554,7 +579,7 @@ fn run_command(
     connection.protocol = reply.protocol();
     match (flow, prepared.entry()) {
         (Flow::More(work), Some(entry)) => {
-            connection.job = Some(Job { work, row: entry.command });
+            connection.job = Some(Job { work, row: entry.command, resting: false });
             Flow::Next
         }
         (flow, _) => flow,

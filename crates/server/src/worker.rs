@@ -164,6 +164,9 @@ impl Worker {
         if connection.closing && connection.outbox.is_empty() {
             return self.close(token);
         }
+        if connection.wakes(now.unix_ms()) {
+            self.jobs.push(token);
+        }
         self.list(token);
     }
 
@@ -313,6 +316,9 @@ impl Worker {
     }
 
     fn wake_stuffed(&mut self, now: i64) {
+        let going_on =
+            self.connections.iter_mut().filter_map(|(token, connection)| connection.wakes(now).then_some(token));
+        self.jobs.extend(going_on);
         let waiting: Vec<usize> = self
             .connections
             .iter()
