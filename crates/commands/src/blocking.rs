@@ -142,7 +142,9 @@ impl Cx<'_> {
             wait,
         };
         let session = &self.session;
-        let ticket = Ticket::new(self.engine, &session.info, session.token, wait.deadline, awaited, Box::new(request));
+        let hashes = self.key_args.iter().map(|(_, hash)| *hash).collect();
+        let ticket =
+            Ticket::new(self.engine, &session.info, session.token, wait.deadline, awaited, hashes, Box::new(request));
         self.keys.wait(&ticket);
         self.flow = Flow::Wait(ticket);
     }

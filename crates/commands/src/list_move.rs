@@ -107,8 +107,7 @@ fn move_or_wait(
     logged: &[&[u8]],
 ) -> Result<(), Error> {
     if !move_element(cx, args, from, to, Some(logged))? {
-        // Both keys, because another attempt needs the locks of both.
-        cx.wait(args, 1..3, Wait { kind: Some(Type::List), refused: Nil::Null, ..Wait::until(deadline) });
+        cx.wait(args, [1], Wait { kind: Some(Type::List), refused: Nil::Null, ..Wait::until(deadline) });
     }
     Ok(())
 }

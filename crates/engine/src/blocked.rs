@@ -87,6 +87,8 @@ pub struct Ticket {
     /// Tickets of a key lie in the order of these.
     pub arrival: u64,
     keys: Box<[AwaitedKey]>,
+    /// All keys of the command: an attempt needs their locks.
+    hashes: Box<[KeyHash]>,
     request: Box<dyn Request>,
     state: AtomicU8,
 }
@@ -97,14 +99,15 @@ const SERVED: u8 = 2;
 const FINISHED: u8 = 3;
 
 impl Ticket {
-    /// A ticket that waits at no key yet; [`Keys::wait`] puts it there. Without keys it ends by
-    /// [`finish`](Self::finish) only.
+    /// A ticket that waits at none of `keys` yet; [`Keys::wait`] puts it there. Without keys it ends by
+    /// [`finish`](Self::finish) only. `hashes`: those of all keys of the command, waited for or not.
     pub fn new(
         engine: &Engine,
         client: &Arc<ClientInfo>,
         token: usize,
         deadline: i64,
         keys: Vec<AwaitedKey>,
+        hashes: Vec<KeyHash>,
         request: Box<dyn Request>,
     ) -> Arc<Ticket> {
         let ticket = Arc::new(Ticket {
@@ -113,6 +116,7 @@ impl Ticket {
             deadline,
             arrival: engine.next_arrival(),
             keys: keys.into(),
+            hashes: hashes.into(),
             request,
             state: AtomicU8::new(WAITING),
         });
@@ -162,14 +166,12 @@ impl<'t> Chance<'t> {
     {
         let held = match self.guard {
             Some((index, guard)) => Held::One(index, guard),
-            None => {
-                let hashes: Vec<KeyHash> = self.ticket.keys.iter().map(|key| key.hash).collect();
-                Held::keys(engine, hashes.into_iter())
-            }
+            None => Held::keys(engine, self.ticket.hashes.iter().copied()),
         };
         let state = &self.ticket.state;
         let claimed = state.compare_exchange(WAITING, SERVING, Ordering::AcqRel, Ordering::Acquire);
-        claimed.is_ok().then_some((Claim { ticket: self.ticket, served: false }, held))
+        // A claim that is dropped gives the ticket back, so there must be none without the right to it.
+        claimed.is_ok().then(|| (Claim { ticket: self.ticket, served: false }, held))
     }
 }
 
@@ -235,7 +237,7 @@ fn next(engine: &Engine, db: &Db, name: &[u8], hash: KeyHash, tried: u64, server
 /// The ticket with the lock that is held, if all its keys are under it.
 fn chance<'t>(engine: &Engine, ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -> Chance<'t> {
     let shard = |hash| engine.hasher().shard(hash);
-    let alone = ticket.keys.iter().all(|key| shard(key.hash) == shard(hash));
+    let alone = ticket.hashes.iter().all(|other| shard(*other) == shard(hash));
     Chance { ticket, guard: alone.then_some((shard(hash), guard)) }
 }
 
@@ -301,5 +303,275 @@ impl Blocked {
 
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    //! A pop that waits, on strings: each byte is an element.
+
+    use super::*;
+    use crate::Options;
+    use crate::effects::{Event, EventClass, Garbage};
+    use crate::host::Host;
+    use crate::sync::Mutex;
+
+    /// Remembers what was delivered.
+    #[derive(Default)]
+    pub struct Post {
+        pub delivered: Mutex<Vec<(u64, Vec<u8>)>>,
+    }
+
+    impl Host for Post {
+        fn free(&self, _: Vec<Garbage>) {}
+        fn events(&self, _: Vec<Event>) {}
+        fn deliver(&self, ticket: &Arc<Ticket>, reply: Vec<u8>) {
+            self.delivered.lock().push((ticket.arrival, reply));
+        }
+    }
+
+    pub const SERVER: Server = Server { worker: 0, now_us: 1000 };
+
+    pub fn engine(post: &Arc<Post>) -> Engine {
+        let options = Options { shards: 4, databases: 1, hash_seed: 1, workers: 1 };
+        Engine::new(&options, Arc::clone(post) as Arc<dyn Host>)
+    }
+
+    pub fn hold<'e>(engine: &'e Engine, names: &[&'static [u8]]) -> Keys<'e> {
+        let hashes: Vec<KeyHash> = names.iter().map(|name| engine.hasher().hash(name)).collect();
+        Keys::new(engine, Held::keys(engine, hashes.into_iter()), 0, 1)
+    }
+
+    fn finish(engine: &Engine, mut keys: Keys<'_>) {
+        keys.unlock();
+        let ready = engine.carry_out(&mut keys.effects);
+        serve(engine, ready, SERVER);
+    }
+
+    fn append(keys: &mut Keys<'_>, name: &[u8], element: u8) {
+        let mut edit = keys.edit(keys.key(name));
+        edit.with_bytes(0, |bytes| bytes.push(element)).unwrap();
+        edit.commit(EventClass::STRING, "append");
+    }
+
+    pub fn push(engine: &Engine, name: &'static [u8], element: u8) {
+        let mut keys = hold(engine, &[name]);
+        append(&mut keys, name, element);
+        finish(engine, keys);
+    }
+
+    /// Takes the oldest element of the first key that has one.
+    fn pop(keys: &mut Keys<'_>, names: &[&'static [u8]]) -> Option<u8> {
+        for name in names {
+            let mut edit = keys.edit(keys.key(name));
+            if edit.exists() {
+                let (element, empty) = edit.with_bytes(0, |bytes| (bytes.remove(0), bytes.is_empty())).unwrap();
+                if empty {
+                    edit.remove();
+                }
+                edit.commit(EventClass::STRING, "pop");
+                return Some(element);
+            }
+        }
+        None
+    }
+
+    struct Pop {
+        names: Vec<&'static [u8]>,
+        /// Where the element goes, if not to the client alone.
+        to: Option<&'static [u8]>,
+    }
+
+    impl Pop {
+        fn run(&self, keys: &mut Keys<'_>) -> Option<u8> {
+            let element = pop(keys, &self.names)?;
+            if let Some(to) = self.to {
+                append(keys, to, element);
+            }
+            Some(element)
+        }
+    }
+
+    impl Request for Pop {
+        fn wants(&self, kind: Option<Type>) -> bool {
+            kind == Some(Type::String)
+        }
+
+        fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
+            let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
+            let mut keys = Keys::new(engine, held, 0, server.now_us / 1000);
+            let element = self.run(&mut keys);
+            match element {
+                Some(_) => claim.served(&mut keys),
+                None => drop(claim),
+            }
+            keys.unlock();
+            Attempt { reply: element.map(|element| vec![element]), effects: std::mem::take(&mut keys.effects) }
+        }
+
+        fn timeout_reply(&self) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn error_reply(&self, text: &str) -> Vec<u8> {
+            text.into()
+        }
+    }
+
+    /// Pops, or waits at these keys; the element, if there is one, is also pushed to `to`.
+    pub fn pop_or_wait(
+        engine: &Engine,
+        client: u64,
+        names: &[&'static [u8]],
+        to: Option<&'static [u8]>,
+    ) -> Result<u8, Arc<Ticket>> {
+        let all: Vec<&'static [u8]> = names.iter().copied().chain(to).collect();
+        let mut keys = hold(engine, &all);
+        let request = Pop { names: names.to_vec(), to };
+        match request.run(&mut keys) {
+            Some(element) => {
+                finish(engine, keys);
+                Ok(element)
+            }
+            None => {
+                let awaited =
+                    |name: &&'static [u8]| AwaitedKey { db: 0, name: (*name).into(), hash: keys.key(name).hash };
+                let client = Arc::new(ClientInfo::new(client, "", "", 0, 0, 0));
+                let hashes = all.iter().map(|name| keys.key(name).hash).collect();
+                let ticket =
+                    Ticket::new(engine, &client, 0, 0, names.iter().map(awaited).collect(), hashes, Box::new(request));
+                keys.wait(&ticket);
+                Err(ticket)
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::testing::{Post, engine, hold, pop_or_wait, push};
+    use super::*;
+
+    fn waiting(engine: &Engine) -> usize {
+        (0..engine.locks().len()).map(|index| engine.locks().one(index).dbs[0].blocked.len()).sum()
+    }
+
+    #[test]
+    fn first_come_first_served() {
+        let post = Arc::new(Post::default());
+        let engine = engine(&post);
+        let tickets: Vec<_> = (0..3).map(|client| pop_or_wait(&engine, client, &[b"k"], None).unwrap_err()).collect();
+        assert!(tickets[1].client.is_blocked() && tickets[1].finish() && !tickets[1].finish());
+        assert!(!tickets[1].client.is_blocked());
+        push(&engine, b"k", 1);
+        push(&engine, b"k", 2);
+        let arrivals = [tickets[0].arrival, tickets[2].arrival];
+        assert_eq!(*post.delivered.lock(), [(arrivals[0], vec![1]), (arrivals[1], vec![2])]);
+        assert!(!tickets[0].finish() && !tickets[0].is_waiting() && !tickets[0].client.is_blocked());
+        assert_eq!(waiting(&engine), 1, "who was finished stays until its owner comes");
+        leave(&engine, &tickets[1]);
+        assert_eq!(waiting(&engine), 0);
+        assert_eq!(pop_or_wait(&engine, 9, &[b"k"], None).ok(), None, "nothing was left");
+    }
+
+    #[test]
+    fn a_client_at_several_keys_is_served_once_and_leaves_all() {
+        let post = Arc::new(Post::default());
+        let engine = engine(&post);
+        let ticket = pop_or_wait(&engine, 1, &[b"a", b"b", b"a", b"c"], None).unwrap_err();
+        push(&engine, b"b", 1);
+        push(&engine, b"a", 2);
+        assert_eq!(*post.delivered.lock(), [(ticket.arrival, vec![1])]);
+        assert_eq!(waiting(&engine), 0);
+        let key = hold(&engine, &[b"a"]).key(b"a");
+        assert!(hold(&engine, &[b"a"]).find(key).is_some(), "the second push stayed");
+    }
+
+    #[test]
+    fn elements_are_handed_on_until_nobody_waits_for_them() {
+        let post = Arc::new(Post::default());
+        let engine = engine(&post);
+        let last = pop_or_wait(&engine, 1, &[b"c"], None).unwrap_err();
+        let second = pop_or_wait(&engine, 2, &[b"b"], Some(b"c")).unwrap_err();
+        let first = pop_or_wait(&engine, 3, &[b"a"], Some(b"b")).unwrap_err();
+        push(&engine, b"a", 7);
+        let order = [first.arrival, second.arrival, last.arrival].map(|arrival| (arrival, vec![7]));
+        assert_eq!(*post.delivered.lock(), order);
+        assert_eq!(waiting(&engine), 0);
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings {
+    use super::testing::{Post, engine, hold, pop_or_wait, push};
+    use super::*;
+    use shuttle::thread;
+
+    const KEYS: [&[u8]; 2] = [b"a", b"b"];
+
+    /// Pushers, clients that wait at one key or at both or hand on from one to the other, and clients that give up.
+    fn protocol() {
+        let post = Arc::new(Post::default());
+        let engine = Arc::new(engine(&post));
+        let mut clients = Vec::new();
+        for client in 0..3u64 {
+            let engine = Arc::clone(&engine);
+            clients.push(thread::spawn(move || {
+                let first = &KEYS[client as usize % 2..][..1];
+                let waited = match client {
+                    0 => pop_or_wait(&engine, client, &KEYS, None),
+                    1 => pop_or_wait(&engine, client, first, None),
+                    _ => pop_or_wait(&engine, client, first, Some(KEYS[1])),
+                };
+                let gives_up = client == 1;
+                match waited {
+                    Ok(_) => (None, usize::from(client != 2)),
+                    Err(ticket) if gives_up && ticket.finish() => {
+                        leave(&engine, &ticket);
+                        (None, 0)
+                    }
+                    Err(ticket) => (Some(ticket), 0),
+                }
+            }));
+        }
+        let pushers: Vec<_> = (0..2u8)
+            .map(|n| {
+                let engine = Arc::clone(&engine);
+                thread::spawn(move || push(&engine, KEYS[usize::from(n)], n))
+            })
+            .collect();
+        pushers.into_iter().for_each(|thread| thread.join().unwrap());
+        let ended: Vec<_> = clients.into_iter().map(|thread| thread.join().unwrap()).collect();
+
+        let delivered = post.delivered.lock();
+        let mut taken = ended.iter().map(|(_, taken)| taken).sum::<usize>();
+        for ticket in ended.iter().filter_map(|(ticket, _)| ticket.as_ref()) {
+            let replies = delivered.iter().filter(|(arrival, _)| *arrival == ticket.arrival).count();
+            assert_eq!(replies, usize::from(!ticket.is_waiting()), "one reply to who was served, none to who waits");
+            // Who hands on takes nothing away.
+            taken += if ticket.client.id == 2 { 0 } else { replies };
+        }
+        let mut left = 0;
+        for name in KEYS {
+            let mut keys = hold(&engine, &[name]);
+            let key = keys.key(name);
+            let elements = keys.string(key).unwrap().map_or(0, |value| value.to_vec().len());
+            left += elements;
+            let waits =
+                |ticket: &&Arc<Ticket>| ticket.is_waiting() && ticket.keys().iter().any(|key| *key.name == *name);
+            let waiting = ended.iter().filter_map(|(ticket, _)| ticket.as_ref()).filter(waits).count();
+            assert!(elements == 0 || waiting == 0, "somebody waits for what is there");
+        }
+        assert_eq!(taken + left, 2, "an element was lost or taken twice");
+    }
+
+    #[test]
+    fn random_schedules_lose_no_element_and_no_wake_up() {
+        shuttle::check_random(protocol, 10_000);
+    }
+
+    #[test]
+    fn adversarial_schedules_lose_no_element_and_no_wake_up() {
+        shuttle::check_pct(protocol, 10_000, 4);
     }
 }
