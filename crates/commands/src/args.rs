@@ -46,6 +46,9 @@ impl<'a> Args<'a> {
     pub fn wire_len(&self) -> usize {
         // A line end follows the last argument.
         let parsed = self.spans.last().map_or(0, |last| last.start + last.len + 2);
+        if self.own.is_empty() {
+            return parsed;
+        }
         parsed + self.own.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 

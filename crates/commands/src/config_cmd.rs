@@ -127,7 +127,7 @@ impl ApplyHooks for Hooks<'_> {
             | CommandlogSlowExecutionMaxLen
             | CommandlogLargeRequestMaxLen
             | CommandlogLargeReplyMaxLen => set_command_log(self.engine, config),
-            LatencyMonitorThreshold => self.engine.latency().set_threshold(config.int(changed)),
+            LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
             LatencyTracking => self.engine.track_latency(config.flag(changed)),
             _ => {}
         }
@@ -161,13 +161,19 @@ fn set_command_log(engine: &Engine, config: &Config) {
         let threshold = u64::try_from(config.int(threshold)).ok().map(|threshold| threshold.saturating_mul(unit));
         engine.command_log().configure(reason, threshold, config.int(max_len).max(0) as usize);
     }
+    engine.refresh_attention();
+}
+
+fn set_latency_threshold(engine: &Engine, config: &Config) {
+    engine.latency().set_threshold(config.int(Directive::LatencyMonitorThreshold));
+    engine.refresh_attention();
 }
 
 /// Puts the configuration that the engine was made with into effect.
 pub fn apply_all(engine: &Engine) {
     let config = engine.config().snapshot();
     set_command_log(engine, &config);
-    engine.latency().set_threshold(config.int(Directive::LatencyMonitorThreshold));
+    set_latency_threshold(engine, &config);
     engine.track_latency(config.flag(Directive::LatencyTracking));
     set_access_policy(engine, &config);
     engine.set_event_mask(config.keyspace_events());

@@ -221,10 +221,13 @@ pub(crate) fn call_row<'e>(
     // A handler may move large arguments into values; the log needs them as they were.
     let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
-    let result = (row.run)(&mut cx, args);
-    if let Err(error) = &result {
-        refuse(engine, cx.session, error, cx.reply);
-    }
+    let failed = match (row.run)(&mut cx, args) {
+        Ok(()) => false,
+        Err(error) => {
+            refuse(engine, cx.session, &error, cx.reply);
+            true
+        }
+    };
     cx.session.info.count_command();
     if let Some(logged) = logged {
         let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
@@ -232,7 +235,7 @@ pub(crate) fn call_row<'e>(
     }
     cx.keys.unlock();
     follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
-    (cx.flow, result.is_err())
+    (cx.flow, failed)
 }
 
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.

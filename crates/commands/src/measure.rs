@@ -22,15 +22,16 @@ const LOGGED_ARGS: usize = 32;
 const LOGGED_BYTES: usize = 128;
 
 /// What is known when a command begins.
+#[derive(Clone, Copy)]
 pub(crate) struct Start {
     clock: u64,
     reply: usize,
     request: usize,
-    kept: Option<Box<Kept>>,
 }
 
 /// Of arguments that the handler may make a value of: how they will be shown.
-struct Kept {
+#[derive(Debug)]
+pub struct Kept {
     shown: Vec<(usize, Vec<u8>)>,
     line: Option<Vec<u8>>,
 }
@@ -57,22 +58,24 @@ struct Took {
 #[inline(always)]
 pub(crate) fn begin(
     engine: &Engine,
-    session: &Session,
+    session: &mut Session,
     entry: &'static Entry,
     args: &Args<'_>,
     now: Now,
     reply: &Reply,
 ) -> Start {
-    let kept = args.has_own().then(|| keep(engine, session, entry, args, now));
+    if args.has_own() {
+        keep(engine, session, entry, args, now);
+    }
     let clock = engine.metrics()[session.worker].clock.get();
-    Start { clock, reply: reply.len(), request: args.wire_len(), kept }
+    Start { clock, reply: reply.len(), request: args.wire_len() }
 }
 
 #[cold]
-fn keep(engine: &Engine, session: &Session, entry: &Entry, args: &Args<'_>, now: Now) -> Box<Kept> {
+fn keep(engine: &Engine, session: &mut Session, entry: &Entry, args: &Args<'_>, now: Now) {
     let shown = args.own_indices().map(|index| (index, shown_arg(entry, args, index))).collect();
     let line = engine.audience().is_monitored().then(|| monitor::line(&session.info, session.db, entry, args, now));
-    Box::new(Kept { shown, line })
+    session.kept = Some(Box::new(Kept { shown, line }));
 }
 
 #[inline(always)]
@@ -91,17 +94,42 @@ pub(crate) fn end(
     worker.clock.set(clock);
     let nanos = clock.saturating_sub(start.clock);
     let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
+    let ended = !matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn);
+    if ended {
+        count(engine, session.worker, entry, nanos);
+    }
+    if args.has_own() || !ended || engine.wants_to_know(nanos, took.request.max(took.answer) as u64) {
+        tell(engine, session, entry, args, start.clock, took, now, ended);
+    }
+}
+
+/// Whoever may want to know of the command is told, or will be when it has ended.
+#[cold]
+fn tell(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    args: &Args<'_>,
+    clock: u64,
+    took: Took,
+    now: Now,
+    ended: bool,
+) {
+    let kept = session.kept.take();
     if engine.audience().is_monitored() && !entry.command.flags.has(SKIP_MONITOR.and(ADMIN)) {
-        feed(engine, session, entry, args, &start, now);
+        match kept.as_ref().and_then(|kept| kept.line.as_deref()) {
+            Some(line) => engine.audience().feed_monitors(session.worker, line),
+            None => {
+                let line = monitor::line(&session.info, session.db, entry, args, now);
+                engine.audience().feed_monitors(session.worker, &line);
+            }
+        }
     }
-    if matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn) {
-        let args = shown_args(entry, args, start.kept.as_deref());
-        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took }));
-        return;
-    }
-    count(engine, session.worker, entry, nanos);
-    if is_notable(engine, &took) {
-        note(engine, session, entry, took, now, || shown_args(entry, args, start.kept.as_deref()));
+    if !ended {
+        let args = shown_args(entry, args, kept.as_deref());
+        session.unfinished = Some(Box::new(Unfinished { entry, clock, args, took }));
+    } else if is_notable(engine, &took) {
+        note(engine, session, entry, took, now, || shown_args(entry, args, kept.as_deref()));
     }
 }
 
@@ -174,7 +202,6 @@ fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) 
 }
 
 /// Whether the command log or the latency monitor has to hear of it.
-#[inline(always)]
 fn is_notable(engine: &Engine, took: &Took) -> bool {
     let log = engine.command_log();
     took.nanos >= engine.latency().threshold()
@@ -215,18 +242,6 @@ fn note(
     for (reason, measured, value) in values {
         if measured >= log.threshold(reason) {
             log.push(reason, Logged { value, ..logged.clone() });
-        }
-    }
-}
-
-#[cold]
-fn feed(engine: &Engine, session: &Session, entry: &Entry, args: &Args<'_>, start: &Start, now: Now) {
-    let kept = start.kept.as_ref().and_then(|kept| kept.line.as_deref());
-    match kept {
-        Some(line) => engine.audience().feed_monitors(session.worker, line),
-        None => {
-            let line = monitor::line(&session.info, session.db, entry, args, now);
-            engine.audience().feed_monitors(session.worker, &line);
         }
     }
 }

@@ -38,7 +38,7 @@ fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 /// The client wants lines from now on, or no longer.
 pub(crate) fn listen(cx: &mut Cx<'_>, on: bool) {
     cx.session.info.monitor.store(on, Relaxed);
-    cx.engine.audience().monitor(cx.session.worker, cx.session.token, on);
+    cx.engine.monitor(cx.session.worker, cx.session.token, on);
 }
 
 /// The line for a command that a client has run.

@@ -348,7 +348,7 @@ pub fn leave(engine: &Engine, session: &mut Session) {
         publish_counts(&session.info, None);
     }
     if session.info.monitor.swap(false, Relaxed) {
-        audience.monitor(session.worker, session.token, false);
+        engine.monitor(session.worker, session.token, false);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A client, as commands see it.
 
-use crate::measure::Unfinished;
+use crate::measure::{Kept, Unfinished};
 use crate::pubsub::Subscriptions;
 use crate::row::Flags;
 use crate::transaction::{Multi, Watching};
@@ -39,6 +39,8 @@ pub struct Session {
     pub subscriptions: Option<Box<Subscriptions>>,
     /// What was replied last goes out, whatever CLIENT REPLY says.
     pub(crate) keeps_reply: bool,
+    /// How large arguments of its running command will be shown.
+    pub(crate) kept: Option<Box<Kept>>,
     /// Its command that goes on in pieces or waits.
     pub(crate) unfinished: Option<Box<Unfinished>>,
     /// What others may know of it.
@@ -63,6 +65,7 @@ impl Session {
             watching: None,
             subscriptions: None,
             keeps_reply: false,
+            kept: None,
             unfinished: None,
             info,
         }

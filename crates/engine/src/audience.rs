@@ -237,8 +237,13 @@ impl Audience {
         flag.store(true, Relaxed);
     }
 
-    /// What `worker` has for its own clients.
+    /// Whether `worker` has something for its own clients.
     #[inline]
+    pub fn has_own(&self, worker: usize) -> bool {
+        self.workers[worker].for_itself.load(Relaxed)
+    }
+
+    /// What `worker` has for its own clients.
     pub fn take_own(&self, worker: usize) -> Option<Vec<Push>> {
         let side = &self.workers[worker];
         side.for_itself.load(Relaxed).then(|| {

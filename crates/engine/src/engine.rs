@@ -3,7 +3,7 @@
 use crate::access::AccessClock;
 use crate::audience::Audience;
 use crate::clients::Clients;
-use crate::command_log::CommandLog;
+use crate::command_log::{CommandLog, Reason};
 use crate::config::{Config, ConfigStore, Directive};
 use crate::effects::{Effects, EventClass, Logged, ReadyKey, Record};
 use crate::hash::{KeyHash, KeyHasher};
@@ -68,10 +68,23 @@ pub struct Engine {
     audience: Audience,
     latency: LatencyMonitor,
     command_log: CommandLog,
+    attention: Attention,
     /// `latency-tracking`.
     tracks_latency: AtomicBool,
     /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
     expiry_paused: AtomicBool,
+}
+
+/// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
+struct Attention {
+    nanos: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Attention { nanos: AtomicU64::new(u64::MAX), bytes: AtomicU64::new(u64::MAX) }
+    }
 }
 
 /// A table's hint where every thread can read it. Set by whoever holds the shard's lock; the two words may be of different
@@ -136,6 +149,7 @@ impl Engine {
             audience: Audience::new(options.workers.max(1)),
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
+            attention: Attention::default(),
             tracks_latency: AtomicBool::new(true),
             pause: Pause::default(),
             arrivals: AtomicU64::new(0),
@@ -195,6 +209,33 @@ impl Engine {
     /// Subscribers and monitors.
     pub fn audience(&self) -> &Audience {
         &self.audience
+    }
+
+    /// A connection wants a line of every command from now on, or no longer.
+    pub fn monitor(&self, worker: usize, token: usize, on: bool) {
+        self.audience.monitor(worker, token, on);
+        self.refresh_attention();
+    }
+
+    /// Whether somebody may want to know of a command that took so long and moved so many bytes, in its request or in its
+    /// reply: the command log, the latency monitor, clients in MONITOR.
+    #[inline]
+    pub fn wants_to_know(&self, nanos: u64, bytes: u64) -> bool {
+        nanos >= self.attention.nanos.load(Relaxed) || bytes >= self.attention.bytes.load(Relaxed)
+    }
+
+    /// To be called when a threshold has changed.
+    pub fn refresh_attention(&self) {
+        let log = |reason| self.command_log.threshold(reason);
+        let (nanos, bytes) = match self.audience.is_monitored() {
+            true => (0, 0),
+            false => (
+                self.latency.threshold().min(log(Reason::Slow)),
+                log(Reason::LargeRequest).min(log(Reason::LargeReply)),
+            ),
+        };
+        self.attention.nanos.store(nanos, Relaxed);
+        self.attention.bytes.store(bytes, Relaxed);
     }
 
     pub fn latency(&self) -> &LatencyMonitor {

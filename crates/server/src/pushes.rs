@@ -19,8 +19,15 @@ use std::borrow::Cow;
 
 impl Worker {
     /// Hands over what this worker has for its own connections.
-    #[inline]
+    #[inline(always)]
     pub fn deliver_own(&mut self) {
+        if self.shared.engine.audience().has_own(self.index) {
+            self.take_and_deliver();
+        }
+    }
+
+    #[cold]
+    fn take_and_deliver(&mut self) {
         if let Some(pushes) = self.shared.engine.audience().take_own(self.index) {
             self.deliver(&pushes);
         }
