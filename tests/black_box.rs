@@ -17,6 +17,8 @@ mod cores;
 mod dialogue;
 #[path = "black_box/harness.rs"]
 mod harness;
+#[path = "black_box/lists.rs"]
+mod lists;
 #[path = "black_box/protocol.rs"]
 mod protocol;
 #[path = "black_box/startup.rs"]
