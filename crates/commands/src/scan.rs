@@ -268,15 +268,24 @@ fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Cursors are unsigned; blanks and a plus sign before them are let pass.
+/// Cursors are unsigned. As in Valkey, who reads what is no canonical number by the rules of C, blanks and a sign before
+/// them are let pass then, and a minus counts from the end.
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
+    if resp::number::parse_i64(text).is_some_and(|n| n < 0) {
+        return Err(Error::INVALID_CURSOR);
+    }
     let text = text.trim_ascii_start();
-    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
     let cursor = digits.iter().try_fold(0u64, |value, digit| {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
         value.checked_mul(10)?.checked_add(digit)
     });
-    cursor.filter(|_| !digits.is_empty()).ok_or(Error::INVALID_CURSOR)
+    let cursor = cursor.filter(|_| !digits.is_empty()).ok_or(Error::INVALID_CURSOR)?;
+    Ok(if negative { cursor.wrapping_neg() } else { cursor })
 }
 
 /// The types that TYPE can ask for.
@@ -316,16 +325,23 @@ fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> bool {
 
 /// Expired keys that RANDOMKEY removes before it gives up.
 const RANDOM_TRIES: usize = 1000;
+/// Draws of expired keys after which one of them is answered.
+const PAUSED_TRIES: usize = 100;
 
 fn randomkey(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut name = None;
-    for _ in 0..RANDOM_TRIES {
+    for tries in 0..RANDOM_TRIES {
         match random_entry(cx) {
             Draw::Live(found) => {
                 name = Some(found);
                 break;
             }
-            Draw::Expired => {}
+            // While clients are paused nothing expires, and a key is a key.
+            Draw::Stale(found) if tries >= PAUSED_TRIES => {
+                name = Some(found);
+                break;
+            }
+            Draw::Expired | Draw::Stale(_) => {}
             Draw::Empty => break,
         }
     }
@@ -340,6 +356,8 @@ enum Draw {
     Live(Vec<u8>),
     /// Removed.
     Expired,
+    /// Expired, and not to be removed now.
+    Stale(Vec<u8>),
     Empty,
 }
 
@@ -365,6 +383,9 @@ fn random_entry(cx: &mut Cx<'_>) -> Draw {
                 return Draw::Expired;
             };
             if deadline.is_some_and(|deadline| is_due(deadline, now)) {
+                if engine.pause().is_on() {
+                    return Draw::Stale(name);
+                }
                 engine.remove_expired(shard, effects, db, &[name], now);
                 return Draw::Expired;
             }
