@@ -10,14 +10,14 @@
 //! value        mix(type, 4 bytes); string: mix(bytes)
 //!              list: for each element mix(element); set: for each member add(member)
 //!              hash: for each field add(digest of mix(field), mix(value))
-//!              sorted set: for each member add(digest of mix(member), mix(score as replied))
+//!              sorted set: for each member add(digest of mix(member), mix(score))
 //!              with a deadline: add("!!expire!!")
 //! data set     for each database that has keys: mix(number, 4 bytes);
 //!              for each of its keys: add(digest of mix(key), its value)
 //! ```
 
 use engine::value::{Object, Type, Value, ValueExt};
-use resp::format_double;
+use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
 use std::fmt;
 
@@ -76,7 +76,7 @@ impl Digest {
             }
             Value::Payload(Object::SortedSet(set)) => {
                 for (name, score) in set.range(0..set.len()) {
-                    self.add_pair(name, format_double(score).as_bytes());
+                    self.add_pair(name, format_by_digits(score).as_bytes());
                 }
             }
         }

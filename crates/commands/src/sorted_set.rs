@@ -343,16 +343,27 @@ pub(crate) fn reply_pairs<'a>(
     pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
     with_scores: bool,
 ) {
-    let paired = with_scores && reply.protocol() == Protocol::Resp3;
-    reply.array(if with_scores && !paired { pairs.len() * 2 } else { pairs.len() });
+    let paired = begin_pairs(reply, pairs.len(), with_scores);
     for (member, score) in pairs {
-        if paired {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if with_scores {
-            reply.double(score);
-        }
+        reply_pair(reply, member, score, with_scores, paired);
+    }
+}
+
+/// The header of a list of pairs; returns whether each has one of its own.
+pub(crate) fn begin_pairs(reply: &mut Reply, pairs: usize, with_scores: bool) -> bool {
+    let paired = with_scores && reply.protocol() == Protocol::Resp3;
+    reply.array(if with_scores && !paired { pairs.saturating_mul(2) } else { pairs });
+    paired
+}
+
+#[inline]
+pub(crate) fn reply_pair(reply: &mut Reply, member: &[u8], score: f64, with_score: bool, paired: bool) {
+    if paired {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if with_score {
+        reply.double(score);
     }
 }
 

@@ -221,14 +221,16 @@ impl Several {
             () if args.is(after, "max") => End::Max,
             () => return Err(Error::SYNTAX),
         };
-        let count = match args.len() - after {
-            1 => 1,
-            3 if args.is(after + 1, "count") => {
-                let count = parse_count(&args[after + 2]).filter(|n| *n > 0);
-                count.ok_or(Error::text("ERR count should be greater than 0"))?
+        let (mut count, mut index) = (None, after + 1);
+        while index < args.len() {
+            if count.is_some() || index + 1 == args.len() || !args.is(index, "count") {
+                return Err(Error::SYNTAX);
             }
-            _ => return Err(Error::SYNTAX),
-        };
+            let given = parse_count(&args[index + 1]).filter(|n| *n > 0);
+            count = Some(given.ok_or(Error::text("ERR count should be greater than 0"))?);
+            index += 2;
+        }
+        let count = count.unwrap_or(1);
         Ok(Several { keys: first..after, end, count })
     }
 
@@ -299,6 +301,8 @@ mod tests {
             ("ZMPOP 0 a MIN", "-ERR numkeys should be greater than 0"),
             ("ZMPOP 2 a MIN", "-ERR syntax error"),
             ("ZMPOP 1 a MIN COUNT 0", "-ERR count should be greater than 0"),
+            ("ZMPOP 1 a MIN COUNT 0 junk", "-ERR count should be greater than 0"),
+            ("ZMPOP 1 a MIN COUNT 1 COUNT 1", "-ERR syntax error"),
             ("BZMPOP -1 1 a MIN", "-ERR timeout is negative"),
             ("BZPOPMIN a x", "-ERR timeout is not a float or out of range"),
             ("BZPOPMIN a 1e300", "-ERR timeout is out of range"),

@@ -5,10 +5,14 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::pieces;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
-use crate::sorted_set::{commit_removal, reply_pairs, store};
+use crate::sorted_set::{begin_pairs, commit_removal, reply_pair, store};
 use crate::zset_bounds::{Bounds, By};
 use engine::Error;
+use engine::listing::Lister;
+use engine::value::{Collection, Object};
+use resp::Reply;
 use std::ops::Range;
 use structures::sorted_set::SortedSet;
 
@@ -297,17 +301,55 @@ fn zrevrangebylex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn list(cx: &mut Cx<'_>, args: &Args<'_>, asked: Asked) -> Result<(), Error> {
     let options = RangeOptions::parse(args, 4, asked)?;
     let bounds = options.bounds(args, 2)?;
-    let Some(set) = cx.keys.collection::<SortedSet>(cx.key(args, 1))? else {
+    let key = cx.key(args, 1);
+    let Some(set) = cx.keys.collection::<SortedSet>(key)? else {
         cx.reply.array(0);
         return Ok(());
     };
     let ranks = options.ranks(set, &bounds);
-    if options.reverse {
-        reply_pairs(cx.reply, set.range(ranks).rev(), options.with_scores);
+    let (count, reverse, with_scores) = (ranks.len(), options.reverse, options.with_scores);
+    let paired = begin_pairs(cx.reply, count, with_scores);
+    let mut pairs = Pairs { ranks, reverse, with_scores, paired };
+    if count <= AT_ONCE {
+        pairs.write(set, count, cx.reply);
     } else {
-        reply_pairs(cx.reply, set.range(ranks), options.with_scores);
+        pieces::list(cx, key, count, pairs);
     }
     Ok(())
+}
+
+/// Lists up to this many pairs are written while the set is at hand.
+const AT_ONCE: usize = 256;
+
+/// The pairs of a range that are still to be listed.
+struct Pairs {
+    ranks: Range<usize>,
+    reverse: bool,
+    with_scores: bool,
+    paired: bool,
+}
+
+impl Pairs {
+    /// Writes up to `max` pairs; true at the end.
+    fn write(&mut self, set: &SortedSet, max: usize, reply: &mut Reply) -> bool {
+        let Range { start, end } = self.ranks;
+        let count = max.min(self.ranks.len());
+        let mut pair = |(member, score)| reply_pair(reply, member, score, self.with_scores, self.paired);
+        if self.reverse {
+            set.range(end - count..end).rev().for_each(&mut pair);
+            self.ranks.end -= count;
+        } else {
+            set.range(start..start + count).for_each(&mut pair);
+            self.ranks.start += count;
+        }
+        self.ranks.is_empty()
+    }
+}
+
+impl Lister for Pairs {
+    fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool {
+        SortedSet::of(object).is_none_or(|set| self.write(set, max, reply))
+    }
 }
 
 fn zrangestore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -409,6 +451,17 @@ mod tests {
         ] {
             client.is(command, reply);
         }
+    }
+
+    #[test]
+    fn long_lists_are_those_of_short_ones() {
+        let mut client = Client::new();
+        (0..3000).for_each(|n| _ = client.is(&format!("ZADD z {n} {n:04}"), ":1"));
+        let all: Vec<String> = (0..3000).map(|n| format!("{n:04}")).collect();
+        client.is("ZRANGE z 0 -1", &format!("[{}]", all.join(" ")));
+        let reversed: Vec<String> = (0..2999).rev().map(|n| format!("{n:04} {n}")).collect();
+        client.is("ZREVRANGE z 1 -1 WITHSCORES", &format!("[{}]", reversed.join(" ")));
+        client.is("ZRANGEBYSCORE z 100 2899", &format!("[{}]", all[100..2900].join(" ")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::cx::Cx;
 use crate::row::{Command, Group, READONLY, ROW, key};
 use crate::scan::parse_cursor;
 use engine::{Error, glob};
+use resp::format_double;
 use structures::sorted_set::SortedSet;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -71,7 +72,8 @@ fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 items.bulk(member);
                 told += 1;
                 if scores {
-                    items.double(score);
+                    // A string in RESP3 too.
+                    items.bulk(&format_double(score));
                     told += 1;
                 }
             }

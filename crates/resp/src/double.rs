@@ -62,6 +62,18 @@ impl Deref for DoubleText {
 
 /// Prints a double as Valkey does: `3`, `0.1`, `1e+21`, `inf`, `-inf`, `nan`, `-0`.
 pub fn format_double(value: f64) -> DoubleText {
+    match as_integer(value) {
+        Some(whole) if value != 0.0 => {
+            let mut text = DoubleText::new();
+            text.push(itoa::Buffer::new().format(whole).as_bytes());
+            text
+        }
+        _ => format_by_digits(value),
+    }
+}
+
+/// The same, but large whole numbers as other ones: `1e+18`. So digests of data sets take scores.
+pub fn format_by_digits(value: f64) -> DoubleText {
     let mut text = DoubleText::new();
     if value.is_nan() {
         text.push(b"nan");
@@ -69,8 +81,6 @@ pub fn format_double(value: f64) -> DoubleText {
         text.push(if value > 0.0 { b"inf" } else { b"-inf" });
     } else if value == 0.0 {
         text.push(if value.is_sign_negative() { b"-0" } else { b"0" });
-    } else if let Some(whole) = as_integer(value) {
-        text.push(itoa::Buffer::new().format(whole).as_bytes());
     } else {
         let digits = grisu2(value.abs());
         if value < 0.0 {
