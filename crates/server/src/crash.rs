@@ -13,20 +13,29 @@
 //! A panic anywhere ends the process: a worker that goes missing would leave its clients without answers and its locks
 //! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for them
 //! and is waited for only so long.
+//!
+//! A fatal signal is reported by a thread that waits for it, while the failed thread meets its fault again and again.
+//! Beside each thread stands what it does, in the terms that readers of such reports search for: `debugCommand` for a
+//! worker whose latest client called DEBUG, `bioProcessBackgroundJobs` for a background thread.
 
 use crate::clock;
 use crate::log;
 use crate::shared::Shared;
+use commands::table::{Entry, Table};
 use commands::version::CINNABAR;
 use commands::{Session, dispatch};
-use engine::config::Directive;
+use engine::config::{Config, Directive};
 use resp::{Protocol, Reply};
+use signal_hook::consts::{SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+use signal_hook::iterator::Signals;
+use simple_signal::Signal;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::fs;
+use std::io;
 use std::panic::PanicHookInfo;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, Weak, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Once, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -42,15 +51,85 @@ pub fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let stack = Backtrace::force_capture().to_string();
         let name = thread::current().name().unwrap_or("unnamed").to_owned();
-        let cause = format!("Guru Meditation: thread '{name}' panicked at {}: {}", place(panic), message(panic));
-        end(&format!("{cause}\n=== ASSERTION FAILED ==="), &stack);
+        let cause = format!("=== ASSERTION FAILED === thread '{name}' at {}: {}", place(panic), message(panic));
+        end(&cause, &stack);
     }));
 }
 
-/// Tells the reports of the server, once it runs.
-pub fn watch(shared: &Arc<Shared>) {
+/// Tells the reports of the server, once it runs, and begins to wait for fatal signals.
+pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
     // A second server in the process would be a test's.
     let _ = SERVER.set(Arc::downgrade(shared));
+    set_watchdog(&shared.engine.config().snapshot());
+    simple_signal::set_handler(&[Signal::Segv, Signal::Fpe, Signal::Ill, Signal::Abrt], |caught| {
+        let number = caught.iter().map(|signal| match signal {
+            Signal::Fpe => SIGFPE,
+            Signal::Ill => SIGILL,
+            Signal::Abrt => SIGABRT,
+            _ => SIGSEGV,
+        });
+        crashed(number.max().unwrap_or(SIGSEGV));
+    });
+    let mut signals = Signals::new([SIGBUS, SIGALRM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGBUS => crashed(SIGBUS),
+                _ => log_threads("Received SIGALRM"),
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn crashed(signal: i32) {
+    end(&format!("crashed by signal: {signal}"), "");
+}
+
+/// Milliseconds after which a worker that does not come to an end of its turn is reported; 0: never.
+static PERIOD: AtomicU64 = AtomicU64::new(0);
+static WATCHDOG: Once = Once::new();
+const PERIOD_MIN: u64 = 200;
+
+/// Follows `watchdog-period`.
+pub fn set_watchdog(config: &Config) {
+    let period = config.int(Directive::WatchdogPeriod).max(0).cast_unsigned();
+    PERIOD.store(if period == 0 { 0 } else { period.max(PERIOD_MIN) }, Relaxed);
+    if period > 0 {
+        WATCHDOG.call_once(|| {
+            // Without a thread for it there is no watchdog.
+            let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(watch_workers);
+        });
+    }
+}
+
+/// A worker counts its turns, also when it has nothing to do; one whose count stands still is stuck.
+fn watch_workers() {
+    let mut before: Vec<u64> = Vec::new();
+    let mut stuck = false;
+    while let Some(server) = SERVER.get().and_then(Weak::upgrade) {
+        let period = PERIOD.load(Relaxed);
+        if period > 0 {
+            let now: Vec<u64> = server.engine.metrics().iter().map(|worker| worker.turns.get()).collect();
+            let stands = before.len() == now.len() && before.iter().zip(&now).any(|(before, now)| before == now);
+            if stands && !stuck {
+                log_threads("WATCHDOG TIMER EXPIRED");
+            }
+            (before, stuck) = (now, stands);
+        } else {
+            before.clear();
+        }
+        drop(server);
+        thread::sleep(Duration::from_millis(period.max(PERIOD_MIN)));
+    }
+}
+
+fn log_threads(cause: &str) {
+    let server = SERVER.get().and_then(Weak::upgrade);
+    log::raw(&format!(
+        "\n--- {cause} ---\n\n------ STACK TRACE ------\n{}------ STACK TRACE DONE ------\n------\n",
+        threads(server.as_deref())
+    ));
 }
 
 fn place(panic: &PanicHookInfo<'_>) -> String {
@@ -74,16 +153,19 @@ fn end(cause: &str, stack: &str) -> ! {
     } else {
         log::warning(cause);
     }
-    match config.is_some_and(|config| config.flag(Directive::UseExitOnPanic)) {
-        true => std::process::exit(1),
-        false => std::process::abort(),
+    if config.is_some_and(|config| config.flag(Directive::UseExitOnPanic)) {
+        std::process::exit(1);
     }
+    std::process::abort()
 }
 
 fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
     log::raw("\n\n=== CINNABAR BUG REPORT START: Cut & paste starting from here ===\n");
-    log::warning(format_args!("Cinnabar {CINNABAR}: {cause}"));
-    log::raw(&format!("\n------ STACK TRACE ------\n{stack}\n{}------ STACK TRACE DONE ------\n", threads()));
+    log::warning(format_args!("Cinnabar {CINNABAR} {cause}"));
+    log::raw(&format!(
+        "\n------ STACK TRACE ------\n{stack}\n{}------ STACK TRACE DONE ------\n",
+        threads(server.as_deref())
+    ));
     for (title, command) in [("INFO", ["INFO", "everything"]), ("CLIENT LIST", ["CLIENT", "LIST"])] {
         if let Some(answer) = server.as_ref().and_then(|server| ask(server, command)) {
             log::raw(&format!("\n------ {title} OUTPUT ------\n{answer}"));
@@ -92,18 +174,35 @@ fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
     log::raw("\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n");
 }
 
-/// Every thread: its number, name, state, and where it waits in the kernel.
-fn threads() -> String {
+/// Every thread: its number, name, what it does, its state, and where it waits in the kernel.
+fn threads(server: Option<&Shared>) -> String {
     let mut text = String::new();
     for entry in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
         let status = read("status");
         let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim();
         let (number, name, wait) = (entry.file_name(), read("comm"), read("wchan"));
-        let line = writeln!(text, "{} {}: {state} {wait}", number.to_string_lossy(), name.trim_end());
-        line.expect("a String takes everything");
+        let (number, name) = (number.to_string_lossy(), name.trim_end());
+        let does = doing(server, name);
+        writeln!(text, "{number} {name} {does}: {state} {wait}").expect("a String takes everything");
     }
     text
+}
+
+fn doing(server: Option<&Shared>, thread: &str) -> String {
+    if thread.starts_with("reaper-") {
+        return "bioProcessBackgroundJobs".to_owned();
+    }
+    let worker = thread.strip_prefix("worker-").and_then(|index| index.parse::<usize>().ok());
+    let (Some(worker), Some(server)) = (worker, server) else { return String::new() };
+    let clients = server.engine.clients().all();
+    let latest =
+        clients.iter().filter(|client| client.worker == worker).max_by_key(|client| client.active_at.load(Relaxed));
+    let Some(client) = latest else { return String::new() };
+    let id = client.last_command.load(Relaxed).checked_sub(1);
+    let of = |entry: &&Entry| Some(entry.id) == id || entry.subcommands.iter().any(|sub| Some(sub.id) == id);
+    let command = Table::get().iter().find(of).map(|entry| format!("{}Command", entry.command.name));
+    format!("{} of client {}", command.unwrap_or_default(), client.id)
 }
 
 /// What the server answers to a command, if it does so in time.

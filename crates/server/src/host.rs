@@ -2,6 +2,7 @@
 
 use crate::allocator;
 use crate::clock;
+use crate::crash;
 use crate::front::Desk;
 use crate::limits;
 use crate::log;
@@ -181,8 +182,11 @@ impl engine::host::Host for EngineHost {
     }
 
     fn crash(&self) {
-        // Only a signal that has no handler could fail to end the process here.
+        // What reports the signal ends the process.
         let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSEGV);
+        loop {
+            std::thread::park();
+        }
     }
 
     fn connections(&self) -> ConnectionStats {
@@ -222,6 +226,7 @@ impl engine::host::Host for EngineHost {
             MaxClients => admit_clients(config.int(MaxClients))?,
             OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
             ProcTitleTemplate => title::show(config),
+            WatchdogPeriod => crash::set_watchdog(config),
             LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
             TlsCluster | TlsReplication if config.flag(changed) => {
                 return Err("Unable to update TLS configuration. Check server logs.".to_owned());

@@ -20,8 +20,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::thread;
 
-/// Threads that free memory in the background.
-const REAPERS: usize = 1;
+/// Threads that free memory in the background: they run only when nobody else wants to.
+const REAPERS: usize = 3;
 /// Shards for each worker: enough that two workers seldom want the same one.
 const SHARDS_PER_WORKER: usize = 32;
 /// Shards at least: smaller tables, so that the arrays that a resize leaves behind are soon used by another one.
@@ -51,7 +51,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let (front, desk) = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
     let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
     host.set_server(&shared, desk);
-    crash::watch(&shared);
+    crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
     log::notice("Server initialized");
     for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
         log::notice(format_args!("Ready to accept connections {kind}"));

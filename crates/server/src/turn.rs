@@ -532,7 +532,7 @@ impl<'b> Filler<'_, 'b> {
             Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
             Ok(Progress::Large { keep }) => Consumed::Wait { keep },
             Err(error) => {
-                self.window.push(Item { token: self.token, bytes: &[], what: What::Violation(error) });
+                self.window.push(Item { token: self.token, bytes: rest, what: What::Violation(error) });
                 Consumed::Wait { keep: 0 }
             }
         }
