@@ -222,6 +222,17 @@ impl Object {
         }
     }
 
+    /// Frees about so many pieces of an object that nobody uses any more; false when nothing is left.
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        match self {
+            Object::String(_) => false,
+            Object::Set(set) => set.drain_step(max),
+            Object::List(list) => list.drain_step(max),
+            Object::Hash(hash) => hash.drain_step(max),
+            Object::SortedSet(set) => set.drain_step(max),
+        }
+    }
+
     /// Bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of them.
     pub fn memory_usage(&self, samples: usize) -> usize {
         match self {

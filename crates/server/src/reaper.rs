@@ -58,10 +58,14 @@ impl Reaper {
     }
 }
 
-/// Tables go in steps, so that this thread does not keep a core from the workers for long.
+/// Everything goes in steps, so that this thread does not keep a core from the workers for long.
 fn free(item: Garbage) {
     match item {
-        Garbage::Object(object) => drop(object),
+        Garbage::Object(mut object) => {
+            while object.drain_step(STEP) {
+                thread::yield_now();
+            }
+        }
         Garbage::Table(mut table, expiry) => {
             while table.drain_step(STEP) {
                 thread::yield_now();
