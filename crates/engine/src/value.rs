@@ -222,10 +222,10 @@ impl Object {
         }
     }
 
-    /// Frees about so many pieces of an object that nobody uses any more; false when nothing is left.
+    /// Frees about so many pieces of an object that nobody uses any more; returns whether nothing is left.
     pub fn drain_step(&mut self, max: usize) -> bool {
         match self {
-            Object::String(_) => false,
+            Object::String(_) => true,
             Object::Set(set) => set.drain_step(max),
             Object::List(list) => list.drain_step(max),
             Object::Hash(hash) => hash.drain_step(max),

@@ -62,12 +62,12 @@ impl Reaper {
 fn free(item: Garbage) {
     match item {
         Garbage::Object(mut object) => {
-            while object.drain_step(STEP) {
+            while !object.drain_step(STEP) {
                 thread::yield_now();
             }
         }
         Garbage::Table(mut table, expiry) => {
-            while table.drain_step(STEP) {
+            while !table.drain_step(STEP) {
                 thread::yield_now();
             }
             drop(expiry);

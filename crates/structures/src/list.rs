@@ -255,10 +255,10 @@ impl List {
         }
     }
 
-    /// Frees up to `pieces` of the list, which is of no use afterwards; false when nothing is left.
+    /// Frees up to `pieces` (at least one) of the list, which is of no use afterwards; returns whether nothing is left.
     pub fn drain_step(&mut self, pieces: usize) -> bool {
         match self {
-            List::Small(_) => false,
+            List::Small(_) => true,
             List::Quick(quicklist) => quicklist.drain_step(pieces),
         }
     }
@@ -448,7 +448,7 @@ mod tests {
             // What happens to the list afterwards is not seen by a snapshot or a copy.
             list.replace(from, Cow::Borrowed(b"other"), &rules);
             list.remove_equal(b"1", usize::MAX, End::Head);
-            while list.drain_step(3) {}
+            while !list.drain_step(3) {}
             if let Some(mut snapshot) = snapshot {
                 let mut seen = Vec::new();
                 prop_assert_eq!(snapshot.len(), expected.len());

@@ -232,12 +232,12 @@ impl Quicklist {
         snapshot
     }
 
-    /// Frees up to `nodes` nodes; false when none is left.
+    /// Frees up to `nodes` nodes (at least one); returns whether none is left.
     pub fn drain_step(&mut self, nodes: usize) -> bool {
-        for _ in 0..nodes {
+        for _ in 0..nodes.max(1) {
             self.len -= self.nodes.remove_any();
         }
-        self.nodes.len() > 0
+        self.nodes.len() == 0
     }
 
     /// Compresses and decompresses after changes: nodes at the ends must not be compressed, those in `touched` and those that

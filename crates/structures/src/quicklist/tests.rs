@@ -91,6 +91,6 @@ fn a_list_is_freed_in_steps() {
     let rules = counted(4, 0);
     let mut list = filled(&rules, (0..400).map(|n| n.to_string()));
     assert_eq!(list.node_count(), 100);
-    assert!(list.drain_step(60) && list.node_count() == 40 && list.len() == 160);
-    assert!(!list.drain_step(60) && list.is_empty());
+    assert!(!list.drain_step(60) && list.node_count() == 40 && list.len() == 160);
+    assert!(list.drain_step(60) && list.is_empty());
 }
