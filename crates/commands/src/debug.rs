@@ -72,6 +72,10 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (b"panic", 2) => panic!("DEBUG PANIC"),
         (b"populate", 3..=5) => return populate(cx, args),
         (b"protocol", 3) => return protocol(cx.reply, &args[2]),
+        (b"pause-cron", 3) => {
+            cx.engine.pause_timers(resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0);
+            cx.reply.ok();
+        }
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, &args[2]),
         (b"segfault", 2) => cx.engine.host().crash(),
         (b"set-active-expire", 3) => {

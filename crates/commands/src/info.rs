@@ -364,6 +364,7 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
     text.zeros(&["io_threaded_reads_processed", "io_threaded_writes_processed", "io_threaded_freed_objects"]);
     text.zeros(&["io_threaded_accept_processed", "io_threaded_poll_processed"]);
     text.zeros(&["io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"]);
+    text.zeros(&["client_query_buffer_limit_disconnections", "client_output_buffer_limit_disconnections"]);
     text.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     let workers = source.engine.metrics();
     let commands: u64 = (0..Table::get().ids()).map(|id| metrics::command(workers, id).nanos).sum();
@@ -373,6 +374,11 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
     text.field("instantaneous_eventloop_cycles_per_sec", rates.turns);
     let a_turn = rates.turn_nanos.checked_div(rates.turns).unwrap_or(0);
     text.field("instantaneous_eventloop_duration_usec", a_turn / 1000);
+    // Every refused password is answered with this code, and nothing else is.
+    let refused = metrics::errors(workers).get(&b"WRONGPASS"[..]).copied().unwrap_or(0);
+    text.field("acl_access_denied_auth", refused);
+    text.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
+    text.zeros(&["acl_access_denied_tls_cert", "acl_access_denied_db"]);
 }
 
 fn debug(text: &mut Text, source: &Source<'_>) {
@@ -439,6 +445,19 @@ mod tests {
         let all = client.run("INFO");
         assert!(SECTIONS.iter().all(|(name, _)| all.contains(&format!("# {name}\r\n")) != EXTRA.contains(name)));
         assert_eq!(client.run("INFO default nope").len(), all.len());
+    }
+
+    /// Sections and fields of INFO ALL in the order of Valkey 8.1.1, which has nothing to say of commands yet.
+    const FIELDS: &str = include_str!("fixtures/info.txt");
+
+    #[test]
+    fn every_field_is_there_and_in_its_place() {
+        let mut client = Client::new();
+        let all = client.run("INFO ALL");
+        let ours: Vec<&str> = all.lines().map(|line| line.split(':').next().unwrap_or(line)).collect();
+        let known: Vec<&str> = ours.iter().copied().filter(|name| FIELDS.lines().any(|line| line == *name)).collect();
+        let wanted: Vec<&str> = FIELDS.lines().collect();
+        assert_eq!(known, wanted);
     }
 
     #[test]

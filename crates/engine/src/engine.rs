@@ -73,6 +73,7 @@ pub struct Engine {
     tracks_latency: AtomicBool,
     /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
     expiry_paused: AtomicBool,
+    timers_paused: AtomicBool,
 }
 
 /// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
@@ -154,6 +155,7 @@ impl Engine {
             pause: Pause::default(),
             arrivals: AtomicU64::new(0),
             expiry_paused: AtomicBool::new(false),
+            timers_paused: AtomicBool::new(false),
         }
     }
 
@@ -264,6 +266,15 @@ impl Engine {
     /// Whether [`expire_due`](Self::expire_due) does nothing.
     pub fn pause_expiry(&self, paused: bool) {
         self.expiry_paused.store(paused, Relaxed);
+    }
+
+    /// Stops what workers do by the clock, and lets them go on with it (DEBUG PAUSE-CRON).
+    pub fn pause_timers(&self, paused: bool) {
+        self.timers_paused.store(paused, Relaxed);
+    }
+
+    pub fn are_timers_paused(&self) -> bool {
+        self.timers_paused.load(Relaxed)
     }
 
     /// Whether nothing may run out by itself now.

@@ -299,17 +299,20 @@ impl Worker {
     fn background(&mut self, now: Now) {
         let server = Server { worker: self.index, now_us: now.unix_us };
         let now = now.unix_ms();
-        if self.expire_more || now >= self.next_tick {
+        let paused = self.shared.engine.are_timers_paused();
+        if paused {
+            self.expire_more = false;
+        } else if self.expire_more || now >= self.next_tick {
             self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
         }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
-            if self.index == 0 {
+            if self.index == 0 && !paused {
                 self.shared.engine.sample_rates(now);
             }
             self.wake_stuffed(now);
         }
-        if now >= self.next_idle_check {
+        if now >= self.next_idle_check && !paused {
             self.next_idle_check = now + IDLE_CHECK;
             self.close_idle(now);
         }
