@@ -366,3 +366,83 @@ fn ltrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn indices_are_from_either_end_and_ranges_end_with_the_list() {
+        for (start, stop, len, expected) in [
+            (0, -1, 3, 0..3),
+            (-2, 100, 3, 1..3),
+            (-100, 0, 3, 0..1),
+            (1, 0, 3, 1..1),
+            (3, 4, 3, 3..3),
+            (0, -4, 3, 0..0),
+            (i64::MIN, i64::MAX, 3, 0..3),
+            (i64::MAX, i64::MIN, 3, 3..3),
+        ] {
+            assert_eq!(range(start, stop, len), expected, "{start} {stop}");
+        }
+    }
+
+    #[test]
+    fn lists_grow_at_both_ends() {
+        let mut client = Client::new();
+        client.is("LPUSHX l a", ":0").is("RPUSHX l a", ":0").is("EXISTS l", ":0");
+        client.is("RPUSH l b c", ":2").is("LPUSH l a 0", ":4").is("RPUSHX l d", ":5").is("LPUSHX l -1", ":6");
+        client.is("LRANGE l 0 -1", "[-1 0 a b c d]").is("LRANGE l -3 -2", "[b c]").is("LRANGE l 7 9", "[]");
+        client.is("LINDEX l 1", "0").is("LINDEX l -1", "d").is("LINDEX l 6", "nil").is("LINDEX none 0", "nil");
+        client.is("LLEN l", ":6").is("LLEN none", ":0").is("TYPE l", "+list");
+        client.is("LINDEX l x", "-ERR value is not an integer or out of range").is("LINDEX none x", "nil");
+        client.is("SET s v", "+OK");
+        for command in ["LPUSH s a", "LLEN s", "LINDEX s 0", "LSET s 0 a", "LINSERT s BEFORE a b", "LTRIM s 0 1"] {
+            client.is(command, "-WRONGTYPE Operation against a key holding the wrong kind of value");
+        }
+    }
+
+    #[test]
+    fn elements_are_set_inserted_and_removed() {
+        let mut client = Client::new();
+        client.is("RPUSH l a b a 1 a", ":5").is("LSET l -2 2", "+OK").is("LSET l 5 x", "-ERR index out of range");
+        client.is("LSET none 0 x", "-ERR no such key");
+        client.is("LINSERT l before b 01", ":6").is("LINSERT l AFTER 01 1", ":7").is("LINSERT l AFTER x 1", ":-1");
+        client.is("LINSERT none AFTER x 1", ":0").is("LINSERT l among x 1", "-ERR syntax error");
+        client.is("LRANGE l 0 -1", "[a 01 1 b a 2 a]");
+        client.is("LREM l -2 a", ":2").is("LREM l 0 x", ":0").is("LREM l 1 1", ":1").is("LREM none 1 1", ":0");
+        client.is("LRANGE l 0 -1", "[a 01 b 2]");
+        client.is(
+            "LREM l -9223372036854775808 a",
+            "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        );
+        client.is("LTRIM l 1 -2", "+OK").is("LRANGE l 0 -1", "[01 b]").is("LTRIM l 2 1", "+OK").is("EXISTS l", ":0");
+        client.is("LTRIM l 0 1", "+OK");
+    }
+
+    #[test]
+    fn limits_change_the_encoding() {
+        let mut client = Client::new();
+        client.is("CONFIG SET list-max-listpack-size 3", "+OK").is("RPUSH l a b c", ":3");
+        client
+            .is("OBJECT ENCODING l", "listpack")
+            .is("LINSERT l AFTER x y", ":-1")
+            .is("OBJECT ENCODING l", "quicklist");
+        client
+            .is("LPOP l", "a")
+            .is("OBJECT ENCODING l", "quicklist")
+            .is("LPOP l", "b")
+            .is("OBJECT ENCODING l", "listpack");
+    }
+
+    #[test]
+    fn events_tell_what_happened_and_when_the_list_went() {
+        let mut client = Client::with_events();
+        client.is("RPUSH l a b c", ":3").is("LSET l 0 x", "+OK").is("LINSERT l BEFORE x y", ":4");
+        client.is("LREM l 1 y", ":1").is("LTRIM l 0 1", "+OK").is("LTRIM l 0 1", "+OK").is("LREM l 0 nothing", ":0");
+        client.is("LTRIM l 5 6", "+OK");
+        let expected = ["new l", "rpush l", "lset l", "linsert l", "lrem l", "ltrim l", "ltrim l", "ltrim l", "del l"];
+        assert_eq!(client.events(), expected.map(|event| format!("0 {event}")));
+    }
+}

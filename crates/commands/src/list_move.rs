@@ -185,3 +185,37 @@ impl Element {
         list.push(end, Cow::Borrowed(&self.bytes), rules);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn elements_move_between_ends_and_lists() {
+        let mut client = Client::with_events();
+        client.is("RPUSH a 1 2 3", ":3").is("LMOVE a b LEFT RIGHT", "1").is("RPOPLPUSH a b", "3");
+        client.is("LRANGE b 0 -1", "[3 1]").is("LMOVE b b LEFT RIGHT", "3").is("LRANGE b 0 -1", "[1 3]");
+        client.events();
+        client.is("LMOVE a b RIGHT LEFT", "2").is("EXISTS a", ":0").is("LMOVE a b RIGHT LEFT", "nil");
+        assert_eq!(client.events(), ["0 lpush b", "0 rpop a", "0 del a"]);
+        client.is("RPUSH a 1", ":1").is("LMOVE a a LEFT LEFT", "1");
+        assert_eq!(client.events(), ["0 new a", "0 rpush a", "0 lpush a", "0 lpop a"]);
+    }
+
+    #[test]
+    fn nothing_moves_to_what_is_no_list() {
+        let mut client = Client::new();
+        client.is("SET s v", "+OK").is("LMOVE none s LEFT LEFT", "nil").is("RPUSH a 1", ":1");
+        client.is("LMOVE a s LEFT LEFT", "-WRONGTYPE Operation against a key holding the wrong kind of value");
+        client.is("LRANGE a 0 -1", "[1]").is("LMOVE a b LEFT UP", "-ERR syntax error");
+    }
+
+    #[test]
+    fn what_need_not_wait_is_logged_as_what_it_did() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("RPUSH a 1 2", ":2").is("BLMOVE a b left RIGHT 0", "1").is("BRPOPLPUSH a b 0", "2");
+        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
+        assert_eq!(logged, [&b"RPUSH a 1 2"[..], b"LMOVE a b left RIGHT", b"RPOPLPUSH a b"]);
+    }
+}

@@ -266,3 +266,53 @@ fn blocking_pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error>
     cx.wait(args, keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn elements_are_popped_from_both_ends() {
+        let mut client = Client::new();
+        client.is("RPUSH l 1 b c d e", ":5").is("LPOP l", "1").is("RPOP l", "e").is("LPOP l 0", "[]");
+        client.is("RPOP l 2", "[d c]").is("LPOP l 9", "[b]").is("LPOP l", "nil").is("LPOP l 1", "nil");
+        client.is("LPOP l -1", "-ERR value is out of range, must be positive");
+        client.is("LPOP l x", "-ERR value is out of range, must be positive");
+        client.is("RPOP l 1 2", "-ERR wrong number of arguments for 'rpop' command");
+    }
+
+    #[test]
+    fn the_first_list_of_several_gives() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        client.is("RPUSH b 1 2 3", ":3").is("LMPOP 2 a b LEFT", "[b [1]]").is("LMPOP 2 a b right COUNT 9", "[b [3 2]]");
+        client.is("LMPOP 2 a b LEFT", "nil").is("EXISTS b", ":0");
+        assert_eq!(client.events(), ["0 new b", "0 rpush b", "0 lpop b", "0 rpop b", "0 del b"]);
+        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
+        assert_eq!(logged, [&b"RPUSH b 1 2 3"[..], b"LPOP b 1", b"RPOP b 2"]);
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let mut client = Client::new();
+        client.is("LMPOP 0 a LEFT", "-ERR numkeys should be greater than 0");
+        client.is("LMPOP x a LEFT", "-ERR numkeys should be greater than 0");
+        client.is("LMPOP 9223372036854775807 a LEFT", "-ERR syntax error").is("LMPOP 2 a LEFT", "-ERR syntax error");
+        client.is("LMPOP 1 a UP", "-ERR syntax error").is("LMPOP 1 a LEFT COUNT", "-ERR syntax error");
+        client.is("LMPOP 1 a LEFT COUNT 0", "-ERR count should be greater than 0");
+        client.is("LMPOP 1 a LEFT COUNT 1 COUNT 1", "-ERR syntax error");
+        client.is("BLMPOP x 0 a LEFT", "-ERR numkeys should be greater than 0");
+        client.is("BLMPOP x 1 a LEFT", "-ERR timeout is not a float or out of range");
+        client.is("BLPOP a -1", "-ERR timeout is negative");
+    }
+
+    #[test]
+    fn what_need_not_wait_is_logged_as_what_it_did() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("RPUSH b 1 2 3 4", ":4").is("BLPOP a b 0", "[b 1]").is("BRPOP b a 0", "[b 4]");
+        client.is("BLMPOP 0 2 a b LEFT COUNT 9", "[b [2 3]]");
+        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
+        assert_eq!(logged, [&b"RPUSH b 1 2 3 4"[..], b"LPOP b", b"RPOP b", b"LPOP b 2"]);
+    }
+}

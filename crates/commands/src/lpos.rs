@@ -133,3 +133,22 @@ impl Matches<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn matches_are_counted_from_either_end() {
+        let mut client = Client::new();
+        client.is("RPUSH l a b c 1 2 3 c c", ":8").is("LPOS l c", ":2").is("LPOS l x", "nil").is("LPOS l 1", ":3");
+        client.is("LPOS l c RANK 2", ":6").is("LPOS l c RANK -1", ":7").is("LPOS l c RANK 4", "nil");
+        client.is("LPOS l c COUNT 2", "[:2 :6]").is("LPOS l c COUNT 0 RANK -2", "[:6 :2]").is("LPOS l x COUNT 1", "[]");
+        client.is("LPOS l c COUNT 0 MAXLEN 3", "[:2]").is("LPOS l c COUNT 0 MAXLEN 2 RANK -1", "[:7 :6]");
+        client.is("LPOS l c MAXLEN 2", "nil").is("LPOS none c", "nil").is("LPOS none c COUNT 1", "[]");
+        client.is("LPOS l c RANK", "-ERR syntax error").is("LPOS l c JUNK 1", "-ERR syntax error");
+        client.is("LPOS l c COUNT -1", "-ERR COUNT can't be negative");
+        client.is("LPOS l c MAXLEN x", "-ERR MAXLEN can't be negative");
+        assert!(client.run("LPOS l c RANK 0").starts_with("-ERR RANK can't be zero: use 1"));
+    }
+}

@@ -57,3 +57,18 @@ impl Piecewise for Snapshot {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_range_is_the_same_in_one_piece_and_in_many() {
+        let mut client = Client::new();
+        let elements: Vec<String> = (0..30_000).map(|n| format!("element:{n}")).collect();
+        client.is(&format!("RPUSH l {}", elements.join(" ")), ":30000");
+        for (start, stop) in [(0, 29_999), (1, 2500), (17, 29_000), (28_500, 29_999), (0, 1999)] {
+            client.is(&format!("LRANGE l {start} {stop}"), &format!("[{}]", elements[start..=stop].join(" ")));
+        }
+    }
+}
