@@ -11,6 +11,8 @@ use crate::words::{ABSOLUTE_SECS, RELATIVE_SECS_MIN};
 
 /// The longest string that one command may make, in bytes.
 const STRING_MAX: i64 = 1 << 24;
+/// The most fields or members that one command may draw.
+const DRAWS_MAX: i64 = 1 << 16;
 /// `proto-max-bulk-len`: beyond it servers refuse to make a string.
 const REFUSED_FROM: i64 = 1 << 29;
 
@@ -55,6 +57,10 @@ fn allocates_too_much(name: &[u8], args: &[Vec<u8>]) -> bool {
     let bytes = STRING_MAX..=REFUSED_FROM;
     let bits = STRING_MAX * 8 + 1..=REFUSED_FROM * 8;
     match name {
+        // Draws with repetitions; the least integer is refused.
+        b"HRANDFIELD" | b"SRANDMEMBER" | b"ZRANDMEMBER" => {
+            integer(args.get(1)).is_some_and(|count| count < -DRAWS_MAX && count != i64::MIN)
+        }
         b"SETRANGE" => integer(args.get(1)).is_some_and(|offset| bytes.contains(&offset)),
         b"SETBIT" => integer(args.get(1)).is_some_and(|offset| bits.contains(&offset)),
         b"BITFIELD" => args.iter().any(|arg| match arg.strip_prefix(b"#") {
@@ -125,6 +131,9 @@ mod tests {
             ("BITFIELD k GET u8 0 SET u8 2000000000 1", true),
             ("BITFIELD k SET u8 #100 1", false),
             ("GETRANGE k 0 2000000000", false),
+            ("SRANDMEMBER k -65536", false),
+            ("SRANDMEMBER k -9223372036854775807", true),
+            ("SRANDMEMBER k -9223372036854775808", false),
         ] {
             assert_eq!(hazardous(command), expected, "{command}");
         }
