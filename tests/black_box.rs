@@ -17,9 +17,15 @@ mod cores;
 mod dialogue;
 #[path = "black_box/harness.rs"]
 mod harness;
+#[path = "black_box/hashes.rs"]
+mod hashes;
 #[path = "black_box/lists.rs"]
 mod lists;
+#[path = "black_box/process.rs"]
+mod process;
 #[path = "black_box/protocol.rs"]
 mod protocol;
 #[path = "black_box/startup.rs"]
 mod startup;
+#[path = "black_box/waiting.rs"]
+mod waiting;
