@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::table::{Entry, Table};
 use engine::Engine;
 use engine::command_log::{Logged, Reason};
+use engine::metrics::WorkerMetrics;
 use resp::Reply;
 
 /// Arguments that a log entry has, and bytes of each.
@@ -23,7 +24,8 @@ const LOGGED_BYTES: usize = 128;
 
 /// What is known when a command begins.
 #[derive(Clone, Copy)]
-pub(crate) struct Start {
+pub(crate) struct Start<'e> {
+    worker: &'e WorkerMetrics,
     clock: u64,
     reply: usize,
     request: usize,
@@ -56,19 +58,19 @@ struct Took {
 }
 
 #[inline(always)]
-pub(crate) fn begin(
-    engine: &Engine,
+pub(crate) fn begin<'e>(
+    engine: &'e Engine,
     session: &mut Session,
     entry: &'static Entry,
     args: &Args<'_>,
     now: Now,
     reply: &Reply,
-) -> Start {
+) -> Start<'e> {
     if args.has_own() {
         keep(engine, session, entry, args, now);
     }
-    let clock = engine.metrics()[session.worker].clock.get();
-    Start { clock, reply: reply.len(), request: args.wire_len() }
+    let worker = &engine.metrics()[session.worker];
+    Start { worker, clock: worker.clock.get(), reply: reply.len(), request: args.wire_len() }
 }
 
 #[cold]
@@ -84,19 +86,18 @@ pub(crate) fn end(
     session: &mut Session,
     entry: &'static Entry,
     args: &Args<'_>,
-    start: Start,
+    start: Start<'_>,
     now: Now,
     flow: &Flow,
     reply: &Reply,
 ) {
-    let worker = &engine.metrics()[session.worker];
     let clock = engine.host().nanos();
-    worker.clock.set(clock);
+    start.worker.clock.set(clock);
     let nanos = clock.saturating_sub(start.clock);
     let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
     let ended = !matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn);
     if ended {
-        count(engine, session.worker, entry, nanos);
+        count(engine, start.worker, entry, nanos);
     }
     if args.has_own() || !ended || engine.wants_to_know(nanos, took.request.max(took.answer) as u64) {
         tell(engine, session, entry, args, start.clock, took, now, ended);
@@ -134,8 +135,7 @@ fn tell(
 }
 
 #[inline(always)]
-fn count(engine: &Engine, worker: usize, entry: &Entry, nanos: u64) {
-    let worker = &engine.metrics()[worker];
+fn count(engine: &Engine, worker: &WorkerMetrics, entry: &Entry, nanos: u64) {
     worker.commands.add(1);
     worker.command(entry.id, ids).count(nanos, engine.tracks_latency());
 }
@@ -176,8 +176,8 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
     let Some(mut unfinished) = session.unfinished.take() else { return };
     unfinished.took.answer += reply.len();
     let Unfinished { entry, clock, args, took } = *unfinished;
-    count(engine, session.worker, entry, engine.host().nanos().saturating_sub(clock));
     let worker = &engine.metrics()[session.worker];
+    count(engine, worker, entry, engine.host().nanos().saturating_sub(clock));
     let stats = worker.command(entry.id, ids);
     match reply {
         // By CLIENT UNBLOCK.
@@ -195,7 +195,7 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
 
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
     let Unfinished { entry, args, took, .. } = unfinished;
-    count(engine, session.worker, entry, took.nanos);
+    count(engine, &engine.metrics()[session.worker], entry, took.nanos);
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || args);
     }

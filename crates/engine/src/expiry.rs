@@ -32,6 +32,7 @@
 
 use crate::access::{self, is_due};
 use crate::blocked::{self, Server};
+use crate::config::Directive;
 use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::shard::Shard;
@@ -92,6 +93,12 @@ impl Engine {
                 shard.dbs[db as usize].table.step(1, hasher);
             }
             self.record(&effects, 0, &[]);
+        }
+        if let Some(rare) = effects.seen()
+            && !rare.garbage.is_empty()
+            && !self.config().snapshot().flag(Directive::LazyfreeLazyExpire)
+        {
+            effects.rare().garbage.clear();
         }
         let ready = self.carry_out(&mut effects);
         blocked::serve(self, ready, server);

@@ -303,7 +303,10 @@ impl Worker {
         if paused {
             self.expire_more = false;
         } else if self.expire_more || now >= self.next_tick {
-            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
+            let began = clock::nanos();
+            let engine = &self.shared.engine;
+            self.expire_more = engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
+            engine.latency().note("expire-cycle", clock::nanos() - began, now);
         }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
