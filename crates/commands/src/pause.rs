@@ -52,3 +52,47 @@ pub(crate) fn unpause(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch;
+    use crate::testing::Client;
+
+    #[test]
+    fn writes_wait_or_everything_does() {
+        let mut client = Client::new();
+        let waits = |client: &mut Client, line: &str| {
+            let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+            let prepared = dispatch::prepare(client.engine(), &args);
+            let session = Session::local();
+            postpones(client.engine(), &session, &prepared)
+        };
+        client.is("CLIENT PAUSE 100 WRITE", "+OK");
+        for (line, expected) in
+            [("SET a 1", true), ("SET a", false), ("GET a", false), ("EXEC", false), ("NOPE", false)]
+        {
+            assert_eq!(waits(&mut client, line), expected, "{line}");
+        }
+        client.is("MULTI", "+OK").is("SET a 1", "+QUEUED");
+        let exec: Args<'_> = ["EXEC"].map(str::as_bytes).into_iter().collect();
+        let prepared = dispatch::prepare(client.engine(), &exec);
+        let engine = client.beside();
+        assert!(postpones(engine.engine(), client.session(), &prepared), "the transaction writes");
+        client.is("DISCARD", "+OK").is("CLIENT PAUSE 50", "+OK");
+        assert!(waits(&mut client, "GET a") && waits(&mut client, "PING"));
+        client.is("CLIENT UNPAUSE", "+OK");
+        assert!(!waits(&mut client, "SET a 1"));
+        client.is("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range");
+        client.is("CLIENT PAUSE -1", "-ERR timeout is negative");
+        client.is("CLIENT PAUSE 1 x", "-ERR CLIENT PAUSE mode must be WRITE or ALL");
+    }
+
+    #[test]
+    fn nothing_expires_while_clients_are_paused() {
+        let mut client = Client::new();
+        client.is("SET k v PX 10", "+OK").is("CLIENT PAUSE 1000 WRITE", "+OK").later(20);
+        client.is("GET k", "nil").is("EXISTS k", ":0").is("RANDOMKEY", "k").is("DBSIZE", ":1");
+        client.is("CLIENT UNPAUSE", "+OK").is("GET k", "nil").is("DBSIZE", ":0").is("RANDOMKEY", "nil");
+    }
+}

@@ -351,3 +351,119 @@ impl Group {
         cx.keys.effects = effects;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn queued_commands_run_at_exec() {
+        let mut client = Client::new();
+        client
+            .is("MULTI", "+OK")
+            .is("SET a 1", "+QUEUED")
+            .is("INCR a", "+QUEUED")
+            .is("INCR b x", "-ERR wrong number of arguments for 'incr' command");
+        client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.").is("GET a", "nil");
+        client.is("MULTI", "+OK").is("SET a 1", "+QUEUED").is("SELECT 3", "+QUEUED").is("SET b 2", "+QUEUED");
+        client
+            .is("LPUSH b x", "+QUEUED")
+            .is("BZPOPMIN none 0", "+QUEUED")
+            .is("KEYS *", "+QUEUED")
+            .is("FLUSHDB", "+QUEUED");
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        client.is("EXEC", &format!("[+OK +OK +OK {wrong} nil [b] +OK]"));
+        assert_eq!(client.session().db, 3);
+        client.is("MULTI", "+OK").is("SET a 2", "+QUEUED").is("DISCARD", "+OK").is("SELECT 0", "+OK").is("GET a", "1");
+        client.is("EXEC", "-ERR EXEC without MULTI").is("DISCARD", "-ERR DISCARD without MULTI");
+        client.is("MULTI", "+OK").is("EXEC", "[]");
+    }
+
+    #[test]
+    fn what_may_not_be_in_a_transaction_aborts_it() {
+        for line in ["MULTI", "WATCH a", "NOPE", "SHUTDOWN NOSAVE", "CLIENT REPLY OFF"] {
+            let mut client = Client::new();
+            client.is("MULTI", "+OK");
+            assert!(client.run(line).starts_with("-ERR "), "{line}");
+            client.is("SET a 1", "+QUEUED").is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+            client.is("GET a", "nil");
+        }
+        let mut client = Client::new();
+        client.is("MULTI", "+OK");
+        client
+            .is("EXEC x", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
+        client.is("EXEC", "-ERR EXEC without MULTI");
+        client.is("MULTI", "+OK").is("RESET", "+RESET").is("EXEC", "-ERR EXEC without MULTI");
+    }
+
+    #[test]
+    fn a_change_of_a_watched_key_prevents_exec() {
+        let mut client = Client::new();
+        let mut other = client.beside();
+        let mut outcome = |before: &str, change: &str| {
+            other.is("FLUSHALL", "+OK").run(before);
+            client.is("WATCH k l", "+OK").is("WATCH k", "+OK");
+            other.run(change);
+            client.is("MULTI", "+OK").is("PING", "+QUEUED").run("EXEC")
+        };
+        for (before, change, result) in [
+            ("SET k 1", "GET k", "[+PONG]"),
+            ("SET k 1", "SET k 1", "nil"),
+            ("SET k 1", "DEL k", "nil"),
+            ("SET other 1", "DEL k", "[+PONG]"),
+            ("SET k 1", "EXPIRE k 10", "nil"),
+            ("SET k 1", "FLUSHALL", "nil"),
+            ("SET other 1", "FLUSHDB", "[+PONG]"),
+            ("SET k 1", "SWAPDB 0 1", "nil"),
+            ("SET other 1", "SWAPDB 0 1", "[+PONG]"),
+            ("SET other 1", "RENAME other l", "nil"),
+        ] {
+            assert_eq!(outcome(before, change), result, "{before}; {change}");
+        }
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+    }
+
+    #[test]
+    fn watching_ends_with_exec_discard_and_unwatch() {
+        let mut client = Client::new();
+        let mut other = client.beside();
+        for end in ["EXEC", "DISCARD"] {
+            client.is("WATCH k", "+OK").is("MULTI", "+OK").run(end);
+            other.is("SET k 1", "+OK");
+            client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+        }
+        client.is("WATCH k", "+OK");
+        other.is("SET k 1", "+OK");
+        assert!(client.run("CLIENT INFO").contains(" flags=d ") && client.run("CLIENT INFO").contains(" watch=1 "));
+        client.is("UNWATCH", "+OK").is("MULTI", "+OK").is("PING", "+QUEUED").is("CLIENT INFO", "+QUEUED");
+        let reply = client.run("EXEC");
+        assert!(reply.starts_with("[+PONG ") && reply.contains(" multi=-1 watch=0 "), "{reply}");
+        let shards = 0..client.engine().locks().len();
+        let left = |shard| client.engine().locks().one(shard).dbs[0].watchers.len();
+        assert_eq!(shards.map(left).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn keys_whose_time_is_over_count_as_missing() {
+        let mut client = Client::new();
+        client.is("SET k v PX 10", "+OK").later(5).is("WATCH k", "+OK").later(10);
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "nil");
+        client.is("SET k v PX 10", "+OK").later(20).is("WATCH k", "+OK").is("EXISTS k", ":0");
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+        client.is("SET k v PX 10", "+OK").later(20).is("WATCH k", "+OK").is("FLUSHDB", "+OK");
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+    }
+
+    #[test]
+    fn the_log_has_transactions_of_several_writes() {
+        let mut client = Client::new();
+        let log = client.log();
+        for line in ["MULTI", "SET a 1", "GET a", "EXEC", "MULTI", "SET a 2", "SELECT 1", "INCR b", "DEL c", "EXEC"] {
+            client.run(line);
+        }
+        let show = |record: &Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).unwrap();
+        let logged: Vec<(u32, String)> = log.take().iter().map(|(db, record)| (*db, show(record))).collect();
+        let expected = [(0, "SET a 1"), (0, "MULTI"), (0, "SET a 2"), (1, "INCR b"), (1, "EXEC")];
+        assert_eq!(logged, expected.map(|(db, text)| (db, text.to_owned())));
+    }
+}
