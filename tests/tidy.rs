@@ -19,6 +19,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/structures/src/hashtable/entry.rs",
     "crates/structures/src/hashtable/memory.rs",
     "crates/structures/src/hashtable/mod.rs",
+    "crates/structures/src/hyperloglog/wide.rs",
     "crates/structures/src/member.rs",
     "crates/structures/src/sorted_set/indexed.rs",
     "crates/structures/src/sorted_set/member.rs",

@@ -53,6 +53,7 @@ mod help;
 pub mod hash;
 pub mod hash_field_ttl;
 pub mod hash_list;
+pub mod hyperloglog;
 pub mod info;
 pub mod introspect;
 pub mod keyspace;
@@ -126,6 +127,7 @@ const FAMILIES: &[&[Command]] = &[
     hash::COMMANDS,
     hash_field_ttl::COMMANDS,
     hash_list::COMMANDS,
+    hyperloglog::COMMANDS,
     keyspace::COMMANDS,
     lcs::COMMANDS,
     list::COMMANDS,

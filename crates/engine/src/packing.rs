@@ -21,6 +21,7 @@ pub struct Packing {
     set_bytes: AtomicUsize,
     sorted_set_members: AtomicUsize,
     sorted_set_bytes: AtomicUsize,
+    hll_sparse_bytes: AtomicUsize,
 }
 
 impl Packing {
@@ -36,6 +37,7 @@ impl Packing {
             set_bytes: AtomicUsize::new(0),
             sorted_set_members: AtomicUsize::new(0),
             sorted_set_bytes: AtomicUsize::new(0),
+            hll_sparse_bytes: AtomicUsize::new(0),
         };
         packing.load(config);
         packing
@@ -55,6 +57,7 @@ impl Packing {
         set(&self.set_bytes, Directive::SetMaxListpackValue);
         set(&self.sorted_set_members, Directive::ZsetMaxListpackEntries);
         set(&self.sorted_set_bytes, Directive::ZsetMaxListpackValue);
+        set(&self.hll_sparse_bytes, Directive::HllSparseMaxBytes);
     }
 
     #[inline]
@@ -90,5 +93,10 @@ impl Packing {
     pub fn sorted_set(&self) -> sorted_set::Limits {
         let (members, bytes) = (self.sorted_set_members.load(Relaxed), self.sorted_set_bytes.load(Relaxed));
         sorted_set::Limits { members, bytes }
+    }
+
+    /// Bytes that a sparse HyperLogLog may have.
+    pub fn hll_sparse_max_bytes(&self) -> usize {
+        self.hll_sparse_bytes.load(Relaxed)
     }
 }

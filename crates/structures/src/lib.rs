@@ -9,6 +9,7 @@ pub mod entry;
 pub mod handle;
 pub mod hash;
 pub mod hashtable;
+pub mod hyperloglog;
 pub mod intset;
 pub mod list;
 pub mod listpack;
