@@ -8,7 +8,7 @@ use crate::cx::Cx;
 use crate::row::{Command, Group, READONLY, ROW, key};
 use crate::scan::parse_cursor;
 use engine::{Error, glob};
-use resp::format_double;
+use resp::{Reply, format_17_digits, format_double};
 use structures::sorted_set::SortedSet;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -58,8 +58,9 @@ fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         index += 1;
     }
+    let packed = set.encoding() == "listpack";
     let (reply, mut seen, mut told, mut places) = (&mut *cx.reply, 0, 0, 0);
-    let mut items = resp::Reply::new(Vec::new(), reply.protocol());
+    let mut items = Reply::new(Vec::new(), reply.protocol());
     let mut at = Some(cursor);
     while let Some(position) = at
         && seen < count
@@ -72,8 +73,7 @@ fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 items.bulk(member);
                 told += 1;
                 if scores {
-                    // A string in RESP3 too.
-                    items.bulk(&format_double(score));
+                    write_score(&mut items, score, packed);
                     told += 1;
                 }
             }
@@ -84,6 +84,16 @@ fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     reply.array(told);
     reply.raw(items.as_slice());
     Ok(())
+}
+
+/// A score as other servers tell it here, a string in RESP3 too: as in other replies while they keep it in a listpack, with
+/// 17 digits otherwise.
+fn write_score(reply: &mut Reply, score: f64, packed: bool) {
+    if packed {
+        reply.bulk(&format_double(score));
+    } else {
+        reply.bulk(format_17_digits(score).as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,23 @@ pub fn format_by_digits(value: f64) -> DoubleText {
     text
 }
 
+/// Prints a double with 17 significant digits, as C does for `%.17g`: `0.10000000000000001`, `1e+18`. So ZSCAN tells scores.
+pub fn format_17_digits(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return format_by_digits(value).as_str().to_owned();
+    }
+    let scientific = format!("{value:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..17).contains(&exponent) {
+        let fixed = format!("{value:.*}", (16 - exponent) as usize);
+        return if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.').to_owned() } else { fixed };
+    }
+    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
 /// The integer that a double is, if it is one within half the range of an i64.
 fn as_integer(value: f64) -> Option<i64> {
     const BOUND: f64 = (i64::MAX / 2) as f64;
@@ -314,6 +331,24 @@ const POWERS: [(u64, i32); 87] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seventeen_digits_are_those_of_c() {
+        for (value, text) in [
+            (0.1, "0.10000000000000001"),
+            (-188186.3554301263, "-188186.35543012631"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (1e-5, "1.0000000000000001e-05"),
+            (0.0001, "0.0001"),
+            (3.0, "3"),
+            (-0.0, "-0"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(format_17_digits(value), text);
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

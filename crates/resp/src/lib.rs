@@ -22,7 +22,7 @@ pub mod reply;
 pub mod request;
 pub mod value;
 
-pub use double::{DoubleText, format_by_digits, format_double};
+pub use double::{DoubleText, format_17_digits, format_by_digits, format_double};
 pub use reply::{Protocol, Reply};
 pub use request::{Limits, Progress, ProtocolError, RequestParser, Span};
 pub use value::{Value, encode_command};

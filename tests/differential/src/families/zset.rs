@@ -14,7 +14,7 @@ pub const FAMILY: Family = Family {
     words: WORDS,
     rows: &[
         row(20, "ZADD key (good_score member)+"),
-        row(8, "ZADD lex (zero member)+"),
+        row(8, "ZADD lex (zero word)+"),
         optional(6, "SADD sets (small|member)+", "SADD"),
         row(4, "ZINCRBY key score member"),
         row(4, "ZREM key member+"),
@@ -58,7 +58,7 @@ pub const FAMILY: Family = Family {
         row(3, "ZRANDMEMBER key 1000 [WITHSCORES]"),
         row(1, "ZRANDMEMBER none [limit [WITHSCORES]]"),
         row(2, "DEL one ; ZADD one 1 A ; ZRANDMEMBER one [small [WITHSCORES]]"),
-        row(1, "ZRANDMEMBER key (0|junk|-9223372036854775808|4611686018427387904 WITHSCORES)"),
+        row(1, "ZRANDMEMBER none (0|junk|-9223372036854775808|4611686018427387904 WITHSCORES)"),
         row(3, "DEL one ; ZADD one (good_score member)+ ; ZSCAN one 0 COUNT 1000 {MATCH pattern|NOSCORES}"),
         row(1, "ZSCAN key (0|junk) (COUNT junk|NOVALUES|junk|COUNT 0)"),
         row(3, "OBJECT ENCODING key"),
@@ -75,6 +75,7 @@ const WORDS: &[Word] = &[
     ("filled", |_| b"filled".to_vec()),
     ("one", |_| b"one".to_vec()),
     ("none", |_| b"none".to_vec()),
+    ("word", word),
     ("zero", |_| b"0".to_vec()),
     ("small", |rng| decimal(rng.i8(-3..9))),
     ("limit", limit),
@@ -93,6 +94,11 @@ fn input(rng: &mut Rng) -> Vec<u8> {
         1 => one_of(rng, &["lex:1", "lex:2"]),
         _ => collection_key(rng),
     }
+}
+
+/// A member that is no score, so that commands which are cut short are none either.
+fn word(rng: &mut Rng) -> Vec<u8> {
+    [b"x", &member(rng)[..]].concat()
 }
 
 fn limit(rng: &mut Rng) -> Vec<u8> {
@@ -116,8 +122,8 @@ fn lex_bound(rng: &mut Rng) -> Vec<u8> {
     match rng.u8(..12) {
         0 | 1 => b"-".to_vec(),
         2 | 3 => b"+".to_vec(),
-        4..8 => [b"[", &member(rng)[..]].concat(),
-        8..11 => [b"(", &member(rng)[..]].concat(),
+        4..8 => [b"[", &word(rng)[..]].concat(),
+        8..11 => [b"(", &word(rng)[..]].concat(),
         _ => one_of(rng, &["", "a", "++", "-a", "(", "[", "5"]),
     }
 }
