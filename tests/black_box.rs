@@ -21,6 +21,8 @@ mod harness;
 mod hashes;
 #[path = "black_box/lists.rs"]
 mod lists;
+#[path = "black_box/messages.rs"]
+mod messages;
 #[path = "black_box/process.rs"]
 mod process;
 #[path = "black_box/protocol.rs"]

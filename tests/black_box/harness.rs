@@ -138,6 +138,10 @@ impl Server {
         socket_to(SocketAddr::from(([127, 0, 0, 1], self.port)))
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: &str) {
         let command = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());

@@ -1,0 +1,172 @@
+//! The server as a process: what it writes into its log, what it is called, where it listens, and what it leaves behind.
+
+use crate::dialogue::dialogue;
+use crate::harness::{
+    Folder, Server, eventually, expect_bytes, free_port, owned, read_to_close, run_to_end, send, socket_to,
+};
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+
+const DEBUGGING: [&str; 2] = ["--enable-debug-command", "yes"];
+
+#[test]
+fn renamed_commands_answer_to_their_new_names() {
+    let server = Server::start(&["--rename-command", "PING", "knock", "--rename-command", "flushall", ""]);
+    let mut client = server.socket();
+    send(&mut client, b"PING\r\nKNOCK\r\nFLUSHALL\r\n");
+    expect_bytes(&mut client, b"-ERR unknown command 'PING', with args beginning with: \r\n+PONG\r\n");
+    expect_bytes(&mut client, b"-ERR unknown command 'FLUSHALL', with args beginning with: \r\n");
+    let folder = Folder::new();
+    let (_, stderr) = run_to_end(&folder, &["--rename-command", "nosuch", "x"]);
+    assert!(stderr.contains("No such command in rename-command"), "{stderr}");
+    let (_, stderr) = run_to_end(&folder, &["--rename-command", "get", "set"]);
+    assert!(stderr.contains("Target command name already exists"), "{stderr}");
+}
+
+#[test]
+fn the_log_has_the_form_that_was_asked_for() {
+    let server =
+        Server::start(&["--log-format", "logfmt", "--log-timestamp-format", "milliseconds", "--logfile", "x.log"]);
+    let pid = server.pid();
+    let log = server.folder.read("x.log");
+    let line = log.lines().find(|line| line.contains("Server initialized")).expect("a line");
+    let (start, rest) = line.split_once(" timestamp=\"").expect("a time");
+    assert_eq!(start, format!("pid={pid} role=primary"));
+    let (time, rest) = rest.split_once('"').expect("the end of the time");
+    assert!(time.parse::<u64>().is_ok(), "{line}");
+    assert_eq!(rest, " level=notice message=\"Server initialized\"");
+    let mut client = server.client();
+    dialogue(&mut client, &[("CONFIG SET log-format legacy log-timestamp-format iso8601 loglevel debug", "OK")]);
+    drop(server.socket());
+    assert!(eventually(|| server.folder.read("x.log").contains(" - Accepted 127.0.0.1:")));
+    // Who moves the file away finds what comes next in a new one.
+    fs::rename(server.folder.path().join("x.log"), server.folder.path().join("old.log")).expect("moved");
+    assert!(!server.folder.path().join("x.log").exists());
+    server.signal("TERM");
+    assert!(eventually(|| server.folder.read("x.log").contains("bye bye...")));
+}
+
+#[test]
+fn ports_and_addresses_change_while_it_runs() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let (port, taken) = (free_port(), Server::start(&[]));
+    dialogue(
+        &mut client,
+        &[
+            (&format!("CONFIG SET port {port}"), "OK"),
+            (
+                &format!("CONFIG SET maxmemory 5mb port {}", taken.port),
+                "-ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs.",
+            ),
+            ("CONFIG GET maxmemory", "[\"maxmemory\", \"0\"]"),
+            (
+                "CONFIG SET bind 999.9.9.9",
+                "-ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses.",
+            ),
+            ("CONFIG SET bind 127.0.0.1", "OK"),
+        ],
+    );
+    let mut moved = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+    send(&mut moved, b"PING\r\n");
+    expect_bytes(&mut moved, b"+PONG\r\n");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", server.port)).is_err());
+    send(&mut moved, b"CONFIG SET bind \"\"\r\n");
+    expect_bytes(&mut moved, b"+OK\r\n");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn more_clients_than_the_system_has_files_are_refused() {
+    let server = Server::start(&[]);
+    let mut client = server.socket();
+    send(&mut client, b"CONFIG SET maxclients 4000000000\r\n");
+    expect_bytes(
+        &mut client,
+        b"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to handle the specified number of clients, try with ",
+    );
+}
+
+#[test]
+fn the_title_follows_its_template() {
+    let server = Server::start(&["--unixsocket", "a.sock"]);
+    let title = || fs::read_to_string(format!("/proc/{}/cmdline", server.pid())).expect("a title");
+    assert!(title().trim_end_matches('\0').ends_with(&format!(" *:{}", server.port)), "{:?}", title());
+    let mut client = server.client();
+    let long = "x".repeat(100);
+    dialogue(&mut client, &[(&format!("CONFIG SET proc-title-template {long}-{{port}}-{{unixsocket}}"), "OK")]);
+    assert_eq!(title().trim_end_matches('\0'), format!("{long}-{}-a.sock", server.port));
+}
+
+#[test]
+fn a_daemon_names_itself_and_cleans_up() {
+    let folder = Folder::new();
+    let port = free_port();
+    let options = ["--port", &port.to_string(), "--daemonize", "yes", "--pidfile", "a.pid", "--logfile", "a.log"];
+    let (status, stderr) = run_to_end(&folder, &[&options[..], &["--save", "", "--unixsocket", "a.sock"]].concat());
+    assert_eq!((status.code(), &stderr[..]), (Some(0), ""));
+    assert!(eventually(|| folder.read("a.log").contains("Ready to accept connections unix")));
+    let mut client = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+    send(&mut client, b"PING\r\n");
+    expect_bytes(&mut client, b"+PONG\r\n");
+    let pid: u32 = folder.read("a.pid").trim_end().parse().expect("the process id");
+    assert!(fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("the daemon").contains(&port.to_string()));
+    send(&mut client, b"SHUTDOWN NOSAVE\r\n");
+    assert_eq!(read_to_close(&mut client), "");
+    assert!(eventually(|| folder.read("a.log").contains("bye bye...")));
+    assert!(!folder.path().join("a.pid").exists() && !folder.path().join("a.sock").exists());
+}
+
+#[test]
+fn the_end_without_a_wish_leaves_a_report() {
+    for (command, signal, cause) in [
+        ("", Some("ABRT"), "crashed by signal: 6"),
+        ("", Some("BUS"), "crashed by signal: 7"),
+        ("", Some("FPE"), "crashed by signal: 8"),
+        ("DEBUG SEGFAULT\r\n", None, "crashed by signal: 11"),
+        ("DEBUG PANIC\r\n", None, "DEBUG PANIC"),
+    ] {
+        let server = Server::start(&DEBUGGING);
+        let mut client = server.socket();
+        send(&mut client, command.as_bytes());
+        if let Some(signal) = signal {
+            server.signal(signal);
+        }
+        let log = || server.folder.read("stdout");
+        assert!(eventually(|| log().contains("BUG REPORT END")), "{command}{signal:?}: {}", log());
+        let log = log();
+        for part in [cause, "STACK TRACE DONE", "worker-0", "# Server\r\n", "CLIENT LIST OUTPUT", "addr=127.0.0.1:"] {
+            assert!(log.contains(part), "{command}{signal:?}: no {part:?} in\n{log}");
+        }
+        assert_eq!(server.wait().signal(), Some(6), "an abort leaves a core file where the system wants one");
+    }
+}
+
+#[test]
+fn reports_can_be_switched_off_and_a_panic_can_end_like_any_exit() {
+    let options = [&DEBUGGING[..], &["--crash-log-enabled", "no", "--use-exit-on-panic", "yes"]].concat();
+    let server = Server::start(&options);
+    send(&mut server.socket(), b"DEBUG PANIC\r\n");
+    assert!(eventually(|| server.folder.read("stdout").contains("DEBUG PANIC")));
+    assert!(!server.folder.read("stdout").contains("BUG REPORT"));
+    assert_eq!(server.wait().code(), Some(1));
+}
+
+#[test]
+fn what_is_dangerous_must_be_allowed_at_the_start() {
+    let server = Server::start_with(|_, port| owned(&["--port", &port.to_string(), "--save", ""]));
+    dialogue(
+        &mut server.client(),
+        &[
+            (
+                "CONFIG SET dbfilename x.rdb",
+                "-ERR CONFIG SET failed (possibly related to argument 'dbfilename') - can't set protected config",
+            ),
+            (
+                "DEBUG SLEEP 0",
+                "-ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+            ),
+        ],
+    );
+}
