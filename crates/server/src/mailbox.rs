@@ -2,8 +2,8 @@
 
 use crate::stream::Stream;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use engine::blocked::Ticket;
 use engine::audience::Push;
+use engine::blocked::Ticket;
 use engine::clients::ClientInfo;
 use mio::{Poll, Token, Waker};
 use std::io;

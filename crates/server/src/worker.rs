@@ -129,7 +129,8 @@ impl Worker {
 
     /// How long to wait for events.
     fn patience(&self) -> Duration {
-        if !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more {
+        // What the worker posted to itself after its turn has woken nobody.
+        if !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty() {
             return Duration::ZERO;
         }
         let mut until = self.next_tick;
