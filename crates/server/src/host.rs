@@ -208,7 +208,7 @@ impl engine::host::Host for EngineHost {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
         use Directive::*;
         let listen_again = || match self.desk.get() {
-            Some(desk) => desk.listen_again(changed, config).map_err(|text| log::warning(text)),
+            Some(desk) => desk.listen_again(changed, config).map_err(log::warning),
             None => Ok(()),
         };
         match changed {
