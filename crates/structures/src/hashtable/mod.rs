@@ -579,6 +579,10 @@ impl<'a, T: Handle> Iterator for Iter<'a, T> {
             if next.is_none() && self.unit < self.table.units() {
                 next = Some(self.table.unit(self.unit));
                 self.unit += 1;
+                if self.unit < self.table.units() {
+                    // Entries lie anywhere: those of the next bucket have time to arrive meanwhile.
+                    self.table.prefetch_entries(self.table.unit(self.unit));
+                }
             }
             self.line = Some(next?);
             self.slots = next?.used();
