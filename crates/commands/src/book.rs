@@ -22,6 +22,7 @@ use crate::table::Table;
 use engine::access::is_due;
 use engine::edit::Ttl;
 use engine::effects::{EventClass, Logged};
+use engine::pause::Paused;
 use engine::value::{NewString, Type};
 use engine::{Engine, Error};
 use resp::number::{parse_f64_c, parse_i64_c};
@@ -64,6 +65,15 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
         reply.book_error(BookCode::Unknown, UNKNOWN);
     }
     reply.end_frame();
+}
+
+/// Whether the request has to wait for the end of the pause that is on.
+pub fn is_postponed(engine: &Engine, args: &Args<'_>) -> bool {
+    match engine.pause().paused() {
+        Paused::Nothing => false,
+        Paused::Writes => find(args).is_some_and(|command| command.flags.has(WRITE)),
+        Paused::All => true,
+    }
 }
 
 fn find(args: &Args<'_>) -> Option<&'static Command> {

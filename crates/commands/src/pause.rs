@@ -74,6 +74,8 @@ mod tests {
         {
             assert_eq!(waits(&mut client, line), expected, "{line}");
         }
+        let book = |words: &[&str]| crate::book::is_postponed(client.engine(), &words.into());
+        assert!(book(&["set", "a", "1"]) && !book(&["get", "a"]) && !book(&["set"]));
         client.is("MULTI", "+OK").is("SET a 1", "+QUEUED");
         let exec: Args<'_> = ["EXEC"].map(str::as_bytes).into_iter().collect();
         let prepared = dispatch::prepare(client.engine(), &exec);

@@ -153,7 +153,7 @@ impl Worker {
             return;
         }
         if (connection.is_busy() || self.shared.engine.pause().is_on())
-            && must_wait(&self.shared.engine, connection, &item.what)
+            && must_wait(&self.shared.engine, connection, item, spans)
         {
             return item.put_back(connection, spans);
         }
@@ -410,10 +410,16 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
     let client = &connection.session.info;
     let error = error.to_string();
     let error = error.strip_prefix("-ERR Protocol error: ").unwrap_or(&error);
-    let shown = |part: &[u8]| part.iter().map(|c| if c.is_ascii_graphic() { char::from(*c) } else { '.' }).collect::<String>();
+    let shown =
+        |part: &[u8]| part.iter().map(|c| if c.is_ascii_graphic() { char::from(*c) } else { '.' }).collect::<String>();
     let input = match bytes.len() {
         _ if engine.config().snapshot().flag(Directive::HideUserDataFromLog) => "*redacted*".to_owned(),
-        len if len > 2 * SHOWN => format!("'{}' (... more {} bytes ...) '{}'", shown(&bytes[..SHOWN]), len - 2 * SHOWN, shown(&bytes[len - SHOWN..])),
+        len if len > 2 * SHOWN => format!(
+            "'{}' (... more {} bytes ...) '{}'",
+            shown(&bytes[..SHOWN]),
+            len - 2 * SHOWN,
+            shown(&bytes[len - SHOWN..])
+        ),
         _ => format!("'{}'", shown(bytes)),
     };
     log::verbose(format_args!(
@@ -424,13 +430,17 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
 
 /// Whether the connection is not ready for what comes next, or has to wait from now on for the end of a pause.
 #[cold]
-fn must_wait(engine: &Engine, connection: &mut Connection, what: &What) -> bool {
+fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, spans: &[Span]) -> bool {
     if !connection.is_busy() {
-        let postponed = match what {
+        let postponed = match &item.what {
             What::Command { prepared, .. } | What::Queued { prepared, .. } => {
                 commands::pause::postpones(engine, &connection.session, prepared)
             }
-            What::Book { .. } | What::BookQueued { .. } => engine.pause().is_on(),
+            What::Book { spans: range } => {
+                let args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
+                commands::book::is_postponed(engine, &args)
+            }
+            What::BookQueued { args } => commands::book::is_postponed(engine, args),
             What::Violation(_) | What::BookViolation => false,
         };
         connection.postponed = postponed;
