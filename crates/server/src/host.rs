@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::Duration;
 
 /// The engine's host: frees in the background, knows the process and the other threads.
@@ -84,6 +84,14 @@ fn admit_clients(wanted: i64) -> Result<(), String> {
     }
 }
 
+/// What does not change while the process runs.
+struct Machine {
+    os: String,
+    memory: u64,
+}
+
+static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine { os: proc::os(), memory: proc::total_memory() });
+
 /// 40 hexadecimal digits from the system's randomness.
 fn random_hex() -> String {
     (0..3).map(|n: u8| format!("{:016x}", RandomState::new().hash_one(n))).collect::<String>()[..40].to_owned()
@@ -140,7 +148,7 @@ impl engine::host::Host for EngineHost {
         ProcessInfo {
             id: std::process::id(),
             started_at: self.started_at,
-            os: proc::os(),
+            os: MACHINE.os.clone(),
             executable: self.executable.clone(),
             config_file: self.config_file.clone(),
             run_id: self.run_id.clone(),
@@ -158,7 +166,7 @@ impl engine::host::Host for EngineHost {
             peak,
             startup: self.startup.load(Relaxed),
             rss: proc::rss(),
-            total_system: proc::total_memory(),
+            total_system: MACHINE.memory,
             lazy_pending: self.reaper.pending() as u64,
             lazy_freed: self.reaper.freed() as u64,
             ..stats
@@ -228,6 +236,8 @@ impl engine::host::Host for EngineHost {
             ProcTitleTemplate => title::show(config),
             WatchdogPeriod => crash::set_watchdog(config),
             LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
+            // Only its present value is taken.
+            Threads => return Err("the number of threads cannot change while the server runs".to_owned()),
             TlsCluster | TlsReplication if config.flag(changed) => {
                 return Err("Unable to update TLS configuration. Check server logs.".to_owned());
             }
