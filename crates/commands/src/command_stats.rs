@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 /// Commands and subcommands by name, with what was counted of them.
 fn each(engine: &Engine, mut visit: impl FnMut(&str, CommandTotals)) {
-    let mut entries: Vec<&Entry> = Table::get().iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)).collect();
+    let mut entries: Vec<&Entry> =
+        Table::get().iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)).collect();
     entries.sort_by(|a, b| a.full_name.cmp(&b.full_name));
     for entry in entries {
         // A line of INFO ends its name with the first colon; no command's name has one.
@@ -40,7 +41,8 @@ pub fn latency_stats(text: &mut String, engine: &Engine, config: &Config) {
         if durations.total() == 0 {
             return;
         }
-        let shown = |percentile: &f64| format!("p{percentile}={:.3}", durations.percentile(*percentile) as f64 / 1000.0);
+        let shown =
+            |percentile: &f64| format!("p{percentile}={:.3}", durations.percentile(*percentile) as f64 / 1000.0);
         let percentiles: Vec<String> = config.percentiles().iter().map(shown).collect();
         let _ = write!(text, "latency_percentiles_usec_{name}:{}\r\n", percentiles.join(","));
     });

@@ -8,69 +8,67 @@ use crate::slowlog::{parse_count, reply_entries};
 use engine::Error;
 use engine::command_log::Reason;
 
-pub const COMMANDS: &[Command] = &[
-    Command {
-        name: "commandlog",
-        group: Group::Server,
-        since: "8.1.0",
-        arity: -2,
-        summary: "A container for command log commands.",
-        complexity: "Depends on subcommand.",
-        subcommands: &[
-            Command {
-                name: "get",
-                group: Group::Server,
-                since: "8.1.0",
-                arity: 4,
-                flags: ADMIN.and(LOADING).and(STALE),
-                syntax: "count:int (type: slow | large-request | large-reply)",
-                summary: "Returns the specified command log's entries.",
-                complexity: "O(N) where N is the number of entries returned",
-                tips: &["request_policy:all_nodes", "nondeterministic_output"],
-                run: get,
-                ..ROW
-            },
-            Command {
-                name: "help",
-                group: Group::Server,
-                since: "8.1.0",
-                arity: 2,
-                flags: LOADING.and(STALE),
-                summary: "Show helpful text about the different subcommands",
-                complexity: "O(1)",
-                run: help,
-                ..ROW
-            },
-            Command {
-                name: "len",
-                group: Group::Server,
-                since: "8.1.0",
-                arity: 3,
-                flags: ADMIN.and(LOADING).and(STALE),
-                syntax: "(type: slow | large-request | large-reply)",
-                summary: "Returns the number of entries in the specified type of command log.",
-                complexity: "O(1)",
-                tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
-                run: len,
-                ..ROW
-            },
-            Command {
-                name: "reset",
-                group: Group::Server,
-                since: "8.1.0",
-                arity: 3,
-                flags: ADMIN.and(LOADING).and(STALE),
-                syntax: "(type: slow | large-request | large-reply)",
-                summary: "Clears all entries from the specified type of command log.",
-                complexity: "O(N) where N is the number of entries in the commandlog",
-                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-                run: reset,
-                ..ROW
-            },
-        ],
-        ..ROW
-    },
-];
+pub const COMMANDS: &[Command] = &[Command {
+    name: "commandlog",
+    group: Group::Server,
+    since: "8.1.0",
+    arity: -2,
+    summary: "A container for command log commands.",
+    complexity: "Depends on subcommand.",
+    subcommands: &[
+        Command {
+            name: "get",
+            group: Group::Server,
+            since: "8.1.0",
+            arity: 4,
+            flags: ADMIN.and(LOADING).and(STALE),
+            syntax: "count:int (type: slow | large-request | large-reply)",
+            summary: "Returns the specified command log's entries.",
+            complexity: "O(N) where N is the number of entries returned",
+            tips: &["request_policy:all_nodes", "nondeterministic_output"],
+            run: get,
+            ..ROW
+        },
+        Command {
+            name: "help",
+            group: Group::Server,
+            since: "8.1.0",
+            arity: 2,
+            flags: LOADING.and(STALE),
+            summary: "Show helpful text about the different subcommands",
+            complexity: "O(1)",
+            run: help,
+            ..ROW
+        },
+        Command {
+            name: "len",
+            group: Group::Server,
+            since: "8.1.0",
+            arity: 3,
+            flags: ADMIN.and(LOADING).and(STALE),
+            syntax: "(type: slow | large-request | large-reply)",
+            summary: "Returns the number of entries in the specified type of command log.",
+            complexity: "O(1)",
+            tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+            run: len,
+            ..ROW
+        },
+        Command {
+            name: "reset",
+            group: Group::Server,
+            since: "8.1.0",
+            arity: 3,
+            flags: ADMIN.and(LOADING).and(STALE),
+            syntax: "(type: slow | large-request | large-reply)",
+            summary: "Clears all entries from the specified type of command log.",
+            complexity: "O(N) where N is the number of entries in the commandlog",
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            run: reset,
+            ..ROW
+        },
+    ],
+    ..ROW
+}];
 fn reason(args: &Args<'_>, index: usize) -> Result<Reason, Error> {
     match () {
         () if args.is(index, "slow") => Ok(Reason::Slow),

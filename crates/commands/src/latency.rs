@@ -4,112 +4,110 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
 use crate::introspect::by_name;
-use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::latency_report;
+use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::table::{Entry, Table};
 use engine::Error;
 use engine::metrics;
 
-pub const COMMANDS: &[Command] = &[
-    Command {
-        name: "latency",
-        group: Group::Server,
-        since: "2.8.13",
-        arity: -2,
-        summary: "A container for latency diagnostics commands.",
-        complexity: "Depends on subcommand.",
-        subcommands: &[
-            Command {
-                name: "doctor",
-                group: Group::Server,
-                since: "2.8.13",
-                arity: 2,
-                flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-                summary: "Returns a human-readable latency analysis report.",
-                complexity: "O(1)",
-                tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
-                run: doctor,
-                ..ROW
-            },
-            Command {
-                name: "graph",
-                group: Group::Server,
-                since: "2.8.13",
-                arity: 3,
-                flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-                syntax: "event",
-                summary: "Returns a latency graph for an event.",
-                complexity: "O(1)",
-                tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
-                run: graph,
-                ..ROW
-            },
-            Command {
-                name: "help",
-                group: Group::Server,
-                since: "2.8.13",
-                arity: 2,
-                flags: LOADING.and(STALE),
-                summary: "Returns helpful text about the different subcommands.",
-                complexity: "O(1)",
-                run: help,
-                ..ROW
-            },
-            Command {
-                name: "histogram",
-                group: Group::Server,
-                since: "7.0.0",
-                arity: -2,
-                flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-                syntax: "[command]...",
-                summary: "Returns the cumulative distribution of latencies of a subset or all commands.",
-                complexity: "O(N) where N is the number of commands with latency information being retrieved.",
-                tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
-                run: histogram,
-                ..ROW
-            },
-            Command {
-                name: "history",
-                group: Group::Server,
-                since: "2.8.13",
-                arity: 3,
-                flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-                syntax: "event",
-                summary: "Returns timestamp-latency samples for an event.",
-                complexity: "O(1)",
-                tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
-                run: history,
-                ..ROW
-            },
-            Command {
-                name: "latest",
-                group: Group::Server,
-                since: "2.8.13",
-                arity: 2,
-                flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-                summary: "Returns the latest latency samples for all events.",
-                complexity: "O(1)",
-                tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
-                run: latest,
-                ..ROW
-            },
-            Command {
-                name: "reset",
-                group: Group::Server,
-                since: "2.8.13",
-                arity: -2,
-                flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-                syntax: "[event]...",
-                summary: "Resets the latency data for one or more events.",
-                complexity: "O(1)",
-                tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
-                run: reset,
-                ..ROW
-            },
-        ],
-        ..ROW
-    },
-];
+pub const COMMANDS: &[Command] = &[Command {
+    name: "latency",
+    group: Group::Server,
+    since: "2.8.13",
+    arity: -2,
+    summary: "A container for latency diagnostics commands.",
+    complexity: "Depends on subcommand.",
+    subcommands: &[
+        Command {
+            name: "doctor",
+            group: Group::Server,
+            since: "2.8.13",
+            arity: 2,
+            flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+            summary: "Returns a human-readable latency analysis report.",
+            complexity: "O(1)",
+            tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+            run: doctor,
+            ..ROW
+        },
+        Command {
+            name: "graph",
+            group: Group::Server,
+            since: "2.8.13",
+            arity: 3,
+            flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+            syntax: "event",
+            summary: "Returns a latency graph for an event.",
+            complexity: "O(1)",
+            tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+            run: graph,
+            ..ROW
+        },
+        Command {
+            name: "help",
+            group: Group::Server,
+            since: "2.8.13",
+            arity: 2,
+            flags: LOADING.and(STALE),
+            summary: "Returns helpful text about the different subcommands.",
+            complexity: "O(1)",
+            run: help,
+            ..ROW
+        },
+        Command {
+            name: "histogram",
+            group: Group::Server,
+            since: "7.0.0",
+            arity: -2,
+            flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+            syntax: "[command]...",
+            summary: "Returns the cumulative distribution of latencies of a subset or all commands.",
+            complexity: "O(N) where N is the number of commands with latency information being retrieved.",
+            tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+            run: histogram,
+            ..ROW
+        },
+        Command {
+            name: "history",
+            group: Group::Server,
+            since: "2.8.13",
+            arity: 3,
+            flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+            syntax: "event",
+            summary: "Returns timestamp-latency samples for an event.",
+            complexity: "O(1)",
+            tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+            run: history,
+            ..ROW
+        },
+        Command {
+            name: "latest",
+            group: Group::Server,
+            since: "2.8.13",
+            arity: 2,
+            flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+            summary: "Returns the latest latency samples for all events.",
+            complexity: "O(1)",
+            tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+            run: latest,
+            ..ROW
+        },
+        Command {
+            name: "reset",
+            group: Group::Server,
+            since: "2.8.13",
+            arity: -2,
+            flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+            syntax: "[event]...",
+            summary: "Resets the latency data for one or more events.",
+            complexity: "O(1)",
+            tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
+            run: reset,
+            ..ROW
+        },
+    ],
+    ..ROW
+}];
 fn history(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let series = cx.engine.latency().get(&args[2]).unwrap_or_default();
     cx.reply.array(series.samples.len());

@@ -211,14 +211,7 @@ fn is_notable(engine: &Engine, took: &Took) -> bool {
 }
 
 #[cold]
-fn note(
-    engine: &Engine,
-    session: &Session,
-    entry: &Entry,
-    took: Took,
-    now: Now,
-    shown: impl FnOnce() -> Vec<Vec<u8>>,
-) {
+fn note(engine: &Engine, session: &Session, entry: &Entry, took: Took, now: Now, shown: impl FnOnce() -> Vec<Vec<u8>>) {
     let ended_ms = now.unix_ms() + (took.nanos / 1_000_000) as i64;
     let event = if entry.command.flags.has(FAST) { "fast-command" } else { "command" };
     engine.latency().note(event, took.nanos, ended_ms);

@@ -16,18 +16,16 @@ use engine::Error;
 use engine::clients::ClientInfo;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub const COMMANDS: &[Command] = &[
-    Command {
-        name: "monitor",
-        group: Group::Server,
-        since: "1.0.0",
-        arity: 1,
-        flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
-        summary: "Listens for all requests received by the server in real-time.",
-        run: monitor,
-        ..ROW
-    },
-];
+pub const COMMANDS: &[Command] = &[Command {
+    name: "monitor",
+    group: Group::Server,
+    since: "1.0.0",
+    arity: 1,
+    flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
+    summary: "Listens for all requests received by the server in real-time.",
+    run: monitor,
+    ..ROW
+}];
 
 fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     listen(cx, true);

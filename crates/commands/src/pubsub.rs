@@ -353,17 +353,8 @@ pub fn leave(engine: &Engine, session: &mut Session) {
 }
 
 /// What a client that speaks RESP2 may do while it has a subscription.
-const ADMITTED: [&str; 9] = [
-    "subscribe",
-    "unsubscribe",
-    "psubscribe",
-    "punsubscribe",
-    "ssubscribe",
-    "sunsubscribe",
-    "ping",
-    "quit",
-    "reset",
-];
+const ADMITTED: [&str; 9] =
+    ["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"];
 
 /// Whether a client with a subscription may run this command: in RESP3, where messages look like nothing else, any.
 pub(crate) fn admits(entry: &Entry, protocol: Protocol) -> bool {
@@ -545,14 +536,19 @@ mod tests {
         said(&mut client, "PSUBSCRIBE n*");
         said(&mut client, "SSUBSCRIBE news");
         let mut other = client.beside();
-        other.is("PUBLISH news x", ":2").is("PUBLISH nothing y", ":1").is("SPUBLISH news z", ":1").is("PUBLISH x y", ":0");
+        other
+            .is("PUBLISH news x", ":2")
+            .is("PUBLISH nothing y", ":1")
+            .is("SPUBLISH news z", ":1")
+            .is("PUBLISH x y", ":0");
         other.is("PUBSUB NUMSUB news x", "[news :1 x :0]").is("PUBSUB NUMPAT", ":1").is("PUBSUB CHANNELS", "[news]");
         other.is("PUBSUB SHARDNUMSUB news", "[news :1]").is("PUBSUB SHARDCHANNELS x*", "[]");
         let line = other.run("CLIENT LIST");
         assert_eq!(line, "", "test clients are not listed");
         let pushes = client.engine().audience().take_own(0).unwrap();
         let Push::Message(message) = &pushes[0] else { panic!("a message") };
-        let shown = |pattern, protocol| String::from_utf8(encode(message, pattern, protocol)).unwrap().replace("\r\n", " ");
+        let shown =
+            |pattern, protocol| String::from_utf8(encode(message, pattern, protocol)).unwrap().replace("\r\n", " ");
         assert_eq!(shown(None, Protocol::Resp2), "*3 $7 message $4 news $1 x ");
         assert_eq!(shown(Some(b"n*"), Protocol::Resp3), ">4 $8 pmessage $2 n* $4 news $1 x ");
         leave(&std::sync::Arc::clone(client.shared_engine()), client.session());

@@ -54,7 +54,9 @@ mod tests {
 
     fn shown(name: &str, line: &str) -> String {
         let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
-        let show = |index: usize| if is_secret(name, &args, index) { "*".into() } else { String::from_utf8_lossy(&args[index]) };
+        let show = |index: usize| {
+            if is_secret(name, &args, index) { "*".into() } else { String::from_utf8_lossy(&args[index]) }
+        };
         (0..args.len()).map(show).collect::<Vec<_>>().join(" ")
     }
 
@@ -69,7 +71,11 @@ mod tests {
             ("hello", "HELLO 3 AUTH u", "HELLO 3 AUTH u"),
             ("acl|setuser", "ACL SETUSER u on >p", "ACL SETUSER * * *"),
             ("acl|whoami", "ACL WHOAMI", "ACL WHOAMI"),
-            ("config|set", "CONFIG SET port 1 requirepass x masterauth y", "CONFIG SET port 1 requirepass * masterauth *"),
+            (
+                "config|set",
+                "CONFIG SET port 1 requirepass x masterauth y",
+                "CONFIG SET port 1 requirepass * masterauth *",
+            ),
             ("migrate", "MIGRATE h 1 k 0 9 AUTH p", "MIGRATE h 1 k 0 9 AUTH *"),
             ("migrate", "MIGRATE h 1 k 0 9 COPY AUTH2 u p", "MIGRATE h 1 k 0 9 COPY AUTH2 * *"),
             ("migrate", "MIGRATE h 1 k 0 9 KEYS auth x", "MIGRATE h 1 k 0 9 KEYS auth x"),

@@ -7,73 +7,71 @@ use crate::row::{ADMIN, Command, Group, LOADING, ROW, STALE};
 use engine::Error;
 use engine::command_log::Reason;
 
-pub const COMMANDS: &[Command] = &[
-    Command {
-        name: "slowlog",
-        group: Group::Server,
-        since: "2.2.12",
-        arity: -2,
-        summary: "A container for slow log commands.",
-        complexity: "Depends on subcommand.",
-        deprecated: Some(("8.1.0", "`COMMANDLOG`")),
-        subcommands: &[
-            Command {
-                name: "get",
-                group: Group::Server,
-                since: "2.2.12",
-                arity: -2,
-                flags: ADMIN.and(LOADING).and(STALE),
-                syntax: "[count:int]",
-                summary: "Returns the slow log's entries.",
-                complexity: "O(N) where N is the number of entries returned",
-                tips: &["request_policy:all_nodes", "nondeterministic_output"],
-                history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
-                deprecated: Some(("8.1.0", "`COMMANDLOG GET <count> SLOW`")),
-                run: get,
-                ..ROW
-            },
-            Command {
-                name: "help",
-                group: Group::Server,
-                since: "6.2.0",
-                arity: 2,
-                flags: LOADING.and(STALE),
-                summary: "Show helpful text about the different subcommands",
-                complexity: "O(1)",
-                deprecated: Some(("8.1.0", "`COMMANDLOG HELP`")),
-                run: help,
-                ..ROW
-            },
-            Command {
-                name: "len",
-                group: Group::Server,
-                since: "2.2.12",
-                arity: 2,
-                flags: ADMIN.and(LOADING).and(STALE),
-                summary: "Returns the number of entries in the slow log.",
-                complexity: "O(1)",
-                tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
-                deprecated: Some(("8.1.0", "`COMMANDLOG LEN SLOW`")),
-                run: len,
-                ..ROW
-            },
-            Command {
-                name: "reset",
-                group: Group::Server,
-                since: "2.2.12",
-                arity: 2,
-                flags: ADMIN.and(LOADING).and(STALE),
-                summary: "Clears all entries from the slow log.",
-                complexity: "O(N) where N is the number of entries in the slowlog",
-                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-                deprecated: Some(("8.1.0", "`COMMANDLOG RESET SLOW`")),
-                run: reset,
-                ..ROW
-            },
-        ],
-        ..ROW
-    },
-];
+pub const COMMANDS: &[Command] = &[Command {
+    name: "slowlog",
+    group: Group::Server,
+    since: "2.2.12",
+    arity: -2,
+    summary: "A container for slow log commands.",
+    complexity: "Depends on subcommand.",
+    deprecated: Some(("8.1.0", "`COMMANDLOG`")),
+    subcommands: &[
+        Command {
+            name: "get",
+            group: Group::Server,
+            since: "2.2.12",
+            arity: -2,
+            flags: ADMIN.and(LOADING).and(STALE),
+            syntax: "[count:int]",
+            summary: "Returns the slow log's entries.",
+            complexity: "O(N) where N is the number of entries returned",
+            tips: &["request_policy:all_nodes", "nondeterministic_output"],
+            history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
+            deprecated: Some(("8.1.0", "`COMMANDLOG GET <count> SLOW`")),
+            run: get,
+            ..ROW
+        },
+        Command {
+            name: "help",
+            group: Group::Server,
+            since: "6.2.0",
+            arity: 2,
+            flags: LOADING.and(STALE),
+            summary: "Show helpful text about the different subcommands",
+            complexity: "O(1)",
+            deprecated: Some(("8.1.0", "`COMMANDLOG HELP`")),
+            run: help,
+            ..ROW
+        },
+        Command {
+            name: "len",
+            group: Group::Server,
+            since: "2.2.12",
+            arity: 2,
+            flags: ADMIN.and(LOADING).and(STALE),
+            summary: "Returns the number of entries in the slow log.",
+            complexity: "O(1)",
+            tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+            deprecated: Some(("8.1.0", "`COMMANDLOG LEN SLOW`")),
+            run: len,
+            ..ROW
+        },
+        Command {
+            name: "reset",
+            group: Group::Server,
+            since: "2.2.12",
+            arity: 2,
+            flags: ADMIN.and(LOADING).and(STALE),
+            summary: "Clears all entries from the slow log.",
+            complexity: "O(N) where N is the number of entries in the slowlog",
+            tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            deprecated: Some(("8.1.0", "`COMMANDLOG RESET SLOW`")),
+            run: reset,
+            ..ROW
+        },
+    ],
+    ..ROW
+}];
 /// Entries that SLOWLOG GET answers when it is not told how many.
 const DEFAULT_COUNT: usize = 10;
 

@@ -71,7 +71,9 @@ impl Worker {
         self.deliver_own();
         for token in std::mem::take(&mut self.pushed) {
             // The list may name a connection that is gone, and another that has its token now.
-            let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.pushed) else { continue };
+            let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.pushed) else {
+                continue;
+            };
             connection.pushed = false;
             if flush(connection, now).is_err() {
                 self.close(token);

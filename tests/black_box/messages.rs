@@ -1,0 +1,140 @@
+//! Messages, events and monitors' lines, from any worker to any other.
+
+use crate::dialogue::{ask, ask_integer, dialogue};
+use crate::harness::{Server, expect_bytes, is_peer, on_each_thread_count, send};
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+
+/// A socket that has sent this and got its answer.
+fn after(server: &Server, request: &[u8], answer: &[u8]) -> TcpStream {
+    let mut socket = server.socket();
+    send(&mut socket, request);
+    expect_bytes(&mut socket, answer);
+    socket
+}
+
+#[test]
+fn every_subscriber_gets_each_publishers_messages_in_order() {
+    const SUBSCRIBERS: usize = 12;
+    const PUBLISHERS: usize = 3;
+    const MESSAGES: usize = 300;
+    on_each_thread_count(&[], |server| {
+        let subscribe = || after(server, b"SUBSCRIBE news\r\n", b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        let subscribers: Vec<TcpStream> = (0..SUBSCRIBERS).map(|_| subscribe()).collect();
+        std::thread::scope(|scope| {
+            for publisher in 0..PUBLISHERS {
+                scope.spawn(move || {
+                    let mut client = server.client();
+                    for batch in (0..MESSAGES).collect::<Vec<_>>().chunks(20) {
+                        let mut pipeline = redis::pipe();
+                        for number in batch {
+                            pipeline.cmd("PUBLISH").arg("news").arg(format!("{publisher}:{number}"));
+                        }
+                        let receivers: Vec<usize> = pipeline.query(&mut client).expect("counts");
+                        assert!(receivers.iter().all(|count| *count == SUBSCRIBERS));
+                    }
+                });
+            }
+            for socket in subscribers {
+                scope.spawn(move || {
+                    let mut next = [0; PUBLISHERS];
+                    let mut lines = BufReader::new(socket).lines();
+                    for _ in 0..PUBLISHERS * MESSAGES {
+                        // *3 $7 message $4 news $n publisher:number
+                        let line = lines.by_ref().take(7).last().expect("a message").expect("a line");
+                        let (publisher, number) = line.split_once(':').expect("publisher and number");
+                        let publisher: usize = publisher.parse().expect("a publisher");
+                        assert_eq!(number, next[publisher].to_string());
+                        next[publisher] += 1;
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn whoever_listens_to_itself_gets_the_reply_first() {
+    on_each_thread_count(&[], |server| {
+        let mut socket = server.socket();
+        send(&mut socket, b"HELLO 3\r\nSUBSCRIBE me\r\nPUBLISH me 1\r\nPING\r\nUNSUBSCRIBE me\r\nPUBLISH me 2\r\n");
+        let mut lines = BufReader::new(socket).lines().map(|line| line.expect("a line"));
+        assert!(lines.any(|line| line == "subscribe"));
+        let rest: Vec<String> = lines.take(19).collect();
+        let expected = "$2 me :1 :1 >3 $7 message $2 me $1 1 +PONG >3 $11 unsubscribe $2 me :0 :0";
+        assert_eq!(rest.join(" "), expected);
+    });
+}
+
+#[test]
+fn who_leaves_or_goes_is_counted_no_longer() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        let one = after(server, b"PSUBSCRIBE n*\r\n", b"*3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n");
+        let two = after(server, b"SSUBSCRIBE news\r\n", b"*3\r\n$10\r\nssubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        dialogue(&mut client, &[("PUBLISH news x", "1"), ("SPUBLISH news x", "1"), ("PUBSUB NUMPAT", "1")]);
+        assert!(ask(&mut client, "CLIENT LIST TYPE pubsub").contains("psub=1"));
+        drop((one, two));
+        assert!(crate::harness::eventually(|| ask_integer(&mut client, "PUBLISH news x") == 0));
+        assert!(crate::harness::eventually(|| ask_integer(&mut client, "SPUBLISH news x") == 0));
+    });
+}
+
+#[test]
+fn events_of_keys_are_messages() {
+    on_each_thread_count(&["--notify-keyspace-events", "KEA"], |server| {
+        let socket = after(server, b"PSUBSCRIBE __key*\r\n", b"*3\r\n$10\r\npsubscribe\r\n$6\r\n__key*\r\n:1\r\n");
+        let mut client = server.client();
+        dialogue(&mut client, &[("SET k v PX 20", "OK"), ("SELECT 2", "OK"), ("SET other v", "OK")]);
+        let mut lines = BufReader::new(socket).lines().map(|line| line.expect("a line"));
+        let mut message = || {
+            let lines: Vec<String> = lines.by_ref().take(9).collect();
+            format!("{} {}", lines[6], lines[8])
+        };
+        let mut seen: Vec<String> = (0..8).map(|_| message()).collect();
+        // The deadline may pass before or after the write that follows.
+        seen.sort();
+        let mut expected = [
+            "__keyspace@0__:k set",
+            "__keyevent@0__:set k",
+            "__keyspace@0__:k expire",
+            "__keyevent@0__:expire k",
+            "__keyspace@2__:other set",
+            "__keyevent@2__:set other",
+            "__keyspace@0__:k expired",
+            "__keyevent@0__:expired k",
+        ];
+        expected.sort_unstable();
+        assert_eq!(seen, expected);
+    });
+}
+
+#[test]
+fn monitors_see_each_clients_commands_in_order() {
+    on_each_thread_count(&[], |server| {
+        let socket = after(server, b"MONITOR\r\n", b"+OK\r\n");
+        let mut clients: Vec<redis::Connection> = (0..6).map(|_| server.client()).collect();
+        for round in 0..50 {
+            for (number, client) in clients.iter_mut().enumerate() {
+                assert_eq!(ask(client, &format!("SET {number} {round}")), "OK");
+            }
+        }
+        let mut next = [0; 6];
+        for line in BufReader::new(socket).lines() {
+            let line = line.expect("a line");
+            let Some((_, words)) = line.split_once("\"SET\" ") else { continue };
+            let mut numbers = words.split(' ').map(|word| word.trim_matches('"').parse::<usize>().expect("a number"));
+            let (client, round) = (numbers.next().expect("a client"), numbers.next().expect("a round"));
+            assert_eq!(round, next[client], "{line}");
+            next[client] += 1;
+            if next == [50; 6] {
+                break;
+            }
+        }
+        if !is_peer() {
+            // What is seen is counted as well, on whichever worker it ran.
+            let stats = ask(&mut clients[0], "INFO commandstats");
+            assert!(stats.contains("cmdstat_set:calls=300,"), "{stats}");
+        }
+    });
+}
