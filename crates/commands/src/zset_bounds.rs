@@ -61,10 +61,7 @@ impl<'a> Bounds<'a> {
                 let start = min.lower(set);
                 start..max.upper(set).max(start)
             }
-            Bounds::Members(min, max) => {
-                let start = min.lower(set);
-                start..max.upper(set).max(start)
-            }
+            Bounds::Members(min, max) => lex_ranks(set, *min, *max, reverse),
         }
     }
 }
@@ -107,33 +104,49 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// How many members come before a range that begins here.
-    fn lower(self, set: &SortedSet) -> usize {
+    /// Whether a range that begins here may have this member.
+    fn admits_from_below(self, member: &[u8]) -> bool {
         match self {
-            LexBound::Lowest => 0,
-            LexBound::Highest => set.len(),
-            LexBound::Inclusive(member) => ranks_of_member(set, member).start,
-            LexBound::Exclusive(member) => ranks_of_member(set, member).end,
+            LexBound::Lowest => true,
+            LexBound::Highest => false,
+            LexBound::Inclusive(bound) => member >= bound,
+            LexBound::Exclusive(bound) => member > bound,
         }
     }
 
-    /// How many members come before the end of a range that ends here.
-    fn upper(self, set: &SortedSet) -> usize {
+    /// Whether a range that ends here may have this member.
+    fn admits_from_above(self, member: &[u8]) -> bool {
         match self {
-            LexBound::Lowest => 0,
-            LexBound::Highest => set.len(),
-            LexBound::Inclusive(member) => ranks_of_member(set, member).end,
-            LexBound::Exclusive(member) => ranks_of_member(set, member).start,
+            LexBound::Lowest => false,
+            LexBound::Highest => true,
+            LexBound::Inclusive(bound) => member <= bound,
+            LexBound::Exclusive(bound) => member < bound,
         }
     }
 }
 
-/// Where a member is or would be in a set that is in order of members, because all scores are the same.
-fn ranks_of_member(set: &SortedSet, member: &[u8]) -> Range<usize> {
-    let Some((_, score)) = set.range(0..1).next() else { return 0..0 };
-    let start = set.rank_of_bound(score, member);
-    let present = set.range(start..start + 1).next().is_some_and(|(found, _)| found == member);
-    start..start + usize::from(present)
+/// The members between two names. That is meant for sets in which names ascend, as where all scores are the same; others
+/// are searched as if they did. What comes of that depends on the way of searching, which for a small set is Valkey's: from
+/// the end that is listed first.
+fn lex_ranks(set: &SortedSet, min: LexBound<'_>, max: LexBound<'_>, reverse: bool) -> Range<usize> {
+    let (above_min, below_max) = (|name: &[u8]| min.admits_from_below(name), |name: &[u8]| max.admits_from_above(name));
+    if set.encoding() == "skiplist" {
+        let start = set.partition_by_member(|name| !above_min(name));
+        return start..set.partition_by_member(below_max).max(start);
+    }
+    let (mut names, len) = (set.iter().map(|(name, _)| name), set.len());
+    let (Some(first), last) = (names.clone().next(), names.clone().next_back()) else { return 0..0 };
+    if !below_max(first) || !last.is_some_and(above_min) {
+        return 0..0;
+    }
+    if reverse {
+        let Some(skipped) = names.by_ref().rev().position(below_max) else { return 0..0 };
+        let end = len - skipped;
+        let count = set.range(0..end).rev().take_while(|(name, _)| above_min(name)).count();
+        return end - count..end;
+    }
+    let Some(start) = names.position(above_min) else { return 0..0 };
+    start..start + set.range(start..len).take_while(|(name, _)| below_max(name)).count()
 }
 
 /// Ranks from `start` to `stop`, both included and negative from the end, as a range within `len`.

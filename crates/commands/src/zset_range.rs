@@ -447,6 +447,9 @@ mod tests {
             ("ZRANGE l + (a BYLEX REV LIMIT 0 1", "[d]"),
             ("ZRANGE l (c - BYLEX", "[]"),
             ("ZLEXCOUNT l - (c", ":2"),
+            // Names ascend, scores too.
+            ("ZRANGE z [b [c BYLEX", "[b c]"),
+            ("ZRANGE z [c [b BYLEX REV", "[c b]"),
             ("ZLEXCOUNT l a c", "-ERR min or max not valid string range item"),
         ] {
             client.is(command, reply);

@@ -75,6 +75,11 @@ impl Indexed {
         self.tree.lower_bound(|element| element.cmp_pair(key, name))
     }
 
+    pub(super) fn partition_by_name(&self, mut before: impl FnMut(&[u8]) -> bool) -> usize {
+        let side = |before| if before { Ordering::Less } else { Ordering::Greater };
+        self.tree.lower_bound(|element| side(before(element.member().name())))
+    }
+
     pub(super) fn rank_of_score(&self, score: f64) -> usize {
         let key = order_key(score);
         self.tree.lower_bound(|element| element.cmp_score(key))

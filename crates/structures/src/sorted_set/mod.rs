@@ -118,6 +118,14 @@ impl SortedSet {
         }
     }
 
+    /// Number of pairs before the first whose member `before` does not hold for, if it holds for a first part only.
+    pub fn partition_by_member(&self, mut before: impl FnMut(&[u8]) -> bool) -> usize {
+        match &self.0 {
+            Form::Packed(set) => set.partition_point(|name, _| before(name)),
+            Form::Indexed(set) => set.partition_by_name(before),
+        }
+    }
+
     /// Number of pairs below this score.
     pub fn rank_of_score(&self, score: f64) -> usize {
         match &self.0 {

@@ -206,6 +206,19 @@ fn a_hundred_thousand_members_stay_small_and_go_away() {
 }
 
 #[test]
+fn members_that_ascend_are_found_by_name() {
+    for members in [10, 1000] {
+        let mut set = SortedSet::default();
+        (0..members).for_each(|n| _ = set.insert(format!("{n:04}").as_bytes(), f64::from(n / 3), Limits::default()));
+        for n in 0..members {
+            let name = format!("{n:04}");
+            assert_eq!(set.partition_by_member(|member| member < name.as_bytes()), n as usize);
+            assert_eq!(set.partition_by_member(|member| member <= name.as_bytes()), n as usize + 1);
+        }
+    }
+}
+
+#[test]
 fn a_set_can_go_to_another_thread() {
     fn is_send<T: Send + Sync>() {}
     is_send::<SortedSet>();
