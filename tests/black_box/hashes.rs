@@ -83,7 +83,7 @@ fn fill(server: &Server) {
 /// Reads the reply to HGETALL.
 fn read_pairs(stream: &mut TcpStream) -> BTreeMap<String, String> {
     let mut reader = BufReader::new(stream);
-    let mut length = |reader: &mut BufReader<&mut TcpStream>, sign: char| {
+    let length = |reader: &mut BufReader<&mut TcpStream>, sign: char| {
         let mut line = String::new();
         reader.read_line(&mut line).expect("a line");
         line.trim_end().strip_prefix(sign).and_then(|digits| digits.parse::<usize>().ok()).expect("a length")

@@ -150,7 +150,7 @@ impl BigHash {
         self.table.random(random).map(Found::of)
     }
 
-    /// Does a share of resizing while nobody writes.
+    /// Frees up to `max` fields; true when nothing is left.
     pub(super) fn drain_step(&mut self, max: usize) -> bool {
         if let Some(deadlines) = &mut self.deadlines {
             if deadlines.drain_step(max) {

@@ -254,7 +254,7 @@ impl Hash {
     pub fn random(&self, random: u64, now: u64) -> Option<(Item<'_>, Item<'_>)> {
         match &self.0 {
             Small(pack) => {
-                let index = (u128::from(random) * (pack.len() / 2) as u128 >> 64) as isize;
+                let index = ((u128::from(random) * (pack.len() / 2) as u128) >> 64) as isize;
                 let name = pack.seek(index * 2)?;
                 Some((pack.at(name), pack.at(pack.next(name)?)))
             }

@@ -1,3 +1,5 @@
+//! A hash against a map with deadlines, at every step; the small form and its end; a large one taken apart.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
