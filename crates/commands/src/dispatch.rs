@@ -234,7 +234,7 @@ pub(crate) fn call_row<'e>(
         engine.record(&cx.keys.effects, db, &command);
     }
     cx.keys.unlock();
-    follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
+    follow_up(engine, &mut cx.keys.effects, cx.session.worker, cx.now);
     (cx.flow, failed)
 }
 
