@@ -6,6 +6,7 @@
 pub mod deadlines;
 pub mod decimal;
 pub mod entry;
+pub mod geohash;
 pub mod handle;
 pub mod hash;
 pub mod hashtable;
