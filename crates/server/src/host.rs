@@ -236,8 +236,6 @@ impl engine::host::Host for EngineHost {
             ProcTitleTemplate => title::show(config),
             WatchdogPeriod => crash::set_watchdog(config),
             LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
-            // Only its present value is taken.
-            Threads => return Err("the number of threads cannot change while the server runs".to_owned()),
             TlsCluster | TlsReplication if config.flag(changed) => {
                 return Err("Unable to update TLS configuration. Check server logs.".to_owned());
             }

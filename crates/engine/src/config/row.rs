@@ -83,6 +83,9 @@ pub struct Row {
     pub default: Preset,
     /// Only the command line and the configuration file can set it.
     pub immutable: bool,
+    /// Immutable, but CONFIG SET takes the present value: tools of versions that do not know the directive set
+    /// everything that CONFIG GET shows.
+    pub confirmed: bool,
     /// CONFIG SET needs `enable-protected-configs`.
     pub protected: bool,
     /// CONFIG GET shows it when named in full, never for a pattern.
@@ -124,6 +127,11 @@ impl Row {
 
     pub const fn immutable(mut self) -> Row {
         self.immutable = true;
+        self
+    }
+
+    pub const fn confirmed(mut self) -> Row {
+        self.confirmed = true;
         self
     }
 
@@ -188,6 +196,7 @@ const fn row(directive: Directive, name: &'static str, kind: Kind, default: Pres
         kind,
         default,
         immutable: false,
+        confirmed: false,
         protected: false,
         hidden: false,
         sensitive: false,

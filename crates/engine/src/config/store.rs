@@ -302,7 +302,8 @@ fn admit<'p>(pairs: &[(&[u8], &'p [u8])], caller: Caller, old: &Config) -> Resul
             let text = format!("Unknown option or number of arguments for CONFIG SET - '{shown}'");
             return Err(SetError::Refused(text));
         };
-        if found.row.immutable {
+        let confirms = || found.row.confirmed && found.row.print(old.value(found.row.directive)) == *value;
+        if found.row.immutable && !confirms() {
             return Err(failed(&shown, "can't set immutable config"));
         }
         if found.row.protected && !old.permits(Directive::EnableProtectedConfigs, caller.local) {

@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
     integer(ClusterBlacklistTtl, "cluster-blacklist-ttl", 60, i64::MIN, i64::MAX),
     text(ClusterConfigFile, "cluster-config-file", "nodes.conf").keeps_empty().checked(check::cluster_config_file).immutable(),
     choice(ClusterConfigSaveBehavior, "cluster-config-save-behavior", &["sync", "best-effort"], "sync"),
-    integer(ClusterDatabases, "cluster-databases", 1, 1, INT_MAX).immutable(),
+    integer(ClusterDatabases, "cluster-databases", 1, 1, INT_MAX).immutable().confirmed(),
     flag(ClusterEnabled, "cluster-enabled", false).immutable(),
     memory(ClusterLinkSendbufLimit, "cluster-link-sendbuf-limit", 0, 0, i64::MAX).unit(Unit::UnsignedMemory),
     integer(ClusterManualFailoverTimeout, "cluster-manual-failover-timeout", 5000, 1, INT_MAX),

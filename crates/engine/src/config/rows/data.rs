@@ -10,7 +10,7 @@ pub const ROWS: &[Row] = &[
     flag(ExtendedRedisCompatibility, "extended-redis-compatibility", false),
     integer(HashMaxListpackEntries, "hash-max-listpack-entries", 512, 0, i64::MAX).alias("hash-max-ziplist-entries"),
     memory(HashMaxListpackValue, "hash-max-listpack-value", 64, 0, i64::MAX).alias("hash-max-ziplist-value"),
-    text(HashSeed, "hash-seed", "").immutable(),
+    text(HashSeed, "hash-seed", "").immutable().confirmed(),
     memory(HllSparseMaxBytes, "hll-sparse-max-bytes", 3000, 0, i64::MAX),
     flag(ImportMode, "import-mode", false),
     integer(ListCompressDepth, "list-compress-depth", 0, 0, INT_MAX),

@@ -18,7 +18,7 @@ pub const ROWS: &[Row] = &[
     flag(ReplDisklessSync, "repl-diskless-sync", true),
     integer(ReplDisklessSyncDelay, "repl-diskless-sync-delay", 5, 0, INT_MAX),
     integer(ReplDisklessSyncMaxReplicas, "repl-diskless-sync-max-replicas", 0, 0, INT_MAX),
-    flag(ReplMptcp, "repl-mptcp", false).immutable(),
+    flag(ReplMptcp, "repl-mptcp", false).immutable().confirmed(),
     integer(ReplPingReplicaPeriod, "repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period"),
     integer(ReplTimeout, "repl-timeout", 60, 1, INT_MAX),
     text(ReplicaAnnounceIp, "replica-announce-ip", "").alias("slave-announce-ip"),

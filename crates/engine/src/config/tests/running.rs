@@ -78,6 +78,17 @@ fn hooks_run_for_what_changed() {
 }
 
 #[test]
+fn immutable_directives_of_newer_versions_confirm_their_value() {
+    let store = store("threads 3");
+    let refused = |name: &str| {
+        Err(format!("CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"))
+    };
+    assert_eq!(set(&store, &[("threads", "3"), ("mptcp", "no")]), Ok(()));
+    assert_eq!(set(&store, &[("threads", "4")]), refused("threads"));
+    assert_eq!(set(&store, &[("daemonize", "no")]), refused("daemonize"));
+}
+
+#[test]
 fn loading_denies_what_would_disturb_it() {
     let store = store("enable-protected-configs yes");
     let loading = Caller { local: false, loading: true };
