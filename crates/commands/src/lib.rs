@@ -50,6 +50,8 @@ mod expire_option;
 pub mod flush;
 pub mod function;
 mod help;
+pub mod geo;
+pub mod geo_search;
 pub mod hash;
 pub mod hash_field_ttl;
 pub mod hash_list;
@@ -124,6 +126,8 @@ const FAMILIES: &[&[Command]] = &[
     expire::COMMANDS,
     flush::COMMANDS,
     function::COMMANDS,
+    geo::COMMANDS,
+    geo_search::COMMANDS,
     hash::COMMANDS,
     hash_field_ttl::COMMANDS,
     hash_list::COMMANDS,

@@ -136,17 +136,17 @@ const SUM_IS_NAN: Error = Error::text("ERR resulting score is not a number (NaN)
 
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
-struct AddOptions {
+pub(crate) struct AddOptions {
     /// Only members that are missing.
-    nx: bool,
+    pub nx: bool,
     /// Only members that are there.
-    xx: bool,
+    pub xx: bool,
     /// Only to a greater score; members that are missing are added all the same.
     gt: bool,
     /// Only to a lower score, likewise.
     lt: bool,
     /// The reply counts changed scores too.
-    ch: bool,
+    pub ch: bool,
     /// The score is added to the present one, and the reply is the sum.
     incr: bool,
 }
@@ -245,8 +245,18 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     options.check(rest / 2)?;
     let score_at = |index| resp::number::parse_f64(&args[index]).ok_or(Error::NOT_A_FLOAT);
     let scores = (first..args.len()).step_by(2).map(score_at).collect::<Result<SmallVec<[f64; 8]>, Error>>()?;
-    let pairs = || scores.iter().zip((first + 1..args.len()).step_by(2).map(|index| &args[index]));
+    add_scores(cx, args, options, &scores, (first + 1..args.len()).step_by(2))
+}
 
+/// Adds the members at these arguments with these scores to the key at argument 1, and replies what the options ask for.
+pub(crate) fn add_scores(
+    cx: &mut Cx<'_>,
+    args: &Args<'_>,
+    options: AddOptions,
+    scores: &[f64],
+    members: impl Iterator<Item = usize> + Clone,
+) -> Result<(), Error> {
+    let pairs = || scores.iter().zip(members.clone().map(|index| &args[index]));
     let limits = cx.engine.packing().sorted_set();
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let exists = edit.collection::<SortedSet>()?.is_some();
