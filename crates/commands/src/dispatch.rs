@@ -33,7 +33,7 @@ pub struct Prepared {
 /// Looks the command up, checks its arity and hashes its keys.
 #[inline(always)]
 pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
-    let entry = lookup(args).filter(|entry| entry.command.accepts_arity(args.len()));
+    let entry = lookup(args).filter(|entry| entry.accepts(args.len()));
     let mut keys = KeyArgs::new();
     if let Some(entry) = entry {
         match entry.plan {
@@ -63,7 +63,7 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
             None => unknown_command(args),
         });
     };
-    if !entry.command.accepts_arity(args.len()) {
+    if !entry.accepts(args.len()) {
         return Err(Error::wrong_arity(&entry.full_name));
     }
     Ok(entry)
@@ -114,8 +114,8 @@ pub fn run<'e>(
             Flow::Next
         }
     };
-    if !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
-        end_reply(session, reply, start);
+    if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
+        mute(session, reply, start);
     }
     flow
 }
@@ -228,20 +228,22 @@ pub(crate) fn call_row<'e>(
             true
         }
     };
-    cx.session.info.count_command();
+    let Cx { keys, session, flow, .. } = cx;
+    session.info.count_command();
     if let Some(logged) = logged {
         let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
-        engine.record(&cx.keys.effects, db, &command);
+        engine.record(&keys.effects, db, &command);
     }
-    cx.keys.unlock();
-    follow_up(engine, &mut cx.keys.effects, cx.session.worker, cx.now);
-    (cx.flow, failed)
+    let effects = keys.release();
+    if effects.seen().is_some() {
+        follow_up(engine, effects, session.worker, now);
+    }
+    (flow, failed)
 }
 
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
-#[inline]
-fn follow_up(engine: &Engine, effects: &mut Effects, worker: usize, now: Now) {
-    let ready = engine.carry_out(effects);
+fn follow_up(engine: &Engine, mut effects: Effects, worker: usize, now: Now) {
+    let ready = engine.carry_out(&mut effects);
     if !ready.is_empty() {
         blocked::serve(engine, ready, Server { worker, now_us: now.unix_us });
     }
@@ -261,12 +263,12 @@ pub fn step<'e>(
     let mut cx =
         Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
-    cx.keys.unlock();
-    follow_up(engine, &mut cx.keys.effects, cx.session.worker, now);
-    let answer = cx.reply.len().saturating_sub(start);
-    measure::piece(engine, cx.session, clock, answer, now, done);
+    let Cx { keys, reply, session, .. } = cx;
+    follow_up(engine, keys.release(), session.worker, now);
+    let answer = reply.len().saturating_sub(start);
+    measure::piece(engine, session, clock, answer, now, done);
     if done {
-        end_reply(cx.session, cx.reply, start);
+        end_reply(session, reply, start);
     }
     done
 }

@@ -234,7 +234,7 @@ mod tests {
     fn watch(client: &Client, db: usize, key: &[u8]) -> Arc<WatchFlag> {
         let flag = Arc::new(WatchFlag::default());
         let engine = client.engine();
-        let shard = engine.hasher().shard(engine.hasher().hash(key));
+        let shard = engine.hasher().hash(key).shard();
         engine.locks().one(shard).dbs[db].watchers.watch(key, &flag, false);
         flag
     }

@@ -316,8 +316,8 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Whether this key, of which the row knows nothing, is there.
 fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> bool {
     let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.now_ms());
-    let local = cx.engine.hasher().local(hash);
-    cx.keys.with_shard(cx.engine.hasher().shard(hash), |shard, _| {
+    let local = hash.local();
+    cx.keys.with_shard(hash.shard(), |shard, _| {
         let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
         found.is_some_and(|entry| !entry.deadline().is_some_and(|deadline| is_due(deadline, now)))
     })

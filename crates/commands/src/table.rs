@@ -27,6 +27,9 @@ pub struct Entry {
     /// Position among all commands and subcommands, for tables of statistics.
     pub id: usize,
     pub(crate) plan: KeyPlan,
+    /// Fewest and most arguments, the name included.
+    least: usize,
+    most: usize,
     /// The name has at most eight bytes and all are letters, so that its packed form says everything.
     short_letters: bool,
     pub subcommands: Vec<Entry>,
@@ -141,7 +144,16 @@ impl Entry {
         let inner = |sub: &'static Command| Entry::new(sub, sub.name.as_bytes(), command.name, count);
         let subcommands = command.subcommands.iter().map(inner).collect();
         let short_letters = called.len() <= 8 && called.iter().all(u8::is_ascii_alphabetic);
-        Entry { command, called: called.into(), full_name, id, plan: KeyPlan::of(command), short_letters, subcommands }
+        let least = command.arity.unsigned_abs() as usize;
+        let most = if command.arity < 0 { usize::MAX } else { least };
+        let plan = KeyPlan::of(command);
+        Entry { command, called: called.into(), full_name, id, plan, least, most, short_letters, subcommands }
+    }
+
+    /// Whether a call may have so many arguments, the name included.
+    #[inline]
+    pub fn accepts(&self, args: usize) -> bool {
+        (self.least..=self.most).contains(&args)
     }
 
     /// Whether this is the name, of one whose [`pack`]ed form is the same.

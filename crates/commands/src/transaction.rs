@@ -211,7 +211,7 @@ fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             continue;
         }
         let slot = &mut cx.keys.shard_at(key.hash).dbs[db as usize];
-        let stale = is_stale(&slot.table, cx.engine.hasher().local(key.hash), key.name, now);
+        let stale = is_stale(&slot.table, key.hash.local(), key.name, now);
         slot.watchers.watch(key.name, &watching.flag, stale);
         watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
     }
@@ -230,7 +230,7 @@ fn is_stale(table: &engine::shard::Table, local: u64, name: &[u8], now: i64) -> 
 fn unwatch(engine: &Engine, session: &mut Session) {
     if let Some(watching) = stop_watching(session) {
         for key in &watching.keys {
-            let mut shard = engine.locks().one(engine.hasher().shard(key.hash));
+            let mut shard = engine.locks().one(key.hash.shard());
             shard.dbs[key.db as usize].watchers.unwatch(&key.name, &watching.flag);
         }
     }
@@ -284,12 +284,12 @@ fn may_touch_more(command: &Command) -> bool {
 
 /// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or is over by now.
 fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
-    let (now, hasher) = (cx.now_ms(), cx.engine.hasher());
+    let now = cx.now_ms();
     let mut broken = watching.flag.is_raised();
     for key in &watching.keys {
         let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db as usize];
         broken |= !slot.watchers.knows_stale(&key.name, &watching.flag)
-            && is_stale(&slot.table, hasher.local(key.hash), &key.name, now);
+            && is_stale(&slot.table, key.hash.local(), &key.name, now);
         slot.watchers.unwatch(&key.name, &watching.flag);
     }
     broken

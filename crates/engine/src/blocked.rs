@@ -211,10 +211,10 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
         // Each ticket is tried once, so that one that finds nothing cannot keep this going.
         let mut tried = 0;
         loop {
-            let guard = engine.locks().one(engine.hasher().shard(hash));
-            let Some(ticket) = next(engine, &guard.dbs[db as usize], &name, hash, tried, server) else { break };
+            let guard = engine.locks().one(hash.shard());
+            let Some(ticket) = next(&guard.dbs[db as usize], &name, hash, tried, server) else { break };
             tried = ticket.arrival;
-            let chance = chance(engine, &ticket, guard, hash);
+            let chance = chance(&ticket, guard, hash);
             let Attempt { reply, mut effects } = ticket.request.attempt(engine, chance, server);
             if let Some(reply) = reply {
                 engine.host().deliver(&ticket, reply);
@@ -225,20 +225,19 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
 }
 
 /// The oldest ticket of a key after those that were tried, if the key is of use to it.
-fn next(engine: &Engine, db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Option<Arc<Ticket>> {
+fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Option<Arc<Ticket>> {
     if !db.blocked.is_waited_for(name) {
         return None;
     }
-    let kind = db.kind(engine.hasher().local(hash), name, server.now_us / 1000);
+    let kind = db.kind(hash.local(), name, server.now_us / 1000);
     let ticket = db.blocked.after(name, tried).find(|ticket| ticket.is_waiting() && ticket.request.wants(kind))?;
     Some(Arc::clone(ticket))
 }
 
 /// The ticket with the lock that is held, if all its keys are under it.
-fn chance<'t>(engine: &Engine, ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -> Chance<'t> {
-    let shard = |hash| engine.hasher().shard(hash);
-    let alone = ticket.hashes.iter().all(|other| shard(*other) == shard(hash));
-    Chance { ticket, guard: alone.then_some((shard(hash), guard)) }
+fn chance<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -> Chance<'t> {
+    let alone = ticket.hashes.iter().all(|other| other.shard() == hash.shard());
+    Chance { ticket, guard: alone.then_some((hash.shard(), guard)) }
 }
 
 /// Takes a ticket that has been finished out of the queues; one that was served is out of them. No lock may be held.
@@ -247,7 +246,7 @@ pub fn leave(engine: &Engine, ticket: &Ticket) {
         return;
     }
     for key in &ticket.keys {
-        let mut shard = engine.locks().one(engine.hasher().shard(key.hash));
+        let mut shard = engine.locks().one(key.hash.shard());
         shard.dbs[key.db as usize].blocked.leave(&key.name, ticket.arrival);
     }
 }

@@ -12,8 +12,8 @@ use crate::latency::LatencyMonitor;
 use crate::locks::LockSet;
 use crate::log::ChangeLog;
 use crate::metrics::{Rates, Totals, WorkerMetrics};
-use crate::pause::Pause;
 use crate::packing::Packing;
+use crate::pause::Pause;
 use crate::shard::{Shard, ShardStats};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -336,17 +336,17 @@ impl Engine {
     /// First step of looking up a batch: asks for the key's bucket. Takes no lock.
     #[inline]
     pub fn prefetch_bucket(&self, db: u32, hash: KeyHash) {
-        self.hint(db, self.hasher.shard(hash)).get().prefetch(self.hasher.local(hash));
+        self.hint(db, hash.shard()).get().prefetch(hash.local());
     }
 
     /// Second step: asks for the entries that may be the key's. Left out when another thread is in the shard, since it is
     /// only a hint.
     #[inline]
     pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
-        let index = self.hasher.shard(hash);
+        let index = hash.shard();
         if let Some(shard) = self.locks.try_one(index) {
             let table = &shard.dbs[db as usize].table;
-            table.prefetch_entry(self.hasher.local(hash));
+            table.prefetch_entry(hash.local());
             self.hint(db, index).set(table.bucket_hint());
         }
     }
@@ -578,7 +578,7 @@ mod tests {
         let engine = engine();
         set(&engine, b"k", b"1", Ttl::At(1000), 1);
         let flag = Arc::new(WatchFlag::default());
-        let index = engine.hasher().shard(engine.hasher().hash(b"k"));
+        let index = engine.hasher().hash(b"k").shard();
         engine.locks().one(index).dbs[0].watchers.watch(b"k", &flag, false);
         set(&engine, b"other", b"1", Ttl::Clear, 1);
         assert!(!flag.is_raised());

@@ -14,9 +14,26 @@ use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// A key's 64-bit hash.
+/// A key's hash, taken apart: it is made once and asked for its parts several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash(pub u64);
+pub struct KeyHash {
+    shard: u32,
+    local: u64,
+}
+
+impl KeyHash {
+    /// The number of the key's shard.
+    #[inline]
+    pub fn shard(self) -> usize {
+        self.shard as usize
+    }
+
+    /// The hash as the table inside of the shard takes it: position above, tag in the low byte.
+    #[inline]
+    pub fn local(self) -> u64 {
+        self.local
+    }
+}
 
 /// Hashes keys under a secret seed, so that clients cannot aim for one bucket.
 #[derive(Clone)]
@@ -38,24 +55,17 @@ impl KeyHasher {
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         let mut hasher = self.state.build_hasher();
         hasher.write(key);
-        KeyHash(hasher.finish())
-    }
-
-    #[inline]
-    pub fn shard(&self, hash: KeyHash) -> usize {
-        // Two shifts, because one by 64 is undefined for a single shard.
-        (hash.0 >> 1 >> (63 - self.shard_bits)) as usize
-    }
-
-    /// The hash as the table inside of the shard takes it: position above, tag in the low byte.
-    #[inline]
-    pub fn local(&self, hash: KeyHash) -> u64 {
-        hash.0 << self.shard_bits & !TAG | hash.0 & TAG
+        let hash = hasher.finish();
+        KeyHash {
+            // Two shifts, because one by 64 is undefined for a single shard.
+            shard: (hash >> 1 >> (63 - self.shard_bits)) as u32,
+            local: hash << self.shard_bits & !TAG | hash & TAG,
+        }
     }
 
     #[inline]
     pub fn local_of(&self, key: &[u8]) -> u64 {
-        self.local(self.hash(key))
+        self.hash(key).local()
     }
 
     /// The SCAN cursor of a 48-bit position in a shard's table. Rounded up, which stays within the bucket that
@@ -97,19 +107,20 @@ mod tests {
     #[test]
     fn a_hash_spreads_over_shards_and_keeps_its_tag() {
         let hasher = KeyHasher::new(7, 4);
-        let mut seen = [0; 16];
+        let (mut seen, mut tags) = ([0; 16], [0; 256]);
         for n in 0..16_000u32 {
             let hash = hasher.hash(&n.to_le_bytes());
-            seen[hasher.shard(hash)] += 1;
-            assert_eq!(hasher.local(hash) & TAG, hash.0 & TAG);
+            seen[hash.shard()] += 1;
+            tags[(hash.local() & TAG) as usize] += 1;
         }
         assert!(seen.iter().all(|count| (800..1200).contains(count)), "{seen:?}");
+        assert!(tags.iter().all(|count| (20..120).contains(count)), "{tags:?}");
     }
 
     #[test]
     fn one_shard_takes_every_key() {
         let hasher = KeyHasher::new(7, 0);
-        assert_eq!(hasher.shard(KeyHash(u64::MAX)), 0);
+        assert!((0..100u8).all(|n| hasher.hash(&[n]).shard() == 0));
         assert_eq!(hasher.place(0), Some((0, 0)));
     }
 }

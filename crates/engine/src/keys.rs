@@ -43,14 +43,17 @@ impl<'e> Held<'e> {
     #[inline(always)]
     pub fn keys(engine: &'e Engine, mut hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
         if hashes.len() <= 1 {
-            let only = hashes.next().map(|hash| engine.hasher().shard(hash));
+            let only = hashes.next().map(|hash| hash.shard());
             return only.map_or(Held::Nothing, |only| Held::One(only, engine.locks().one(only)));
         }
         Held::many(engine, hashes)
     }
 
+    #[inline(never)]
+    fn release(self) {}
+
     fn many(engine: &'e Engine, hashes: impl Iterator<Item = KeyHash>) -> Self {
-        let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| engine.hasher().shard(hash)).collect();
+        let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| hash.shard()).collect();
         match shards[..] {
             [] => Held::Nothing,
             [first, ..] if shards.iter().all(|shard| *shard == first) => Held::One(first, engine.locks().one(first)),
@@ -119,7 +122,7 @@ impl<'e> Keys<'e> {
 
     #[inline(always)]
     fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>) -> Option<Found<'_>> {
-        let (index, local) = self.place(key);
+        let (index, local) = place(key);
         let shard = Self::shard_of(&mut self.held, index);
         let db = self.db as usize;
         let table = &shard.dbs[db].table;
@@ -156,7 +159,7 @@ impl<'e> Keys<'e> {
 
     /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
     pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        let (index, local) = self.place(key);
+        let (index, local) = place(key);
         let shard = Self::shard_of(&mut self.held, index);
         if self.engine.pause().is_on() {
             let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
@@ -170,7 +173,7 @@ impl<'e> Keys<'e> {
     /// The value of a key that this command has [found](Self::find) before, without another trace: for commands that
     /// read several keys at the same time. What has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
-        let (index, local) = self.place(key);
+        let (index, local) = place(key);
         let shard: &Shard = match &self.held {
             Held::One(held, guard) => Some(&**guard).filter(|_| *held == index),
             Held::Several(several) => several.held(index),
@@ -202,7 +205,7 @@ impl<'e> Keys<'e> {
     /// The right to change a key; nothing happens until something is changed and committed.
     #[inline]
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
-        let (index, local) = self.place(key);
+        let (index, local) = place(key);
         let shard = Self::shard_of(&mut self.held, index);
         let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
         Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
@@ -253,12 +256,12 @@ impl<'e> Keys<'e> {
 
     /// The shard of a key whose lock is held.
     pub fn shard_at(&mut self, hash: KeyHash) -> &mut Shard {
-        Self::shard_of(&mut self.held, self.engine.hasher().shard(hash))
+        Self::shard_of(&mut self.held, hash.shard())
     }
 
     /// The shard of this key, locked for the call if the command holds nothing.
     pub fn with_shard_of<R>(&mut self, key: Key<'_>, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
-        let (index, _) = self.place(key);
+        let (index, _) = place(key);
         if let Held::Nothing = self.held {
             return visit(&mut self.engine.locks().one(index), &mut self.effects);
         }
@@ -290,7 +293,18 @@ impl<'e> Keys<'e> {
         }
     }
 
-    /// Gives up the locks. What is left to do without them is in `effects`.
+    /// Gives up the locks. What is left to do without them is in the effects.
+    #[inline(always)]
+    pub fn release(self) -> Effects {
+        match self.held {
+            // Nearly always, and then a few instructions.
+            Held::One(_, guard) => drop(guard),
+            others => others.release(),
+        }
+        self.effects
+    }
+
+    /// The same, for those who go on with other locks.
     #[inline]
     pub fn unlock(&mut self) {
         self.held = Held::Nothing;
@@ -308,13 +322,12 @@ impl<'e> Keys<'e> {
             Held::Nothing => panic!("a command touches declared keys only"),
         }
     }
+}
 
-    /// The key's shard, and its hash there.
-    #[inline(always)]
-    fn place(&self, key: Key<'_>) -> (usize, u64) {
-        let hasher = self.engine.hasher();
-        (hasher.shard(key.hash), hasher.local(key.hash))
-    }
+/// The key's shard, and its hash there.
+#[inline(always)]
+fn place(key: Key<'_>) -> (usize, u64) {
+    (key.hash.shard(), key.hash.local())
 }
 
 /// Where the key's entry lies. One whose time has come is removed first.

@@ -57,7 +57,7 @@ impl Listing {
     /// Begins to list the collection that this key holds now. None if it holds none.
     pub fn begin(keys: &mut Keys<'_>, key: Key<'_>, protocol: Protocol, lister: Box<dyn Lister>) -> Option<Arc<Self>> {
         let db = keys.db_index();
-        let local = keys.engine().hasher().local(key.hash);
+        let local = key.hash.local();
         keys.with_shard_of(key, |shard, _| {
             let slot = &mut shard.dbs[db as usize];
             slot.table.find(local, |entry| entry.key() == key.name)?;
@@ -70,7 +70,7 @@ impl Listing {
     /// Writes one piece; true when it was the last.
     pub fn piece(&self, keys: &mut Keys<'_>, name: &[u8], reply: &mut Reply) -> bool {
         let key = keys.key(name);
-        let local = keys.engine().hasher().local(key.hash);
+        let local = key.hash.local();
         let in_place = matches!(&*self.state.lock(), State::InPlace(_));
         if !in_place {
             return self.own_piece(keys, reply);

@@ -100,15 +100,17 @@ impl Worker {
             if window.is_empty() {
                 break;
             }
+            let engine = &*self.shared.engine;
             for item in &window {
                 if let What::Command { prepared, .. } = &item.what {
-                    prepared.prefetch_entry(&self.shared.engine, self.connections[item.token].session.db);
+                    prepared.prefetch_entry(engine, item.db);
                 }
             }
-            let engine = &self.shared.engine;
             engine.metrics()[self.index].clock.set(engine.host().nanos());
-            for item in &mut window {
-                self.run_item(item, &spans, now);
+            let mut left = &mut window[..];
+            while !left.is_empty() {
+                let done = self.run_some(left, &spans, now);
+                left = &mut left[done..];
             }
             window.clear();
             if self.reply.len() >= REPLY_HIGH {
@@ -146,51 +148,40 @@ impl Worker {
         }
     }
 
-    fn run_item(&mut self, item: &mut Item<'_>, spans: &[Span], now: Now) {
-        let token = item.token;
-        let Some(connection) = self.connections.get_mut(token) else { return };
-        if connection.closing {
-            return;
-        }
-        if (connection.is_busy() || self.shared.engine.pause().is_on())
-            && must_wait(&self.shared.engine, connection, item, spans)
-        {
-            return item.put_back(connection, spans);
-        }
+    /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are done
+    /// with.
+    fn run_some(&mut self, items: &mut [Item<'_>], spans: &[Span], now: Now) -> usize {
+        let token = items[0].token;
+        let Some(connection) = self.connections.get_mut(token) else { return 1 };
         let start = self.reply.len();
         self.reply.set_protocol(connection.protocol);
-        let engine = &self.shared.engine;
-        let metrics = &engine.metrics()[self.index];
-        let flow = match &mut item.what {
-            What::Command { spans: range, own, prepared } => {
-                let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
-                run_command(engine, connection, prepared, &mut args, now, &mut self.reply)
+        let engine = &*self.shared.engine;
+        let mut done = 0;
+        let (mut last, mut has_begun) = (Flow::Next, false);
+        for item in items.iter_mut().take_while(|item| item.token == token) {
+            done += 1;
+            if connection.closing {
+                continue;
             }
-            What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, &mut self.reply),
-            What::BookQueued { args } => {
-                metrics.commands.add(1);
-                commands::book::run(engine, &mut connection.session, args, now, &mut self.reply);
-                Flow::Next
+            if (connection.is_busy() || engine.pause().is_on()) && must_wait(engine, connection, item, spans) {
+                item.put_back(connection, spans);
+                continue;
             }
-            What::Violation(error) => {
-                log_violation(engine, connection, error, item.bytes);
-                self.reply.protocol_error(error);
-                Flow::Close
+            let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
+            if !matches!(flow, Flow::Next) || connection.job.is_some() || engine.audience().has_own(self.index) {
+                last = flow;
+                has_begun = connection.job.is_some();
+                break;
             }
-            What::Book { spans: range } => {
-                metrics.commands.add(1);
-                let mut args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
-                commands::book::run(engine, &mut connection.session, &mut args, now, &mut self.reply);
-                Flow::Next
-            }
-            What::BookViolation => Flow::Close,
-        };
-        if connection.job.is_some() {
+        }
+        connection.protocol = self.reply.protocol();
+        if has_begun {
             self.jobs.push(token);
         }
         self.note_reply(token, start);
         self.deliver_own();
-        self.follow(token, flow);
+        self.follow(token, last);
+        done
     }
 
     fn follow(&mut self, token: usize, flow: Flow) {
@@ -355,6 +346,8 @@ enum Bytes {
 /// A command in the window, or what came instead of one.
 struct Item<'b> {
     token: usize,
+    /// The database that its keys were looked for in ahead.
+    db: u32,
     /// The input from the first byte of the command on.
     bytes: &'b [u8],
     what: What,
@@ -494,17 +487,17 @@ impl<'b> Filler<'_, 'b> {
                     Wire::Resp(_) => What::Queued { prepared: self.prepare(&args, db), args },
                     Wire::Book => What::BookQueued { args },
                 };
-                self.window.push(Item { token: self.token, bytes: &[], what });
+                self.window.push(Item { token: self.token, db, bytes: &[], what });
                 continue;
             }
             if let Some(error) = connection.violation.take() {
-                self.window.push(Item { token: self.token, bytes: &[], what: What::Violation(error) });
+                self.window.push(Item { token: self.token, db, bytes: &[], what: What::Violation(error) });
                 return Filled::Input;
             }
             let rest = &bytes[*offset..];
             let parsed = match &mut connection.wire {
                 Wire::Resp(parser) => self.parse_resp(parser, rest, db),
-                Wire::Book => self.parse_book(rest),
+                Wire::Book => self.parse_book(rest, db),
             };
             match parsed {
                 Consumed::Go(n) => *offset += n,
@@ -535,30 +528,30 @@ impl<'b> Filler<'_, 'b> {
                 let args = Args::parsed(rest, &self.spans[first..], owned);
                 let prepared = self.prepare(&args, db);
                 let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
-                self.window.push(Item { token: self.token, bytes: rest, what });
+                self.window.push(Item { token: self.token, db, bytes: rest, what });
                 Consumed::Go(consumed)
             }
             Ok(Progress::Empty { consumed }) => Consumed::Go(consumed),
             Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
             Ok(Progress::Large { keep }) => Consumed::Wait { keep },
             Err(error) => {
-                self.window.push(Item { token: self.token, bytes: rest, what: What::Violation(error) });
+                self.window.push(Item { token: self.token, db, bytes: rest, what: What::Violation(error) });
                 Consumed::Wait { keep: 0 }
             }
         }
     }
 
-    fn parse_book(&mut self, rest: &'b [u8]) -> Consumed {
+    fn parse_book(&mut self, rest: &'b [u8], db: u32) -> Consumed {
         let first = self.spans.len();
         match resp::book::parse_request(rest, self.spans) {
             Ok(Some(consumed)) => {
                 let what = What::Book { spans: first..self.spans.len() };
-                self.window.push(Item { token: self.token, bytes: rest, what });
+                self.window.push(Item { token: self.token, db, bytes: rest, what });
                 Consumed::Go(consumed)
             }
             Ok(None) => Consumed::Wait { keep: rest.len() },
             Err(_) => {
-                self.window.push(Item { token: self.token, bytes: &[], what: What::BookViolation });
+                self.window.push(Item { token: self.token, db, bytes: &[], what: What::BookViolation });
                 Consumed::Wait { keep: 0 }
             }
         }
@@ -571,6 +564,42 @@ enum Consumed {
     Go(usize),
     /// More has to arrive; so many bytes are kept for it.
     Wait { keep: usize },
+}
+
+/// Runs one item. A command that goes on in pieces becomes the connection's job.
+#[inline(always)]
+fn run_item(
+    engine: &Engine,
+    connection: &mut Connection,
+    item: &mut Item<'_>,
+    spans: &[Span],
+    now: Now,
+    reply: &mut Reply,
+) -> Flow {
+    match &mut item.what {
+        What::Command { spans: range, own, prepared } => {
+            let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
+            run_command(engine, connection, prepared, &mut args, now, reply)
+        }
+        What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, reply),
+        What::BookQueued { args } => run_book(engine, connection, args, now, reply),
+        What::Violation(error) => {
+            log_violation(engine, connection, error, item.bytes);
+            reply.protocol_error(error);
+            Flow::Close
+        }
+        What::Book { spans: range } => {
+            let mut args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
+            run_book(engine, connection, &mut args, now, reply)
+        }
+        What::BookViolation => Flow::Close,
+    }
+}
+
+fn run_book(engine: &Engine, connection: &mut Connection, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
+    engine.metrics()[connection.session.worker].commands.add(1);
+    commands::book::run(engine, &mut connection.session, args, now, reply);
+    Flow::Next
 }
 
 #[inline(always)]
@@ -586,7 +615,6 @@ fn run_command(
         connection.session.info.last_command.store(entry.id + 1, Relaxed);
     }
     let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, reply);
-    connection.protocol = reply.protocol();
     match (flow, prepared.entry()) {
         (Flow::More(work), Some(entry)) => {
             connection.job = Some(Job { work, row: entry.command, resting: false });

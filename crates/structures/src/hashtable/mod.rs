@@ -223,10 +223,9 @@ impl<T: Handle> HashTable<T> {
     /// to do, without searching again.
     #[inline]
     pub fn spot(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<Spot> {
-        let moved = position(hash) < self.frontier_position;
-        let bucket = index(hash, if moved { self.new.len() } else { self.old.len() });
         let (place, _) = self.locate(hash, eq)?;
-        Some(Spot { moved, bucket, place })
+        let moved = position(hash) < self.frontier_position;
+        Some(Spot { moved, bucket: index(hash, self.array(hash).len()), place })
     }
 
     /// The entry at a spot. The table must not have been changed since, or it may be another one or none.
@@ -370,7 +369,13 @@ impl<T: Handle> HashTable<T> {
 
     #[inline]
     fn home(&self, hash: u64) -> &Bucket {
-        if position(hash) < self.frontier_position { self.new.home(hash) } else { self.old.home(hash) }
+        self.array(hash).home(hash)
+    }
+
+    /// The array that an entry with this hash is in.
+    #[inline]
+    fn array(&self, hash: u64) -> &BucketArray {
+        if position(hash) < self.frontier_position { &self.new } else { &self.old }
     }
 
     #[inline]
