@@ -103,6 +103,15 @@ pub struct WorkerMetrics {
     pub longest_turn_nanos: Counter,
     pub most_commands_a_turn: Counter,
     pub error_replies: Counter,
+    /// Bytes of memory that the worker's clients take up, those aside that are not to be evicted. Wraps around at zero.
+    pub client_bytes: Counter,
+    /// Clients that were disconnected for their memory: all clients' together, one's requests, one's replies.
+    pub evicted_clients: Counter,
+    pub query_limit_disconnections: Counter,
+    pub output_limit_disconnections: Counter,
+    /// How often reply buffers were made smaller and larger.
+    pub reply_buffer_shrinks: Counter,
+    pub reply_buffer_expands: Counter,
     /// How often each error code was replied. Only its worker writes it, so nobody waits for the lock.
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
@@ -144,10 +153,10 @@ impl WorkerMetrics {
     }
 
     /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at `ended`;
-    /// before it there had been `commands`.
-    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64) {
+    /// before it there had been `commands`. One that only the timers woke is not a cycle: there is one such loop a worker.
+    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64, had_events: bool) {
         let took = ended.saturating_sub(began);
-        self.turns.add(1);
+        self.turns.add(u64::from(had_events));
         self.turn_nanos.add(took);
         self.background_nanos.add(ended.saturating_sub(background));
         self.longest_turn_nanos.raise(took);
@@ -169,6 +178,12 @@ impl WorkerMetrics {
             longest_turn_nanos,
             most_commands_a_turn,
             error_replies,
+            client_bytes: _,
+            evicted_clients,
+            query_limit_disconnections,
+            output_limit_disconnections,
+            reply_buffer_shrinks,
+            reply_buffer_expands,
             errors,
         } = self;
         errors.lock().clear();
@@ -176,6 +191,12 @@ impl WorkerMetrics {
             counter.reset();
         }
         for counter in [turn_nanos, background_nanos, longest_turn_nanos, most_commands_a_turn] {
+            counter.reset();
+        }
+        for counter in [evicted_clients, query_limit_disconnections, output_limit_disconnections] {
+            counter.reset();
+        }
+        for counter in [reply_buffer_shrinks, reply_buffer_expands] {
             counter.reset();
         }
         by_command.get().into_iter().flatten().for_each(CommandStats::reset);

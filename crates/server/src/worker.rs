@@ -14,7 +14,7 @@
 use crate::clock;
 use crate::connection::{Connection, Socket, Wire};
 use crate::mailbox::{Letter, WAKE};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
@@ -39,6 +39,11 @@ const TICK: i64 = 50;
 const EXPIRE_BUDGET: usize = 256;
 /// Milliseconds between two looks for idle connections.
 const IDLE_CHECK: i64 = 1000;
+/// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
+const RESIZE_SHARE: usize = 20;
+const RESIZE_MIN: usize = 5;
+/// Letters that are taken at a time, so that a flood of connections does not keep everybody else waiting.
+const LETTERS_MAX: usize = 256;
 
 pub struct Worker {
     pub index: usize,
@@ -58,6 +63,10 @@ pub struct Worker {
     pub replies: Vec<(usize, Range<usize>)>,
     /// Connections that got pushes in this turn.
     pub pushed: Vec<usize>,
+    /// Connections that got more pushes than they may have to read.
+    pub over_limit: Vec<usize>,
+    /// The connection whose reply buffer is looked at next.
+    next_resized: usize,
     /// When waits are over: Unix time in milliseconds, the ticket's arrival, the connection.
     deadlines: BTreeSet<(i64, u64, usize)>,
     shards: Range<usize>,
@@ -84,6 +93,8 @@ impl Worker {
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             replies: Vec::new(),
             pushed: Vec::new(),
+            over_limit: Vec::new(),
+            next_resized: 0,
             deadlines: BTreeSet::new(),
             shards,
             expire_more: false,
@@ -105,7 +116,9 @@ impl Worker {
             }
             let now = clock::now();
             let (began, commands) = (self.nanos(), self.metrics().commands.get());
-            self.settings.refresh(self.shared.engine.config());
+            if self.settings.refresh(self.shared.engine.config()) {
+                self.evict_clients(now.unix_ms());
+            }
             for event in &events {
                 self.note(event, now);
             }
@@ -113,7 +126,7 @@ impl Worker {
             let background = self.nanos();
             self.background(now);
             self.send_pushes(now.unix_ms());
-            self.metrics().count_turn(began, background, self.nanos(), commands);
+            self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty());
         }
         self.say_goodbye();
         Ok(())
@@ -123,7 +136,7 @@ impl Worker {
         self.shared.engine.host().nanos()
     }
 
-    fn metrics(&self) -> &WorkerMetrics {
+    pub fn metrics(&self) -> &WorkerMetrics {
         &self.shared.engine.metrics()[self.index]
     }
 
@@ -172,7 +185,8 @@ impl Worker {
     }
 
     pub fn take_letters(&mut self, now: Now) {
-        while let Ok(letter) = self.inbox.try_recv() {
+        for _ in 0..LETTERS_MAX {
+            let Ok(letter) = self.inbox.try_recv() else { break };
             self.take_letter(letter, now);
         }
     }
@@ -184,10 +198,7 @@ impl Worker {
             Letter::Pushes(pushes) => self.deliver(&pushes),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
-                let token = self.connections.iter().find(|(_, connection)| connection.session.info.id == client);
-                if let Some((token, _)) = token {
-                    self.close(token);
-                }
+                self.close_client(client);
             }
             Letter::Connection { mut stream, info, book } => {
                 let entry = self.connections.vacant_entry();
@@ -198,6 +209,7 @@ impl Worker {
                 let mut session = Session::new(info);
                 session.token = token;
                 session.authenticated = !self.settings.password_set;
+                session.was_authenticated = session.authenticated;
                 let (wire, protocol) = if book {
                     (Wire::Book, Protocol::Book)
                 } else {
@@ -221,6 +233,10 @@ impl Worker {
                     noted: false,
                     pushed: false,
                     held_back: Vec::new(),
+                    over_soft_since: None,
+                    shown_memory: 0,
+                    counted_memory: 0,
+                    is_heavy: false,
                     listed: false,
                     active_at: now.unix_ms(),
                     progress_at: now.unix_ms(),
@@ -315,6 +331,9 @@ impl Worker {
                 self.shared.engine.sample_rates(now);
             }
             self.wake_stuffed(now);
+            if !paused {
+                self.tend_outboxes(now);
+            }
         }
         if now >= self.next_idle_check && !paused {
             self.next_idle_check = now + IDLE_CHECK;
@@ -356,6 +375,31 @@ impl Worker {
         }
     }
 
+    /// The first reply buffers of some connections follow what their clients need: all are looked at once a second, or five
+    /// a tick if that is more.
+    pub fn resize_reply_buffers(&mut self, now: i64) {
+        let peak_reset_time = self.shared.engine.clients().reply_buffers.peak_reset_time.load(Relaxed);
+        let metrics = &self.shared.engine.metrics()[self.index];
+        let slots = self.connections.capacity();
+        for _ in 0..(self.connections.len() / RESIZE_SHARE).max(RESIZE_MIN).min(slots) {
+            self.next_resized = (self.next_resized + 1) % slots;
+            let Some(connection) = self.connections.get_mut(self.next_resized) else { continue };
+            match connection.outbox.resize(now, peak_reset_time) {
+                Resized::No => continue,
+                Resized::Smaller => metrics.reply_buffer_shrinks.add(1),
+                Resized::Larger => metrics.reply_buffer_expands.add(1),
+            }
+            connection.show_buffers();
+        }
+    }
+
+    pub fn close_client(&mut self, id: u64) {
+        let found = self.connections.iter().find(|(_, connection)| connection.session.info.id == id);
+        if let Some((token, _)) = found {
+            self.close(token);
+        }
+    }
+
     /// Ends a connection at once; what it has not been sent is lost. Its token may stay on lists: they are looked up
     /// with care, since another connection may have it by then.
     pub fn close(&mut self, token: usize) {
@@ -369,6 +413,7 @@ impl Worker {
             pubsub::leave(&self.shared.engine, &mut connection.session);
             // The socket is closed in any case, which removes it from the poll too.
             let _ = connection.socket.stream.deregister(self.poll.registry());
+            self.metrics().client_bytes.add((connection.counted_memory as u64).wrapping_neg());
             self.shared.forget(self.index, connection.session.info.id);
         }
     }
