@@ -10,6 +10,7 @@ use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO
 use crate::session::Replies;
 use engine::Error;
 use engine::clients::ClientInfo;
+use engine::config::Directive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -57,6 +58,16 @@ const SUBCOMMANDS: &[Command] = &[
         ..SUB
     },
     Command { name: "id", since: "5.0.0", summary: "Returns the unique client ID of the connection.", run: id, ..SUB },
+    Command {
+        name: "import-source",
+        since: "8.1.0",
+        arity: 3,
+        flags: COMMON,
+        syntax: "(enabled: ON | OFF)",
+        summary: "Mark this client as an import source when server is in import mode.",
+        run: import_source,
+        ..SUB
+    },
     Command {
         name: "info",
         since: "6.2.0",
@@ -260,6 +271,15 @@ fn on_or_off(args: &Args<'_>) -> Result<bool, Error> {
 
 fn no_evict(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.session.info.no_evict.store(on_or_off(args)?, Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn import_source(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if !cx.engine.config().snapshot().flag(Directive::ImportMode) {
+        return Err(Error::text("ERR Server is not in import mode"));
+    }
+    cx.session.info.import_source.store(on_or_off(args)?, Relaxed);
     cx.reply.ok();
     Ok(())
 }

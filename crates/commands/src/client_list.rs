@@ -43,6 +43,7 @@ fn flags(client: &ClientInfo) -> String {
         ('U', client.is_unix()),
         ('e', client.no_evict.load(Relaxed)),
         ('T', client.no_touch.load(Relaxed)),
+        ('I', client.import_source.load(Relaxed)),
     ];
     let text: String = letters.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect();
     if text.is_empty() { "N".to_owned() } else { text }
@@ -54,8 +55,8 @@ const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 /// Appends the client's line, with its end.
 pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     let details = client.details();
-    let (query, reply) = (client.query_bytes.load(Relaxed), client.reply_bytes.load(Relaxed));
-    let queued_bytes = client.queued_bytes.load(Relaxed);
+    let buffers = client.buffers.sizes();
+    let unsent = buffers.reply_first > 0 || buffers.reply_chunks > 0;
     let seconds_since = |then: i64| (now_ms - then).max(0) / 1000;
     let command = match client.last_command.load(Relaxed) {
         0 => "NULL",
@@ -68,8 +69,8 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     text.clear();
     let _ = write!(
         text,
-        " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={query} qbuf-free=0 \
-         argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={reply} tot-mem={} events={} cmd={command} \
+        " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+         argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
          user=default redir=-1 resp={} lib-name=",
         seconds_since(client.connected_at),
         seconds_since(client.active_at.load(Relaxed)),
@@ -81,9 +82,17 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         client.subscriptions[2].load(Relaxed),
         client.queued.load(Relaxed),
         client.watched.load(Relaxed),
-        u8::from(reply > 0),
-        query + reply + queued_bytes + size_of::<ClientInfo>(),
-        if reply > 0 { "rw" } else { "r" },
+        buffers.query,
+        buffers.query_free,
+        buffers.args,
+        client.queued_bytes.load(Relaxed),
+        buffers.reply_room,
+        buffers.reply_peak,
+        buffers.reply_first,
+        buffers.reply_chunks,
+        buffers.reply_bytes,
+        client.memory.load(Relaxed),
+        if unsent { "rw" } else { "r" },
         client.resp.load(Relaxed),
     );
     out.extend_from_slice(text.as_bytes());
@@ -99,6 +108,13 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         client.commands.load(Relaxed),
     );
     out.extend_from_slice(text.as_bytes());
+}
+
+/// The client's line as the server's log shows it.
+pub fn described(client: &ClientInfo, now_ms: i64) -> String {
+    let mut line = Vec::new();
+    write_line(&mut line, client, now_ms);
+    String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
 }
 
 /// What one option asks of a client.

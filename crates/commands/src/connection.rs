@@ -239,6 +239,7 @@ fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Err
         return Err(WRONG_PASSWORD);
     }
     cx.session.authenticated = true;
+    cx.session.was_authenticated = true;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::dispatch::shown;
 use crate::help::reply_help;
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE, SYSTEM};
 use engine::Error;
+use engine::clients::ReplyBuffers;
 use engine::config::Directive;
 use engine::config::value::parse_memory;
 use engine::edit::Ttl;
@@ -16,6 +17,7 @@ use engine::glob;
 use engine::overview::Overview;
 use engine::value::{NewString, Object, Value, ValueExt};
 use resp::{Protocol, Reply};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use structures::listpack::Item;
 
@@ -46,6 +48,11 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match (&name[..], args.len()) {
         (b"help", 2) => reply_help(cx.reply, "debug"),
         (b"assert", 2) => panic!("DEBUG ASSERT: 1 == 2"),
+        (b"client-enforce-reply-list", 3) => {
+            let enforced = resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0;
+            cx.engine.clients().reply_buffers.skip_first.store(enforced, Relaxed);
+            cx.reply.ok();
+        }
         (b"config-rewrite-force-all", 2) => return rewrite_file(cx, true),
         (b"digest", 2) => digest(cx),
         (b"digest-value", 2..) => digest_values(cx, args),
@@ -77,6 +84,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.reply.ok();
         }
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, &args[2]),
+        (b"replybuffer", 4) => return reply_buffer(cx, args),
         (b"segfault", 2) => cx.engine.host().crash(),
         (b"set-active-expire", 3) => {
             cx.engine.pause_expiry(resp::number::parse_i64_c(&args[2]).unwrap_or(0) == 0);
@@ -90,10 +98,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             }
             cx.reply.int(glob::matches(&args[3], &vec![b'a'; length]).into());
         }
-        _ => {
-            let start = b"ERR unknown subcommand or wrong number of arguments for '";
-            return Err(Error::new([&start[..], shown(&args[1]), b"'. Try DEBUG HELP."].concat()));
-        }
+        _ => return Err(unknown(args)),
     }
     Ok(())
 }
@@ -236,6 +241,30 @@ fn packed_threshold(cx: &mut Cx<'_>, size: &[u8]) -> Result<(), Error> {
     cx.engine.packing().set_large_list_elements(bytes as usize);
     cx.reply.ok();
     Ok(())
+}
+
+/// How the buffers follow the size of their clients' replies.
+fn reply_buffer(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let buffers = &cx.engine.clients().reply_buffers;
+    if args.is(2, "peak-reset-time") {
+        let time = match () {
+            () if args.is(3, "never") => -1,
+            () if args.is(3, "reset") => ReplyBuffers::PEAK_RESET_TIME,
+            () => args.int(3)?,
+        };
+        buffers.peak_reset_time.store(time, Relaxed);
+    } else if args.is(2, "resizing") {
+        buffers.resizing.store(resp::number::parse_i64_c(&args[3]).unwrap_or(0) != 0, Relaxed);
+    } else {
+        return Err(unknown(args));
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+fn unknown(args: &Args<'_>) -> Error {
+    let start = b"ERR unknown subcommand or wrong number of arguments for '";
+    Error::new([&start[..], shown(&args[1]), b"'. Try DEBUG HELP."].concat())
 }
 
 fn populate(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {

@@ -34,7 +34,7 @@ pub mod bitmap;
 pub mod blocking;
 pub mod book;
 pub mod client;
-mod client_list;
+pub mod client_list;
 mod command_stats;
 pub mod commandlog;
 pub mod config_cmd;

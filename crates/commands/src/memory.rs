@@ -9,7 +9,6 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
 use crate::row::{Command, Group, LOADING, READONLY, ROW, STALE, key};
-use engine::clients::ClientInfo;
 use engine::host::MemoryStats;
 use engine::overview::Overview;
 use engine::value::Value;
@@ -117,7 +116,7 @@ pub struct Accounts {
 
 impl Accounts {
     pub fn new(engine: &Engine, overview: Overview) -> Accounts {
-        let clients = engine.clients().all().iter().map(|client| client_bytes(client)).sum::<usize>() as u64;
+        let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
         Accounts { memory: engine.host().memory(), overview, clients }
     }
 
@@ -144,11 +143,6 @@ impl Accounts {
     pub fn since_start(&self) -> u64 {
         self.memory.allocated.saturating_sub(self.memory.startup)
     }
-}
-
-/// What a client takes up.
-fn client_bytes(client: &ClientInfo) -> usize {
-    client.query_bytes.load(Relaxed) + client.reply_bytes.load(Relaxed) + size_of::<ClientInfo>()
 }
 
 /// `whole / part`, or 0 where that has no meaning.

@@ -231,6 +231,11 @@ impl Subscriptions {
     }
 }
 
+/// What a subscription takes up: the name with its counts, and its places in the client's and the audience's tables.
+fn name_bytes(name: &[u8]) -> usize {
+    name.len() + 2 * size_of::<usize>() + 4 * size_of::<Name>()
+}
+
 /// Names of the commands that begin and end subscriptions, as confirmations show them.
 fn words(kind: Kind) -> (&'static [u8], &'static [u8]) {
     match kind {
@@ -264,6 +269,7 @@ fn begin(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
     for name in args.from(1) {
         if !subscriptions.names(kind).contains(name) {
             let name: Name = name.into();
+            session.info.subscription_bytes.fetch_add(name_bytes(&name), Relaxed);
             cx.engine.audience().subscribe(session.worker, session.token, kind, &name);
             subscriptions.names(kind).insert(name);
         }
@@ -298,6 +304,7 @@ fn finish(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
     };
     for name in &names {
         if subscriptions.names(kind).remove(name) {
+            session.info.subscription_bytes.fetch_sub(name_bytes(name), Relaxed);
             cx.engine.audience().unsubscribe(session.worker, session.token, kind, name);
         }
         confirm(cx.reply, word, Some(name), subscriptions.count(kind));
@@ -345,6 +352,7 @@ pub fn leave(engine: &Engine, session: &mut Session) {
             }
         }
         audience.count_subscriber(false);
+        session.info.subscription_bytes.store(0, Relaxed);
         publish_counts(&session.info, None);
     }
     if session.info.monitor.swap(false, Relaxed) {

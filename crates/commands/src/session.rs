@@ -28,6 +28,8 @@ pub struct Session {
     pub token: usize,
     pub db: u32,
     pub authenticated: bool,
+    /// It was authenticated at some time: whoever it is knows the password.
+    pub was_authenticated: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
@@ -59,6 +61,7 @@ impl Session {
             token: 0,
             db: 0,
             authenticated: true,
+            was_authenticated: true,
             replies: Replies::On,
             no_touch: false,
             multi: None,

@@ -214,10 +214,16 @@ fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let stale = is_stale(&slot.table, key.hash.local(), key.name, now);
         slot.watchers.watch(key.name, &watching.flag, stale);
         watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
+        cx.session.info.watched_bytes.fetch_add(watch_bytes(key.name), Relaxed);
     }
     cx.session.info.watched.store(watching.keys.len() as u32, Relaxed);
     cx.session.watching = Some(watching);
     Ok(())
+}
+
+/// What a watched key takes up: its name and its places in the client's and the shard's tables.
+fn watch_bytes(name: &[u8]) -> usize {
+    2 * (name.len() + size_of::<AwaitedKey>())
 }
 
 /// Whether there is an entry whose time is over.
@@ -240,6 +246,7 @@ fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
     let watching = session.watching.take()?;
     session.info.set_watch(None);
     session.info.watched.store(0, Relaxed);
+    session.info.watched_bytes.store(0, Relaxed);
     Some(watching)
 }
 

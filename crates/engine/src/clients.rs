@@ -7,7 +7,9 @@ use crate::sync::Mutex;
 use crate::watch::WatchFlag;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 
 /// One connected client.
 pub struct ClientInfo {
@@ -30,9 +32,15 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub redirects: AtomicBool,
-    /// Bytes of unfinished requests and of replies not yet sent.
-    pub query_bytes: AtomicUsize,
-    pub reply_bytes: AtomicUsize,
+    /// CLIENT IMPORT-SOURCE: it brings the data of another server.
+    pub import_source: AtomicBool,
+    /// What its connection holds.
+    pub buffers: Buffers,
+    /// All memory that is held for it, in bytes.
+    pub memory: AtomicUsize,
+    /// Bytes of the names that it subscribes to, and of the keys that it watches.
+    pub subscription_bytes: AtomicUsize,
+    pub watched_bytes: AtomicUsize,
     /// Names that it subscribes to: channels, patterns, shard channels.
     pub subscriptions: [AtomicU32; 3],
     /// It gets a line of every command.
@@ -51,6 +59,50 @@ pub struct ClientInfo {
     pub postponed: AtomicBool,
     details: Mutex<Details>,
     waits: Mutex<Waits>,
+}
+
+/// Declares the sizes once: as numbers that are shown to others, and as plain numbers.
+macro_rules! buffer_sizes {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// Sizes of a connection's buffers in bytes, as its worker last showed them.
+        #[derive(Default)]
+        pub struct Buffers {
+            $($field: AtomicUsize,)*
+        }
+
+        /// Sizes of a connection's buffers in bytes, of one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct BufferSizes {
+            $($(#[$doc])* pub $field: usize,)*
+        }
+
+        impl Buffers {
+            /// Only the client's worker calls this.
+            pub fn show(&self, sizes: BufferSizes) {
+                $(self.$field.store(sizes.$field, Relaxed);)*
+            }
+
+            pub fn sizes(&self) -> BufferSizes {
+                BufferSizes { $($field: self.$field.load(Relaxed),)* }
+            }
+        }
+    };
+}
+
+buffer_sizes! {
+    /// Input that is not a whole command yet, and room that is kept for more of it.
+    query,
+    query_free,
+    /// Arguments of the command that is arriving or that waits.
+    args,
+    /// Room of the first reply buffer, and the most that was in use of it lately.
+    reply_room,
+    reply_peak,
+    /// Unsent bytes in the first reply buffer.
+    reply_first,
+    /// Further reply buffers: how many, and their bytes.
+    reply_chunks,
+    reply_bytes,
 }
 
 /// What a client waits for.
@@ -89,8 +141,11 @@ impl ClientInfo {
             no_touch: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             redirects: AtomicBool::new(false),
-            query_bytes: AtomicUsize::new(0),
-            reply_bytes: AtomicUsize::new(0),
+            import_source: AtomicBool::new(false),
+            buffers: Buffers::default(),
+            memory: AtomicUsize::new(0),
+            subscription_bytes: AtomicUsize::new(0),
+            watched_bytes: AtomicUsize::new(0),
             subscriptions: Default::default(),
             monitor: AtomicBool::new(false),
             commands: AtomicU64::new(0),
@@ -173,6 +228,33 @@ impl ClientInfo {
 pub struct Clients {
     last_id: AtomicU64,
     by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    /// How reply buffers behave.
+    pub reply_buffers: ReplyBuffers,
+}
+
+/// What DEBUG can change about reply buffers.
+#[derive(Debug)]
+pub struct ReplyBuffers {
+    /// Milliseconds after which the most that was in use of a buffer is measured anew; negative: never.
+    pub peak_reset_time: AtomicI64,
+    /// They are made larger and smaller, as their clients' replies are.
+    pub resizing: AtomicBool,
+    /// Replies leave out the first buffer.
+    pub skip_first: AtomicBool,
+}
+
+impl ReplyBuffers {
+    pub const PEAK_RESET_TIME: i64 = 5000;
+}
+
+impl Default for ReplyBuffers {
+    fn default() -> Self {
+        ReplyBuffers {
+            peak_reset_time: AtomicI64::new(Self::PEAK_RESET_TIME),
+            resizing: AtomicBool::new(true),
+            skip_first: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Clients {
@@ -185,8 +267,9 @@ impl Clients {
         self.by_id.lock().insert(client.id, Arc::clone(client));
     }
 
-    pub fn remove(&self, id: u64) {
-        self.by_id.lock().remove(&id);
+    /// Takes the client off the list; false if it was not there any more.
+    pub fn remove(&self, id: u64) -> bool {
+        self.by_id.lock().remove(&id).is_some()
     }
 
     pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {

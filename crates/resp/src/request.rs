@@ -258,6 +258,11 @@ impl RequestParser {
         self.partial.is_none()
     }
 
+    /// Bytes that are there of a large argument that is being received.
+    pub fn large_len(&self) -> usize {
+        self.partial.as_ref().and_then(|partial| partial.large.as_ref()).map_or(0, LargeArg::filled)
+    }
+
     /// Bytes held for the unfinished command besides the connection's buffer, for accounts and limits.
     pub fn memory(&self) -> usize {
         let Some(partial) = &self.partial else {

@@ -8,7 +8,6 @@ use resp::{Protocol, ProtocolError, RequestParser};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// What the bytes on a connection are.
 #[derive(Debug)]
@@ -81,6 +80,13 @@ pub struct Connection {
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
     pub held_back: Vec<u8>,
+    /// Since when it has been above the soft limit of its output, Unix time in milliseconds.
+    pub over_soft_since: Option<i64>,
+    /// Bytes of memory as they were last shown, and as they are counted among its worker's.
+    pub shown_memory: usize,
+    pub counted_memory: usize,
+    /// It sent much when it was read last, or ran for long.
+    pub is_heavy: bool,
     /// Already on the list of connections that have something to do in this turn.
     pub listed: bool,
     /// Unix time in milliseconds of the last input, and of the last output that the socket took.
@@ -94,6 +100,8 @@ pub struct Job {
     pub row: &'static commands::row::Command,
     /// The client has enough to read for now.
     pub resting: bool,
+    /// Bytes that it has replied.
+    pub replied: usize,
 }
 
 /// With this much unsent a connection waits before it runs more commands, in bytes.
@@ -138,19 +146,14 @@ impl Connection {
         self.blocked.is_some() || self.postponed
     }
 
+    /// Bytes that a command in pieces has replied: to limits its reply is one.
+    pub fn job_output(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.replied)
+    }
+
     /// A command of the present window cannot run now: it goes before those that wait already.
     pub fn put_back(&mut self, args: Args<'static>) {
         self.queued.insert(self.put_back, args);
         self.put_back += 1;
-    }
-
-    /// Tells the client's public record what the connection holds.
-    pub fn note_memory(&self) {
-        let parser = match &self.wire {
-            Wire::Resp(parser) => parser.memory(),
-            Wire::Book => 0,
-        };
-        self.session.info.query_bytes.store(self.pending.capacity() + parser, Relaxed);
-        self.session.info.reply_bytes.store(self.outbox.len(), Relaxed);
     }
 }

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod banner;
+mod client_limits;
 mod clock;
 mod connection;
 mod crash;

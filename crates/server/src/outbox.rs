@@ -1,32 +1,103 @@
 //! Replies that the socket has not taken yet.
+//!
+//! ```text
+//!   first   [ sent | unsent      ]        as much room as the client's replies have needed lately (1 to 16 KiB)
+//!   list    [ unsent             ]        16 KiB each, or as large as what was added at once
+//!           [ unsent |    free   ]
+//! ```
+//!
+//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an outbox is a few
+//! numbers. The first buffer is no reason to disconnect anybody; the others are what `client-output-buffer-limit` limits.
 
 use crate::stream::Stream;
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
 
-/// Bytes waiting for a socket, empty most of the time and then without memory.
-#[derive(Debug, Default)]
+/// Unsent bytes, and how large the first buffer for them should be.
+#[derive(Debug)]
 pub struct Outbox {
-    bytes: Vec<u8>,
+    buffers: VecDeque<Vec<u8>>,
+    /// The front one is the first buffer.
+    has_first: bool,
+    /// Bytes of the front buffer that were sent.
     sent: usize,
+    /// Unsent bytes.
+    len: usize,
+    /// Capacity of the buffers behind the first.
+    list_bytes: usize,
+    room: u32,
+    peak: u32,
+    /// Unix time in milliseconds when `peak` was last measured anew.
+    measured_at: i64,
 }
 
-/// Memory that an outbox keeps when it has become empty, in bytes.
-const KEEP: usize = 0;
-/// Sent bytes are cut off when they are at least this many and half of all.
-const COMPACT: usize = 64 << 10;
+/// Bytes of a buffer behind the first, at least, and of the first one at most.
+pub const CHUNK: usize = 16 << 10;
+/// Bytes of the first buffer, at least.
+const FIRST_MIN: u32 = 1 << 10;
+/// Buffers that are sent together.
+const SLICES: usize = 16;
+
+/// What became of the first buffer's room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    No,
+    Smaller,
+    Larger,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Outbox {
+            buffers: VecDeque::new(),
+            has_first: false,
+            sent: 0,
+            len: 0,
+            list_bytes: 0,
+            room: CHUNK as u32,
+            peak: CHUNK as u32,
+            measured_at: 0,
+        }
+    }
+}
 
 impl Outbox {
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
+    }
+
+    /// Room of the first buffer, and the most that was needed of it lately.
+    pub fn room(&self) -> (usize, usize) {
+        (self.room as usize, self.peak as usize)
+    }
+
+    /// Unsent bytes of the first buffer.
+    pub fn first_len(&self) -> usize {
+        match self.buffers.front() {
+            Some(first) if self.has_first => first.len() - self.sent,
+            _ => 0,
+        }
+    }
+
+    /// How many buffers there are behind the first, and their bytes.
+    pub fn list(&self) -> (usize, usize) {
+        (self.buffers.len() - usize::from(self.has_first), self.list_bytes)
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let first = if self.has_first { self.buffers.front().map_or(0, Vec::capacity) } else { 0 };
+        self.list_bytes + first + self.buffers.capacity() * size_of::<Vec<u8>>()
     }
 
     /// Sends `bytes` after what waits already: at once as far as the socket takes them, the rest is kept.
     pub fn send(&mut self, stream: &mut Stream, bytes: &[u8]) -> io::Result<()> {
         let mut bytes = bytes;
+        self.peak = self.peak.max(bytes.len().min(self.room as usize) as u32);
         if self.is_empty() {
             while !bytes.is_empty() {
                 match stream.write(bytes)? {
@@ -35,33 +106,137 @@ impl Outbox {
                 }
             }
         }
-        self.bytes.extend_from_slice(bytes);
+        self.append(bytes);
         Ok(())
     }
 
     /// Adds bytes that go with the next [`flush`](Self::flush).
     pub fn append(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        if self.buffers.is_empty() {
+            self.buffers.push_back(Vec::with_capacity(self.room as usize));
+            self.has_first = true;
+        }
+        self.len += bytes.len();
+        let mut rest = bytes;
+        if let Some(last) = self.buffers.back_mut() {
+            let (now, later) = bytes.split_at(bytes.len().min(last.capacity() - last.len()));
+            last.extend_from_slice(now);
+            rest = later;
+        }
+        if !rest.is_empty() {
+            let mut chunk = Vec::with_capacity(rest.len().max(CHUNK));
+            chunk.extend_from_slice(rest);
+            self.list_bytes += chunk.capacity();
+            self.buffers.push_back(chunk);
+        }
     }
 
     /// Sends what waits, as far as the socket takes it; returns how many bytes went.
     pub fn flush(&mut self, stream: &mut Stream) -> io::Result<usize> {
-        let before = self.len();
+        let before = self.len;
         while !self.is_empty() {
-            match stream.write(&self.bytes[self.sent..])? {
-                Some(n) => self.sent += n,
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let mut count = 0;
+            for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
+                *slice = IoSlice::new(&buffer[if count == 0 { self.sent } else { 0 }..]);
+                count += 1;
+            }
+            match stream.write_vectored(&slices[..count])? {
+                Some(n) => self.take_off(n),
                 None => break,
             }
         }
-        let went = before - self.len();
-        if self.is_empty() {
-            self.sent = 0;
-            self.bytes.clear();
-            self.bytes.shrink_to(KEEP);
-        } else if self.sent >= COMPACT && self.sent * 2 >= self.bytes.len() {
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
+        Ok(before - self.len)
+    }
+
+    /// So many bytes went.
+    fn take_off(&mut self, n: usize) {
+        self.len -= n;
+        self.sent += n;
+        while let Some(front) = self.buffers.front()
+            && self.sent >= front.len()
+        {
+            self.sent -= front.len();
+            if !std::mem::take(&mut self.has_first) {
+                self.list_bytes -= front.capacity();
+            }
+            self.buffers.pop_front();
         }
-        Ok(went)
+        if self.buffers.is_empty() {
+            self.buffers = VecDeque::new();
+        }
+    }
+
+    /// Makes the first buffer's room, from the next time on that it is made, fit what was needed of it lately: larger when
+    /// all of it was in use, smaller when less than half. `peak_reset_time`: milliseconds that "lately" lasts, negative for
+    /// ever.
+    pub fn resize(&mut self, now: i64, peak_reset_time: i64) -> Resized {
+        let room = self.room;
+        if self.room / 2 >= FIRST_MIN && self.peak < self.room / 2 {
+            self.room = FIRST_MIN.max(self.peak + 1);
+        } else if self.room < CHUNK as u32 && self.peak == self.room {
+            self.room = (self.room * 2).min(CHUNK as u32);
+        }
+        if peak_reset_time >= 0 && now - self.measured_at > peak_reset_time {
+            self.peak = self.first_len().min(self.room as usize) as u32;
+            self.measured_at = now;
+        }
+        match self.room {
+            new if new < room => Resized::Smaller,
+            new if new > room => Resized::Larger,
+            _ => Resized::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::net::UnixStream;
+    use std::io::Read;
+
+    #[test]
+    fn what_the_socket_does_not_take_goes_later_in_the_same_order() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let mut outbox = Outbox::default();
+        let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        for part in sent.chunks(70_001) {
+            outbox.send(&mut stream, part).unwrap();
+        }
+        let (count, bytes) = outbox.list();
+        assert!(count > 1 && outbox.first_len() > 0 && outbox.len() <= outbox.first_len() + bytes);
+        assert!(outbox.memory() >= outbox.len());
+        let mut got = Vec::new();
+        let mut buffer = vec![0; 100_000];
+        while got.len() < sent.len() {
+            while let Ok(n) = theirs.read(&mut buffer) {
+                got.extend_from_slice(&buffer[..n]);
+            }
+            outbox.flush(&mut stream).unwrap();
+        }
+        assert!(got == sent);
+        assert_eq!((outbox.len(), outbox.list(), outbox.memory()), (0, (0, 0), 0));
+    }
+
+    #[test]
+    fn the_first_buffer_follows_the_size_of_replies() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let mut outbox = Outbox::default();
+        assert_eq!(outbox.resize(101, 100), Resized::No, "until now all of it might have been needed");
+        outbox.send(&mut stream, &[0; 3000]).unwrap();
+        assert_eq!((outbox.resize(150, 100), outbox.room()), (Resized::Smaller, (3001, 3000)));
+        assert_eq!((outbox.resize(202, 100), outbox.resize(203, 100)), (Resized::No, Resized::Smaller));
+        assert_eq!(outbox.room(), (1024, 0));
+        for (room, peak) in [(2048, 1024), (4096, 2048), (8192, 4096), (16384, 8192)] {
+            outbox.send(&mut stream, &[0; 20_000]).unwrap();
+            assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::Larger, (room, peak)));
+        }
+        outbox.send(&mut stream, &[0; 20_000]).unwrap();
+        assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::No, (16384, 16384)));
     }
 }

@@ -14,6 +14,7 @@ use crate::mailbox::Letter;
 use crate::worker::Worker;
 use commands::pubsub::encode;
 use engine::audience::{Name, Push};
+use engine::metrics::WorkerMetrics;
 use resp::Protocol;
 use std::borrow::Cow;
 
@@ -35,8 +36,9 @@ impl Worker {
 
     /// Puts pushes where they go out from.
     pub fn deliver(&mut self, pushes: &[Push]) {
-        let Worker { index, shared, connections, reply, replies, pushed, .. } = self;
+        let Worker { index, shared, connections, reply, replies, pushed, settings, over_limit, .. } = self;
         let metrics = &shared.engine.metrics()[*index];
+        let now = shared.engine.host().unix_us(0) / 1000;
         for push in pushes {
             let mut texts = Texts::default();
             shared.engine.audience().recipients(*index, push, |token, pattern| {
@@ -46,6 +48,10 @@ impl Worker {
                 connection.session.info.count_output(bytes.len());
                 if connection.job.is_some() {
                     connection.held_back.extend_from_slice(&bytes);
+                    let held_back = connection.held_back.len();
+                    if settings.clients.is_over(connection, held_back, false, now) {
+                        over_limit.push((token, connection.session.info.id));
+                    }
                 } else if connection.noted {
                     let start = reply.len();
                     reply.raw(&bytes);
@@ -57,6 +63,9 @@ impl Worker {
                     connection.outbox.append(&bytes);
                     if !std::mem::replace(&mut connection.pushed, true) {
                         pushed.push(token);
+                    }
+                    if settings.clients.is_over(connection, 0, false, now) {
+                        over_limit.push((token, connection.session.info.id));
                     }
                 }
             });
@@ -75,18 +84,21 @@ impl Worker {
                 continue;
             };
             connection.pushed = false;
-            if flush(connection, now).is_err() {
+            let metrics = &self.shared.engine.metrics()[self.index];
+            if flush(connection, metrics, now).is_err() {
                 self.close(token);
             }
         }
+        self.end_slow_readers(now);
+        self.evict_clients(now);
     }
 }
 
-fn flush(connection: &mut Connection, now: i64) -> std::io::Result<()> {
+fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std::io::Result<()> {
     if connection.outbox.flush(&mut connection.socket.stream)? > 0 {
         connection.progress_at = now;
     }
-    connection.note_memory();
+    connection.note_memory(metrics);
     Ok(())
 }
 

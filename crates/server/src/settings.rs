@@ -1,5 +1,6 @@
 //! The directives that workers look at all the time, read once for each change of the configuration.
 
+use crate::client_limits::ClientLimits;
 use engine::config::{Config, ConfigStore, Directive};
 use resp::Limits;
 
@@ -13,6 +14,7 @@ pub struct Settings {
     /// The same for connections of the book protocol.
     pub book_timeout: i64,
     pub password_set: bool,
+    pub clients: ClientLimits,
 }
 
 impl Settings {
@@ -21,12 +23,14 @@ impl Settings {
         Settings::of(generation, &store.snapshot())
     }
 
-    /// Reads the configuration again when it has changed.
+    /// Reads the configuration again when it has changed; true if it has.
     #[inline]
-    pub fn refresh(&mut self, store: &ConfigStore) {
-        if store.generation() != self.generation {
+    pub fn refresh(&mut self, store: &ConfigStore) -> bool {
+        let changed = store.generation() != self.generation;
+        if changed {
             *self = Settings::new(store);
         }
+        changed
     }
 
     fn of(generation: u64, config: &Config) -> Settings {
@@ -35,6 +39,7 @@ impl Settings {
             max_bulk_len: config.int(Directive::ProtoMaxBulkLen),
             timeout: config.int(Directive::Timeout).saturating_mul(1000),
             book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
+            clients: ClientLimits::of(config),
             password_set: !config.text(Directive::RequirePass).is_empty(),
         }
     }

@@ -9,6 +9,8 @@ use commands::{Args, Now};
 use engine::Engine;
 use engine::config::Directive;
 use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,17 +25,27 @@ const LARGE_READ_MAX: usize = 1 << 20;
 const PENDING_COPY_MAX: usize = 16 << 10;
 /// Commands that are prefetched together. More would push each other out of the nearest cache.
 const WINDOW: usize = 16;
+/// A connection that sent at least this many bytes when it was read last is served after those who sent less.
+const HEAVY: usize = 16 << 10;
+/// Nanoseconds of a turn for all such connections together, and for any one without a look at others.
+const HEAVY_MAX: u64 = 500_000;
+const VISIT_MAX: u64 = 1_000_000;
 /// Replies are written before the end of a turn when they are this many bytes.
 const REPLY_HIGH: usize = 1 << 20;
 
 impl Worker {
     pub fn turn(&mut self, now: Now) {
         self.step_jobs(now);
-        let ready = std::mem::take(&mut self.ready);
+        let mut ready = std::mem::take(&mut self.ready);
         let mut arena = std::mem::take(&mut self.arena);
         let mut inputs = Vec::with_capacity(ready.len());
         let mut fill = 0;
+        let mut heavy = VecDeque::new();
         for &token in &ready {
+            if self.connections.get(token).is_some_and(|connection| connection.is_heavy) {
+                heavy.push_back(token);
+                continue;
+            }
             if arena.len() - fill < READ_MAX + PENDING_COPY_MAX {
                 self.process(&arena, &mut inputs, now);
                 fill = 0;
@@ -41,17 +53,42 @@ impl Worker {
             self.gather(token, &mut arena, &mut fill, &mut inputs, now);
         }
         self.process(&arena, &mut inputs, now);
+        self.serve_heavy(&mut heavy, &mut arena, now);
         self.arena = arena;
         self.take_letters(now);
         self.end_waits(now);
         self.write_replies(now);
+        if !heavy.is_empty() {
+            // They stay on the list, before those who get onto it again.
+            ready.retain(|token| !heavy.contains(token));
+            self.ready.splice(0..0, heavy);
+        }
         for &token in &ready {
             self.settle(token, now);
         }
+        self.evict_clients(now.unix_ms());
         if self.ready.is_empty() {
             // Keeps the list's memory.
             self.ready = ready;
             self.ready.clear();
+        }
+    }
+
+    /// Serves those who ask for much, one after the other for as long as they may together take; who is left comes first in
+    /// the next turn.
+    fn serve_heavy(&mut self, heavy: &mut VecDeque<usize>, arena: &mut [u8], now: Now) {
+        if heavy.is_empty() {
+            return;
+        }
+        let host = self.shared.engine.host();
+        let until = host.nanos() + HEAVY_MAX;
+        let mut inputs = Vec::with_capacity(1);
+        while let Some(token) = heavy.pop_front() {
+            self.gather(token, arena, &mut 0, &mut inputs, now);
+            self.process(arena, &mut inputs, now);
+            if self.shared.engine.host().nanos() > until {
+                break;
+            }
         }
     }
 
@@ -73,7 +110,17 @@ impl Worker {
             connection.active_at = now.unix_ms();
             connection.session.info.active_at.store(now.unix_ms(), Relaxed);
             connection.session.info.count_input(gathered.read);
+            connection.is_heavy = gathered.read >= HEAVY;
+            if gathered.is_large {
+                // Before it becomes a value.
+                connection.note_memory(metrics);
+                if self.end_if_input_too_long(token, now.unix_ms()) {
+                    return;
+                }
+                self.evict_clients(now.unix_ms());
+            }
         }
+        let Some(connection) = self.connections.get_mut(token) else { return };
         if !waiting && !gathered.more {
             if let Bytes::Own(own) = gathered.bytes {
                 connection.pending = own;
@@ -86,12 +133,15 @@ impl Worker {
             connection.pending = Vec::new();
             *fill = range.end;
         }
-        inputs.push(Input { token, bytes: gathered.bytes });
+        inputs.push(Input { token, bytes: gathered.bytes, kept: Cell::new(None) });
     }
 
     /// Runs everything that was read, window by window.
     fn process(&mut self, arena: &[u8], inputs: &mut Vec<Input>, now: Now) {
-        let mut place = Place::default();
+        if inputs.is_empty() {
+            return;
+        }
+        let mut place = Place { input: 0, offset: 0, since: self.shared.engine.host().nanos() };
         let mut window: Vec<Item<'_>> = Vec::with_capacity(WINDOW);
         let mut spans = std::mem::take(&mut self.spans);
         loop {
@@ -119,7 +169,13 @@ impl Worker {
         }
         self.spans = spans;
         drop(window);
-        inputs.clear();
+        for input in inputs.drain(..) {
+            if let (Bytes::Own(own), Some(kept)) = (input.bytes, input.kept.take())
+                && let Some(connection) = self.connections.get_mut(input.token)
+            {
+                connection.pending = keep(own, kept);
+            }
+        }
     }
 
     fn fill_window<'b>(
@@ -139,12 +195,17 @@ impl Worker {
             if let Some(connection) = self.connections.get_mut(input.token) {
                 let limits = self.settings.limits(connection.session.authenticated);
                 let (engine, token, now) = (&*self.shared.engine, input.token, now.unix_ms());
-                let mut filler = Filler { engine, token, limits, now, window: &mut *window, spans: &mut *spans };
+                let clock = engine.metrics()[self.index].clock.get();
+                let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
+                let tired = clock.saturating_sub(place.since) > VISIT_MAX;
+                let mut filler =
+                    Filler { engine, token, limits, now, tired, kept, window: &mut *window, spans: &mut *spans };
                 if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
                     return;
                 }
             }
-            *place = Place { input: place.input + 1, offset: 0 };
+            let since = self.shared.engine.metrics()[self.index].clock.get();
+            *place = Place { input: place.input + 1, offset: 0, since };
         }
     }
 
@@ -212,10 +273,16 @@ impl Worker {
     pub fn write_replies(&mut self, now: Now) {
         let metrics = &self.shared.engine.metrics()[self.index];
         let mut failed = Vec::new();
+        let mut over = Vec::new();
+        let skip_first = self.shared.engine.clients().reply_buffers.skip_first.load(Relaxed);
         for (token, range) in self.replies.drain(..) {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.noted = false;
             let bytes = &self.reply.as_slice()[range];
+            if self.settings.clients.is_over(connection, bytes.len(), skip_first, now.unix_ms()) {
+                over.push((token, bytes.len()));
+                continue;
+            }
             metrics.writes.add(1);
             metrics.output_bytes.add(bytes.len() as u64);
             connection.session.info.count_output(bytes.len());
@@ -233,6 +300,9 @@ impl Worker {
         for token in failed {
             self.close(token);
         }
+        for (token, more) in over {
+            self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
+        }
     }
 
     /// Does one piece of every command that goes on in pieces.
@@ -243,7 +313,7 @@ impl Worker {
                 connection.job.iter_mut().for_each(|job| job.resting = true);
                 continue;
             }
-            let Some(Job { mut work, row, .. }) = connection.job.take() else { continue };
+            let Some(Job { mut work, row, replied, .. }) = connection.job.take() else { continue };
             let start = self.reply.len();
             self.reply.set_protocol(connection.protocol);
             let engine = &self.shared.engine;
@@ -251,7 +321,8 @@ impl Worker {
             if done {
                 self.reply.raw(&std::mem::take(&mut connection.held_back));
             } else {
-                connection.job = Some(Job { work, row, resting: false });
+                let replied = replied + self.reply.len().saturating_sub(start);
+                connection.job = Some(Job { work, row, replied, resting: false });
             }
             self.note_reply(token, start);
             self.deliver_own();
@@ -276,7 +347,11 @@ impl Worker {
         if connection.closing && connection.outbox.is_empty() {
             return self.close(token);
         }
-        connection.note_memory();
+        connection.note_memory(&self.shared.engine.metrics()[self.index]);
+        if connection.shown_memory > PENDING_COPY_MAX && self.end_if_input_too_long(token, now.unix_ms()) {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let has_work = connection.socket.readable || !nothing_left;
         if has_work && !connection.is_held() && !connection.is_stuffed(now.unix_ms()) {
             self.list(token);
@@ -291,6 +366,8 @@ struct Gathered {
     read: usize,
     /// There is more to parse than before.
     more: bool,
+    /// It belongs to a large argument.
+    is_large: bool,
 }
 
 /// Reads once: a large argument to where it stays, anything else behind the pending input, which is in the arena from
@@ -308,10 +385,11 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> 
         }
         if large.missing() > 0 {
             let own = std::mem::take(&mut connection.pending);
-            return Ok(Gathered { bytes: Bytes::Own(own), read, more });
+            return Ok(Gathered { bytes: Bytes::Own(own), read, more, is_large: true });
         }
         more = true;
     }
+    let is_large = more;
     let kept = connection.pending.len();
     if kept > PENDING_COPY_MAX {
         let mut own = std::mem::take(&mut connection.pending);
@@ -321,7 +399,7 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> 
             own.truncate(kept + n);
             read += n;
         }
-        return Ok(Gathered { bytes: Bytes::Own(own), read, more: more || read > 0 });
+        return Ok(Gathered { bytes: Bytes::Own(own), read, more: more || read > 0, is_large });
     }
     let mut end = start + kept;
     if connection.socket.readable {
@@ -329,13 +407,25 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> 
         end += n;
         read += n;
     }
-    Ok(Gathered { bytes: Bytes::Arena(start..end), read, more: more || read > 0 })
+    Ok(Gathered { bytes: Bytes::Arena(start..end), read, more: more || read > 0, is_large })
+}
+
+/// What was not parsed of input that has a buffer of its own, in that buffer unless it would be mostly empty.
+fn keep(mut own: Vec<u8>, (start, end): (usize, usize)) -> Vec<u8> {
+    if end - start <= PENDING_COPY_MAX {
+        return own[start..end].to_vec();
+    }
+    own.truncate(end);
+    own.drain(..start);
+    own
 }
 
 /// Input of one connection in a turn.
 pub struct Input {
     token: usize,
     bytes: Bytes,
+    /// Where the part lies that could not be parsed or run yet, of bytes that are the connection's own.
+    kept: Cell<Option<(usize, usize)>>,
 }
 
 enum Bytes {
@@ -443,10 +533,11 @@ fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, span
 }
 
 /// Where the filling of windows stands in the inputs.
-#[derive(Default)]
 struct Place {
     input: usize,
     offset: usize,
+    /// What the worker's clock showed when this input's turn came.
+    since: u64,
 }
 
 /// Why filling stopped.
@@ -465,6 +556,10 @@ struct Filler<'w, 'b> {
     limits: Limits,
     /// Unix time in milliseconds.
     now: i64,
+    /// The connection has kept others waiting for long enough.
+    tired: bool,
+    /// Where to note what is kept, if the input has a buffer of its own.
+    kept: Option<&'w Cell<Option<(usize, usize)>>>,
     window: &'w mut Vec<Item<'b>>,
     spans: &'w mut Vec<Span>,
 }
@@ -474,9 +569,10 @@ impl<'b> Filler<'_, 'b> {
     /// run yet becomes the connection's pending input.
     fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
         connection.put_back = 0;
-        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now);
+        connection.is_heavy |= self.tired;
+        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now) || self.tired;
         if connection.unparsed {
-            connection.pending = bytes[*offset..].to_vec();
+            self.keep(connection, bytes, *offset..bytes.len());
             return Filled::Input;
         }
         let db = connection.session.db;
@@ -502,7 +598,7 @@ impl<'b> Filler<'_, 'b> {
             match parsed {
                 Consumed::Go(n) => *offset += n,
                 Consumed::Wait { keep } => {
-                    connection.pending = rest[..keep].to_vec();
+                    self.keep(connection, bytes, *offset..*offset + keep);
                     return Filled::Input;
                 }
             }
@@ -512,6 +608,13 @@ impl<'b> Filler<'_, 'b> {
             }
         }
         Filled::Window
+    }
+
+    fn keep(&self, connection: &mut Connection, bytes: &[u8], part: Range<usize>) {
+        match self.kept {
+            Some(kept) => kept.set(Some((part.start, part.end))),
+            None => connection.pending = bytes[part].to_vec(),
+        }
     }
 
     fn prepare(&self, args: &Args<'_>, db: u32) -> Prepared {
@@ -617,7 +720,7 @@ fn run_command(
     let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, reply);
     match (flow, prepared.entry()) {
         (Flow::More(work), Some(entry)) => {
-            connection.job = Some(Job { work, row: entry.command, resting: false });
+            connection.job = Some(Job { work, row: entry.command, replied: 0, resting: false });
             Flow::Next
         }
         (flow, _) => flow,

@@ -64,7 +64,7 @@ pub struct Worker {
     /// Connections that got pushes in this turn.
     pub pushed: Vec<usize>,
     /// Connections that got more pushes than they may have to read.
-    pub over_limit: Vec<usize>,
+    pub over_limit: Vec<(usize, u64)>,
     /// The connection whose reply buffer is looked at next.
     next_resized: usize,
     /// When waits are over: Unix time in milliseconds, the ticket's arrival, the connection.

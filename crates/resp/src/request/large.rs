@@ -38,6 +38,11 @@ impl LargeArg {
         self.total - self.filled
     }
 
+    /// Bytes that are there.
+    pub(super) fn filled(&self) -> usize {
+        self.filled
+    }
+
     /// Bytes of memory that the argument holds so far.
     pub(super) fn memory(&self) -> usize {
         self.bytes.len()
