@@ -12,14 +12,16 @@ use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::pubsub;
-use crate::row::{Command, NO_AUTH};
+use crate::row::{Command, LOADING, NO_AUTH, WRITE};
 use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
+use crate::tracking;
 use crate::transaction;
 use engine::blocked::{self, Server};
 use engine::effects::Effects;
 use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
+use engine::tracking::Origin;
 use engine::{Engine, Error};
 use resp::{Protocol, Reply};
 
@@ -50,7 +52,7 @@ pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
 
 /// The row that the first words name, of a subcommand where the command has some.
 #[inline(always)]
-fn lookup(args: &Args<'_>) -> Option<&'static Entry> {
+pub(crate) fn lookup(args: &Args<'_>) -> Option<&'static Entry> {
     let entry = Table::get().find(&args[0])?;
     if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
 }
@@ -100,16 +102,20 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if is_admitted(session, entry, reply.protocol()) => {
+        Some(entry) if is_admitted(session, entry, reply.protocol()) && is_possible(engine, entry) => {
             if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
                 end_reply(session, reply, start);
                 return Flow::Next;
             }
-            call(engine, session, entry, &prepared.keys, args, now, reply)
+            let flow = call(engine, session, entry, &prepared.keys, args, now, reply);
+            if session.caching {
+                tracking::end_caching(session, entry);
+            }
+            flow
         }
         _ => {
             // Looked up again for the reason, which is rare.
-            let error = find(args).map_or_else(|error| error, |entry| pubsub::refusal(session, entry));
+            let error = find(args).map_or_else(|error| error, |entry| refusal(engine, session, entry, reply.protocol()));
             reject(engine, session, args, &error, reply);
             Flow::Next
         }
@@ -125,6 +131,32 @@ pub fn run<'e>(
 fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
     (session.authenticated || entry.command.flags.has(NO_AUTH))
         && (session.subscriptions.is_none() || pubsub::admits(entry, protocol))
+}
+
+/// Whether the server is in a state in which the command can run.
+#[inline(always)]
+fn is_possible(engine: &Engine, entry: &Entry) -> bool {
+    engine.saves().hindrance().is_none() || hindered(engine, entry).is_none()
+}
+
+/// Why the command cannot run for now.
+#[cold]
+fn hindered(engine: &Engine, entry: &Entry) -> Option<Error> {
+    let hindrance = engine.saves().hindrance();
+    if hindrance.is_loading() && !entry.command.flags.has(LOADING) {
+        return Some(Error::LOADING);
+    }
+    (hindrance.is_failed() && entry.command.flags.has(WRITE)).then_some(Error::SAVE_FAILED)
+}
+
+/// Why a command that exists is refused.
+fn refusal(engine: &Engine, session: &Session, entry: &Entry, protocol: Protocol) -> Error {
+    if is_admitted(session, entry, protocol)
+        && let Some(error) = hindered(engine, entry)
+    {
+        return error;
+    }
+    pubsub::refusal(session, entry)
 }
 
 /// Puts the command into the client's transaction, or says why not; false if it runs at once.
@@ -157,7 +189,9 @@ fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error
 
 /// Replies an error and counts it.
 fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) {
-    engine.metrics()[session.worker].count_error(error.as_bytes());
+    if !error.is_counted() {
+        engine.metrics()[session.worker].count_error(error.as_bytes());
+    }
     reply.error(error);
 }
 
@@ -228,6 +262,9 @@ pub(crate) fn call_row<'e>(
             true
         }
     };
+    if cx.session.tracker.is_some() {
+        tracking::remember(&mut cx, args, key_args);
+    }
     let Cx { keys, session, flow, .. } = cx;
     session.info.count_command();
     if let Some(logged) = logged {
@@ -236,14 +273,21 @@ pub(crate) fn call_row<'e>(
     }
     let effects = keys.release();
     if effects.seen().is_some() {
-        follow_up(engine, effects, session.worker, now);
+        follow_up(engine, effects, session, now);
     }
     (flow, failed)
 }
 
+/// Keys that are forgotten after a command while there are too many that somebody has a copy of.
+const FORGOTTEN_AT_ONCE: usize = 100;
+
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
-fn follow_up(engine: &Engine, mut effects: Effects, worker: usize, now: Now) {
-    let ready = engine.carry_out(&mut effects);
+fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now) {
+    let worker = session.worker;
+    let ready = engine.carry_out(&mut effects, Origin { worker, client: session.info.id });
+    if engine.tracking().is_over() {
+        engine.trim_tracking(worker, FORGOTTEN_AT_ONCE);
+    }
     if !ready.is_empty() {
         blocked::serve(engine, ready, Server { worker, now_us: now.unix_us });
     }
@@ -264,7 +308,7 @@ pub fn step<'e>(
         Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
     let Cx { keys, reply, session, .. } = cx;
-    follow_up(engine, keys.release(), session.worker, now);
+    follow_up(engine, keys.release(), session, now);
     let answer = reply.len().saturating_sub(start);
     measure::piece(engine, session, clock, answer, now, done);
     if done {

@@ -45,6 +45,7 @@ pub mod debug;
 mod digest;
 pub mod dispatch;
 mod docs;
+pub mod dump;
 pub mod expire;
 mod expire_option;
 pub mod flush;
@@ -64,6 +65,7 @@ pub mod latency;
 mod latency_report;
 pub mod lcs;
 pub mod list;
+pub mod load;
 pub mod list_move;
 pub mod list_pop;
 pub mod lolwut;
@@ -80,7 +82,9 @@ pub mod pubsub;
 mod redact;
 pub mod pieces;
 pub mod row;
+pub mod save;
 pub mod scan;
+pub mod script;
 pub mod session;
 pub mod set;
 pub mod set_algebra;
@@ -89,6 +93,12 @@ pub mod shutdown;
 pub mod slowlog;
 pub mod sort;
 pub mod sorted_set;
+pub mod stream;
+pub mod stream_add;
+pub mod stream_group;
+pub mod stream_range;
+pub mod stream_read;
+pub mod stream_trim;
 pub mod string;
 pub mod syntax;
 pub mod table;
@@ -96,6 +106,7 @@ pub mod table;
 mod testing;
 pub mod time;
 pub mod transaction;
+pub mod tracking;
 pub mod version;
 pub mod zset_algebra;
 mod zset_bounds;
@@ -123,6 +134,7 @@ const FAMILIES: &[&[Command]] = &[
     bitfield::COMMANDS,
     bitmap::COMMANDS,
     counter::COMMANDS,
+    dump::COMMANDS,
     expire::COMMANDS,
     flush::COMMANDS,
     function::COMMANDS,
@@ -143,12 +155,20 @@ const FAMILIES: &[&[Command]] = &[
     memory::COMMANDS,
     mset::COMMANDS,
     object::COMMANDS,
+    save::COMMANDS,
     scan::COMMANDS,
+    script::eval::COMMANDS,
     set::COMMANDS,
     set_algebra::COMMANDS,
     set_random::COMMANDS,
     sort::COMMANDS,
     sorted_set::COMMANDS,
+    stream::COMMANDS,
+    stream_add::COMMANDS,
+    stream_group::COMMANDS,
+    stream_range::COMMANDS,
+    stream_read::COMMANDS,
+    stream_trim::COMMANDS,
     string::COMMANDS,
     time::COMMANDS,
     transaction::COMMANDS,

@@ -18,9 +18,11 @@ use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs};
 use crate::measure;
 use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
-use crate::row::{NO_MULTI, NO_SCRIPT, ROW, SKIP_COMMANDLOG, STALE, key};
+use crate::row::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SKIP_COMMANDLOG, STALE, WRITE, key};
 use crate::session::Session;
+use crate::keyspec::key_indices;
 use crate::table::Entry;
+use crate::tracking;
 use engine::access::is_due;
 use engine::blocked::AwaitedKey;
 use engine::effects::{Effects, Record};
@@ -272,16 +274,18 @@ fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut group = Group::begin(cx);
     cx.reply.array(multi.commands.len());
     for mut queued in multi.commands {
-        group.run(cx, queued.entry, &mut queued.args);
+        group.run(cx, queued.entry, &mut queued.args, true);
     }
     group.end(cx);
     Ok(())
 }
 
 /// Whether it cannot be told from a command's arguments which keys it touches.
-fn may_touch_more(command: &Command) -> bool {
+pub(crate) fn may_touch_more(command: &Command) -> bool {
     if command.keys.is_empty() {
-        return !matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
+        let harmless = matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
+        // TIME and the like.
+        return !harmless && !(command.flags.has(FAST) && !command.flags.has(READONLY.and(WRITE)));
     }
     let vague = |spec: &crate::row::KeySpec| {
         spec.flags.has(KeyFlags::INCOMPLETE) || spec.begin == Begin::Unknown || spec.find == FindKeys::Unknown
@@ -318,10 +322,11 @@ impl Group {
         Group { records: Vec::new(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
     }
 
-    /// Runs a command to its end. Its keys' locks must be held, or the right to take any.
-    pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>) {
+    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to go
+    /// into the log.
+    pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>, log: bool) {
         let db = cx.session.db;
-        let logged: Option<Record> = cx.engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect());
+        let logged: Option<Record> = (log && cx.engine.has_log()).then(|| args.iter().map(<[u8]>::to_vec).collect());
         let flow = std::mem::take(&mut cx.flow);
         cx.row = entry.command;
         cx.keys.select(db);
@@ -330,6 +335,11 @@ impl Group {
             measure::count_failed(cx.engine, cx.session.worker, entry);
             cx.engine.metrics()[cx.session.worker].count_error(error.as_bytes());
             cx.reply.error(&error);
+        }
+        if cx.session.tracker.is_some() {
+            let keys: Vec<_> = key_indices(entry, args).into_iter().flatten().collect();
+            let keys: Vec<_> = keys.into_iter().map(|index| (index, cx.keys.key(&args[index]).hash)).collect();
+            tracking::remember(cx, args, &keys);
         }
         cx.complete();
         measure::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);

@@ -12,9 +12,12 @@ use crate::latency::LatencyMonitor;
 use crate::locks::LockSet;
 use crate::log::ChangeLog;
 use crate::metrics::{Rates, Totals, WorkerMetrics};
-use crate::packing::Packing;
 use crate::pause::Pause;
+use crate::packing::Packing;
+use crate::scripts::Scripts;
+use crate::saves::Saves;
 use crate::shard::{Shard, ShardStats};
+use crate::tracking::{Origin, Tracking};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use structures::hashtable::BucketHint;
@@ -66,6 +69,8 @@ pub struct Engine {
     arrivals: AtomicU64,
     rates: Rates,
     audience: Audience,
+    tracking: Tracking,
+    scripts: Scripts,
     latency: LatencyMonitor,
     command_log: CommandLog,
     attention: Attention,
@@ -74,6 +79,9 @@ pub struct Engine {
     /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
     expiry_paused: AtomicBool,
     timers_paused: AtomicBool,
+    /// Somebody reads the keyspace as it was at one moment.
+    pub(crate) cut_open: AtomicBool,
+    saves: Saves,
 }
 
 /// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
@@ -148,6 +156,8 @@ impl Engine {
             metrics: (0..options.workers.max(1)).map(|_| WorkerMetrics::default()).collect(),
             rates: Rates::default(),
             audience: Audience::new(options.workers.max(1)),
+            tracking: Tracking::new(options.workers.max(1)),
+            scripts: Scripts::default(),
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
             attention: Attention::default(),
@@ -156,6 +166,8 @@ impl Engine {
             arrivals: AtomicU64::new(0),
             expiry_paused: AtomicBool::new(false),
             timers_paused: AtomicBool::new(false),
+            cut_open: AtomicBool::new(false),
+            saves: Saves::default(),
         }
     }
 
@@ -198,6 +210,11 @@ impl Engine {
         self.arrivals.fetch_add(1, Relaxed) + 1
     }
 
+    /// What is known of saving and loading.
+    pub fn saves(&self) -> &Saves {
+        &self.saves
+    }
+
     /// Counters, one set a worker.
     pub fn metrics(&self) -> &[WorkerMetrics] {
         &self.metrics
@@ -208,9 +225,20 @@ impl Engine {
         &self.rates
     }
 
+    /// Scripts and functions, and what runs of them.
+    #[inline]
+    pub fn scripts(&self) -> &Scripts {
+        &self.scripts
+    }
+
     /// Subscribers and monitors.
     pub fn audience(&self) -> &Audience {
         &self.audience
+    }
+
+    /// Clients that are told when what they read changes.
+    pub fn tracking(&self) -> &Tracking {
+        &self.tracking
     }
 
     /// A connection wants a line of every command from now on, or no longer.
@@ -357,7 +385,7 @@ impl Engine {
     }
 
     /// The command that tells the change log of a key whose time is over; `lazyfree-lazy-expire` chooses it.
-    pub(crate) fn removal_word(&self) -> &'static [u8] {
+    pub fn removal_word(&self) -> &'static [u8] {
         if self.config.snapshot().flag(Directive::LazyfreeLazyExpire) { b"UNLINK" } else { b"DEL" }
     }
 
@@ -423,8 +451,11 @@ impl Engine {
     /// [served](blocked::serve) now.
     #[inline]
     #[must_use]
-    pub fn carry_out(&self, effects: &mut Effects) -> Vec<ReadyKey> {
+    pub fn carry_out(&self, effects: &mut Effects, origin: Origin) -> Vec<ReadyKey> {
         let Some(rare) = effects.take_rare() else { return Vec::new() };
+        if !rare.changes.is_empty() || rare.flushed {
+            self.tracking.tell(&self.audience, rare.changes, rare.flushed, origin);
+        }
         if !rare.garbage.is_empty() {
             self.host.free(rare.garbage);
         }

@@ -7,11 +7,15 @@ use std::fmt;
 
 /// A command error, ready for the wire (without the leading `-`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(Cow<'static, [u8]>);
+pub struct Error {
+    text: Cow<'static, [u8]>,
+    /// It is in the statistics already.
+    counted: bool,
+}
 
 impl Error {
     pub const fn text(text: &'static str) -> Self {
-        Error(Cow::Borrowed(text.as_bytes()))
+        Error { text: Cow::Borrowed(text.as_bytes()), counted: false }
     }
 
     /// Bytes, because errors repeat what the client sent; line ends at their end are left out.
@@ -20,23 +24,32 @@ impl Error {
         while text.ends_with(b"\n") || text.ends_with(b"\r") {
             text.pop();
         }
-        Error(Cow::Owned(text))
+        Error { text: Cow::Owned(text), counted: false }
+    }
+
+    /// One that the statistics of errors know from where it was met first.
+    pub fn counted(self) -> Self {
+        Error { counted: true, ..self }
+    }
+
+    pub fn is_counted(&self) -> bool {
+        self.counted
     }
 
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.text
     }
 }
 
 impl AsRef<[u8]> for Error {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        &self.text
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        f.write_str(&String::from_utf8_lossy(&self.text))
     }
 }
 
@@ -80,6 +93,8 @@ texts! {
     LFU_NOT_SELECTED = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
     LFU_SELECTED = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+    LOADING = "LOADING Valkey is loading the dataset in memory";
+    SAVE_FAILED = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the RDB error.";
     NO_AUTH = "NOAUTH Authentication required.";
 }
 

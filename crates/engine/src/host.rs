@@ -3,6 +3,7 @@
 use crate::blocked::Ticket;
 use crate::config::{Config, Directive};
 use crate::effects::{Event, Garbage};
+use crate::engine::Engine;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,10 @@ pub trait Host: Send + Sync {
 
     /// Stops the calling thread (DEBUG SLEEP).
     fn sleep(&self, _time: Duration) {}
+
+    /// A script runs for so long that others are not to wait for it: the thread that it has serves other clients for a
+    /// moment, who may only call what is for such times. Called under the locks of the script.
+    fn while_busy(&self) {}
 
     /// Writes a line into the server's log (DEBUG LOG).
     fn log(&self, _line: &str) {}
@@ -89,6 +94,24 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Writes a line of less weight into the server's log.
+    fn notice(&self, _line: &str) {}
+
+    /// A new file, which takes the place of one of that name when it is committed.
+    fn create_file(&self, _path: &[u8]) -> io::Result<Box<dyn NewFile>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// A file for reading, and its length in bytes.
+    fn open_file(&self, _path: &[u8]) -> io::Result<(Box<dyn io::Read + Send>, u64)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Runs `work` on another thread.
+    fn in_background(&self, _work: fn(&Engine)) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The whole of a file.
     fn read_file(&self, _path: &[u8]) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::Unsupported.into())
@@ -98,6 +121,12 @@ pub trait Host: Send + Sync {
     fn replace_file(&self, _path: &[u8], _content: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+/// A file that is being written. Dropped before it is committed, it leaves nothing behind.
+pub trait NewFile: io::Write + Send {
+    /// Makes the content durable and gives the file its name, in the place of what had it.
+    fn commit(self: Box<Self>) -> io::Result<()>;
 }
 
 /// The process, for INFO.

@@ -310,6 +310,55 @@ impl<'e> Keys<'e> {
         self.held = Held::Nothing;
     }
 
+    /// Whether the shard of a key of this hash may be touched.
+    #[inline]
+    pub fn reaches(&self, hash: KeyHash) -> bool {
+        match &self.held {
+            Held::Nothing => false,
+            Held::One(held, _) => *held == hash.shard(),
+            Held::Several(several) => several.held(hash.shard()).is_some(),
+            Held::Anything(_) => true,
+        }
+    }
+
+    /// Whether any shard may be touched.
+    pub fn reaches_all(&self) -> bool {
+        matches!(self.held, Held::Anything(_))
+    }
+
+    /// Gives up what is held for the right to any shard. Others may come in between.
+    pub fn escalate_anew(&mut self) {
+        if !self.reaches_all() {
+            self.held = Held::Nothing;
+            self.escalate();
+        }
+    }
+
+    /// Adds the shard of a key to those that are held, without giving any of them up; false if that has to wait for somebody
+    /// who may be waiting for one of them.
+    pub fn reach_for(&mut self, hash: KeyHash) -> bool {
+        if self.reaches(hash) {
+            return true;
+        }
+        let locks = self.engine.locks();
+        let several = match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Several(several) => Ok(several),
+            Held::One(held, guard) => locks.joined(held, guard).map(Box::new).map_err(|guard| Held::One(held, guard)),
+            other => Err(other),
+        };
+        match several {
+            Ok(mut several) => {
+                let added = several.try_add(locks, hash.shard());
+                self.held = Held::Several(several);
+                added
+            }
+            Err(held) => {
+                self.held = held;
+                false
+            }
+        }
+    }
+
     #[inline(always)]
     fn shard_of<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
         match held {

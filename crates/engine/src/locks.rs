@@ -30,6 +30,9 @@ struct Padded<L>(L);
 /// Lanes of the gate.
 const LANES: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
+/// How often a lock is tried that must not be waited for; its holder is through by then unless it is waiting itself.
+const ADD_ATTEMPTS: usize = if cfg!(feature = "shuttle") { 3 } else { 1000 };
+
 /// N locked values and the gate.
 pub struct LockSet<T> {
     gate: Box<[Padded<RwLock<()>>]>,
@@ -85,13 +88,33 @@ impl<T> LockSet<T> {
         Several { guards, _gate: gate }
     }
 
+    /// The lock of one shard as the first of several, which are added by [`Several::try_add`]; the guard comes back when
+    /// that would have to wait.
+    pub fn joined<'l>(&'l self, index: usize, guard: MutexGuard<'l, T>) -> Result<Several<'l, T>, MutexGuard<'l, T>> {
+        let Some(gate) = self.gate.iter().find_map(|lane| lane.0.try_read()) else { return Err(guard) };
+        Ok(Several { guards: smallvec::smallvec![(index, guard)], _gate: gate })
+    }
+
     pub fn escalated(&self) -> Escalated<'_, T> {
         let gate = self.gate.iter().map(|lane| lane.0.write()).collect();
         Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate }
     }
 }
 
-impl<T> Several<'_, T> {
+impl<'l, T> Several<'l, T> {
+    /// Adds a lock unless somebody else goes on holding it. It is not waited for: its holder may wait for one of ours.
+    pub fn try_add(&mut self, set: &'l LockSet<T>, index: usize) -> bool {
+        let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return true };
+        for _ in 0..ADD_ATTEMPTS {
+            if let Some(guard) = set.try_one(index) {
+                self.guards.insert(at, (index, guard));
+                return true;
+            }
+            crate::sync::spin();
+        }
+        false
+    }
+
     /// # Panics
     /// When the shard was not among those that were asked for.
     pub fn get(&mut self, index: usize) -> &mut T {

@@ -44,6 +44,9 @@ mod primitives {
         pub fn read(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().expect("no test panics under a lock")
         }
+        pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+            self.0.try_read().ok()
+        }
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect("no test panics under a lock")
         }

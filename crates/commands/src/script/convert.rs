@@ -1,0 +1,247 @@
+//! Replies to Lua values, and Lua values to replies.
+//!
+//! | reply | in Lua | | in Lua | reply |
+//! |---|---|---|---|---|
+//! | `:1` | number | | number | `:1`, the fraction cut off |
+//! | `$1 x` | string | | string | `$1 x` |
+//! | `+OK` | `{ok = 'OK'}` | | `{ok = 'OK'}` | `+OK` |
+//! | `-ERR` | `{err = 'ERR'}` | | `{err = 'ERR'}` | `-ERR` |
+//! | `*2` | table | | table | `*n`, up to the first nil |
+//! | `$-1`, `*-1` | `false` | | `false`, anything else | null |
+//! | `_` | `nil` | | `true` | `:1`, in RESP3 `#t` |
+//! | `,1.5` `(1` | `{double = 1.5}` `{big_number = '1'}` | | | and back |
+//! | `%1` `~1` | `{map = {}}` `{set = {x = true}}` | | | and back |
+//! | `=5 txt:x` | `{verbatim_string = {format =, string =}}` | | | and back |
+//! | `#t` | boolean | | after `setresp(3)`: `false` | `#f` |
+//!
+//! Tables are read without asking their metatables.
+
+use mlua::{Lua, Table, Value};
+use resp::{Protocol, Reply};
+
+/// How deeply tables nest in a reply.
+const DEPTH_MAX: usize = 300;
+
+/// The number that an integer reply is; Lua knows doubles only.
+fn number(text: &[u8]) -> Value {
+    Value::Number(resp::number::parse_i64(text).unwrap_or_default() as f64)
+}
+
+/// Reads the reply at the start of `bytes`, which a command has just written.
+pub(super) fn to_lua(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
+    let mut reader = Reader { lua, bytes };
+    reader.value()
+}
+
+struct Reader<'b> {
+    lua: &'b Lua,
+    bytes: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    fn line(&mut self) -> (u8, &'b [u8]) {
+        let end = self.bytes.iter().position(|byte| *byte == b'\r').unwrap_or(self.bytes.len());
+        let (line, rest) = self.bytes.split_at(end);
+        self.bytes = rest.get(2..).unwrap_or_default();
+        line.split_first().map_or((0, line), |(kind, text)| (*kind, text))
+    }
+
+    fn blob(&mut self, len: usize) -> &'b [u8] {
+        let len = len.min(self.bytes.len());
+        let (blob, rest) = self.bytes.split_at(len);
+        self.bytes = rest.get(2..).unwrap_or_default();
+        blob
+    }
+
+    fn string(&self, bytes: &[u8]) -> mlua::Result<Value> {
+        self.lua.create_string(bytes).map(Value::String)
+    }
+
+    fn field(&self, name: &str, value: Value) -> mlua::Result<Value> {
+        let table = self.lua.create_table_with_capacity(0, 1)?;
+        table.raw_set(name, value)?;
+        Ok(Value::Table(table))
+    }
+
+    fn value(&mut self) -> mlua::Result<Value> {
+        let (kind, text) = self.line();
+        let count = || resp::number::parse_i64(text).and_then(|n| usize::try_from(n).ok());
+        match kind {
+            b':' => Ok(number(text)),
+            b'$' => match count() {
+                Some(len) => {
+                    let blob = self.blob(len);
+                    self.string(blob)
+                }
+                None => Ok(Value::Boolean(false)),
+            },
+            b'+' => self.field("ok", self.string(text)?),
+            b'-' => super::failure::table(self.lua, text, true),
+            b'*' | b'>' => match count() {
+                Some(len) => self.array(len),
+                None => Ok(Value::Boolean(false)),
+            },
+            b'#' => Ok(Value::Boolean(text == b"t")),
+            b',' => {
+                let number = resp::number::parse_f64(text).unwrap_or(f64::NAN);
+                self.field("double", Value::Number(number))
+            }
+            b'(' => self.field("big_number", self.string(text)?),
+            b'=' => {
+                let blob = self.blob(count().unwrap_or(0));
+                let (format, string) = blob.split_at(3.min(blob.len()));
+                let inner = self.lua.create_table_with_capacity(0, 2)?;
+                inner.raw_set("format", self.string(format)?)?;
+                inner.raw_set("string", self.string(string.get(1..).unwrap_or_default())?)?;
+                self.field("verbatim_string", Value::Table(inner))
+            }
+            b'%' => self.map(count().unwrap_or(0)),
+            b'~' => self.set(count().unwrap_or(0)),
+            b'|' => {
+                // Attributes are not shown to scripts.
+                for _ in 0..2 * count().unwrap_or(0) {
+                    self.value()?;
+                }
+                self.value()
+            }
+            _ => Ok(Value::Nil),
+        }
+    }
+
+    fn array(&mut self, len: usize) -> mlua::Result<Value> {
+        let table = self.lua.create_table_with_capacity(len, 0)?;
+        for index in 1..=len {
+            table.raw_set(index, self.value()?)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn map(&mut self, len: usize) -> mlua::Result<Value> {
+        let table = self.lua.create_table_with_capacity(0, len)?;
+        for _ in 0..len {
+            let (key, value) = (self.value()?, self.value()?);
+            table.raw_set(key, value)?;
+        }
+        self.field("map", Value::Table(table))
+    }
+
+    fn set(&mut self, len: usize) -> mlua::Result<Value> {
+        let table = self.lua.create_table_with_capacity(0, len)?;
+        for _ in 0..len {
+            table.raw_set(self.value()?, true)?;
+        }
+        self.field("set", Value::Table(table))
+    }
+}
+
+/// Line ends would end the reply early.
+fn one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}
+
+/// The text in the field of a table, if it is one; a number is one too.
+fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
+    match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+        _ => None,
+    }
+}
+
+/// An error that a script returned or raised.
+pub(super) struct ErrorTable {
+    pub text: Vec<u8>,
+    pub counted: bool,
+    /// Where it was raised.
+    pub place: Option<(Vec<u8>, i64)>,
+}
+
+impl ErrorTable {
+    pub fn of(table: &Table) -> Option<ErrorTable> {
+        let text = one_line(&text(table, "err")?);
+        let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
+        let place = self::text(table, "source").zip(table.raw_get::<i64>("line").ok());
+        Some(ErrorTable { text, counted, place })
+    }
+}
+
+/// Writes what a script returned. `resp`: what it chose by `setresp`.
+pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) {
+    write(reply, value, resp, 0);
+}
+
+fn write(reply: &mut Reply, value: &Value, resp: Protocol, depth: usize) {
+    match value {
+        Value::String(text) => reply.bulk(&text.as_bytes()),
+        Value::Integer(number) => reply.int(*number),
+        // What C does with a number that is none.
+        Value::Number(number) if number.is_nan() || number.abs() >= 9.3e18 => reply.int(i64::MIN),
+        Value::Number(number) => reply.int(*number as i64),
+        Value::Boolean(value) if resp == Protocol::Resp3 && reply.protocol() == Protocol::Resp3 => reply.boolean(*value),
+        Value::Boolean(true) => reply.int(1),
+        Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
+        Value::Table(table) => write_table(reply, table, resp, depth + 1),
+        _ => reply.null(),
+    }
+}
+
+fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
+    // Most tables are arrays, and have none of these fields.
+    if table.raw_len() > 0 && !has_fields(table) {
+        return write_array(reply, table, resp, depth);
+    }
+    if let Some(error) = ErrorTable::of(table) {
+        return reply.error(&error.text);
+    }
+    if let Some(status) = text(table, "ok") {
+        return reply.simple(&String::from_utf8_lossy(&one_line(&status)));
+    }
+    if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
+        return reply.double(number.as_f64().unwrap_or_default());
+    }
+    if let Ok(Value::Table(map)) = table.raw_get("map") {
+        let mark = reply.begin_map();
+        let mut len = 0;
+        for (key, value) in map.pairs::<Value, Value>().flatten() {
+            write(reply, &key, resp, depth);
+            write(reply, &value, resp, depth);
+            len += 1;
+        }
+        return reply.end_map(mark, len);
+    }
+    if let Ok(Value::Table(set)) = table.raw_get("set") {
+        let mark = reply.begin_set();
+        let mut len = 0;
+        for (element, _) in set.pairs::<Value, Value>().flatten() {
+            write(reply, &element, resp, depth);
+            len += 1;
+        }
+        return reply.end_set(mark, len);
+    }
+    if let Some(digits) = text(table, "big_number") {
+        return reply.big_number(&String::from_utf8_lossy(&one_line(&digits)));
+    }
+    if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
+        && let (Some(format), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))
+        && let Some(format) = format.first_chunk()
+    {
+        return reply.verbatim(format, &string);
+    }
+    write_array(reply, table, resp, depth);
+}
+
+fn has_fields(table: &Table) -> bool {
+    const NAMES: [&str; 7] = ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"];
+    NAMES.iter().any(|name| !matches!(table.raw_get::<Value>(*name), Ok(Value::Nil) | Err(_)))
+}
+
+fn write_array(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
+    let mark = reply.begin_array();
+    let mut len = 0;
+    while let Ok(value) = table.raw_get::<Value>(len + 1)
+        && !value.is_nil()
+    {
+        write(reply, &value, resp, depth);
+        len += 1;
+    }
+    reply.end_array(mark, len);
+}

@@ -1,0 +1,341 @@
+//! EVAL and its kin, SCRIPT.
+
+use super::convert::{self, ErrorTable};
+use super::flags::ScriptFlags;
+use super::interpreter::{Interpreter, Outcome};
+use super::run::{Call, RUN, Reach, Run};
+use super::api;
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::help::help;
+use crate::row::{ALLOW_BUSY, Command, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
+use crate::row::{SKIP_MONITOR, STALE, key};
+use engine::Error;
+use engine::config::Directive;
+use engine::scripts::Sha;
+use mlua::Value;
+use std::cell::Cell;
+
+const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..ROW };
+
+const EVAL: Command = Command {
+    arity: -3,
+    flags: NO_SCRIPT.and(SKIP_MONITOR).and(MAY_REPLICATE).and(NO_MANDATORY_KEYS).and(STALE),
+    keys: &[key(2).rw().access().update().counted(0, 1, 1).notes(UNSURE)],
+    complexity: "Depends on the script that is executed.",
+    ..SCRIPTING
+};
+
+const EVAL_RO: Command = Command {
+    since: "7.0.0",
+    flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
+    keys: &[key(2).ro().access().counted(0, 1, 1).notes(UNSURE_RO)],
+    ..EVAL
+};
+
+const UNSURE: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const UNSURE_RO: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "eval",
+        syntax: "script numkeys:int [key]... [arg]...",
+        summary: "Executes a server-side Lua script.",
+        run: |cx, args| eval(cx, args, false),
+        ..EVAL
+    },
+    Command {
+        name: "evalsha",
+        syntax: "sha1 numkeys:int [key]... [arg]...",
+        summary: "Executes a server-side Lua script by SHA1 digest.",
+        run: |cx, args| evalsha(cx, args, false),
+        ..EVAL
+    },
+    Command {
+        name: "eval_ro",
+        syntax: "script numkeys:int [key]... [arg]...",
+        summary: "Executes a read-only server-side Lua script.",
+        run: |cx, args| eval(cx, args, true),
+        ..EVAL_RO
+    },
+    Command {
+        name: "evalsha_ro",
+        syntax: "sha1 numkeys:int [key]... [arg]...",
+        summary: "Executes a read-only server-side Lua script by SHA1 digest.",
+        run: |cx, args| evalsha(cx, args, true),
+        ..EVAL_RO
+    },
+    Command {
+        name: "script",
+        arity: -2,
+        summary: "A container for Lua scripts management commands.",
+        complexity: "Depends on subcommand.",
+        subcommands: SCRIPT,
+        ..SCRIPTING
+    },
+];
+
+const SCRIPT: &[Command] = &[
+    Command {
+        name: "debug",
+        since: "3.2.0",
+        arity: 3,
+        flags: NO_SCRIPT,
+        syntax: "(mode: YES | SYNC | NO)",
+        summary: "Sets the debug mode of server-side Lua scripts.",
+        complexity: "O(1)",
+        run: debug,
+        ..SCRIPTING
+    },
+    Command {
+        name: "exists",
+        arity: -3,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "sha1...",
+        summary: "Determines whether server-side Lua scripts exist in the script cache.",
+        complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+        tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+        run: exists,
+        ..SCRIPTING
+    },
+    Command {
+        name: "flush",
+        arity: -2,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "[flush-type: ASYNC | SYNC]@6.2.0",
+        summary: "Removes all server-side Lua scripts from the script cache.",
+        complexity: "O(N) with N being the number of scripts in cache",
+        history: &[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: flush,
+        ..SCRIPTING
+    },
+    Command {
+        name: "help",
+        since: "5.0.0",
+        arity: 2,
+        flags: LOADING.and(STALE),
+        summary: "Returns helpful text about the different subcommands.",
+        complexity: "O(1)",
+        run: help,
+        ..SCRIPTING
+    },
+    Command {
+        name: "kill",
+        arity: 2,
+        flags: NO_SCRIPT.and(ALLOW_BUSY),
+        summary: "Terminates a server-side Lua script during execution.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+        run: |cx, _| kill(cx, false),
+        ..SCRIPTING
+    },
+    Command {
+        name: "load",
+        arity: 3,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "script",
+        summary: "Loads a server-side Lua script to the script cache.",
+        complexity: "O(N) with N being the length in bytes of the script body.",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: load,
+        ..SCRIPTING
+    },
+    Command {
+        name: "show",
+        since: "8.0.0",
+        arity: 3,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "sha1",
+        summary: "Show server-side Lua script in the script cache.",
+        complexity: "O(1).",
+        run: show,
+        ..SCRIPTING
+    },
+];
+
+const NO_SUCH_SCRIPT: Error = Error::text("NOSCRIPT No matching script.");
+
+/// The number of keys, which stands at argument 2.
+fn key_count(args: &Args<'_>) -> Result<usize, Error> {
+    let count = args.int(2)?;
+    if count > (args.len() - 3) as i64 {
+        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
+    }
+    usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))
+}
+
+fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let keys = key_count(args)?;
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let interpreter = Interpreter::current(scripts)?;
+    let script = interpreter.script(scripts, &args[1], now)?;
+    let flags = ScriptFlags(script.script.flags);
+    let call = Call { name: &script.script.sha, is_function: false, flags, read_only, command: args };
+    invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
+}
+
+fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let sha = sha(&args[1]).ok_or(NO_SUCH_SCRIPT)?;
+    let keys = key_count(args)?;
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let interpreter = Interpreter::current(scripts)?;
+    let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
+    let flags = ScriptFlags(script.script.flags);
+    let call = Call { name: &script.script.sha, is_function: false, flags, read_only, command: args };
+    invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
+}
+
+fn sha(word: &[u8]) -> Option<Sha> {
+    let mut sha: Sha = word.try_into().ok()?;
+    sha.make_ascii_lowercase();
+    Some(sha)
+}
+
+/// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
+pub(super) fn invoke(
+    cx: &mut Cx<'_>,
+    interpreter: &Interpreter,
+    call: Call<'_>,
+    known: &Cell<Reach>,
+    function: &mlua::Function,
+    keys: usize,
+) -> Result<(), Error> {
+    if call.read_only && !call.flags.has(ScriptFlags(ScriptFlags::NO_WRITES.0 | ScriptFlags::UNSPECIFIED.0)) {
+        return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    let Call { name, is_function, command, .. } = call;
+    let (scripts, db) = (cx.engine.scripts(), cx.session.db);
+    let broken = |error: mlua::Error| {
+        let text = error.to_string();
+        let text = text.lines().next().unwrap_or_default();
+        Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat())
+    };
+    let limit = cx.engine.config().snapshot().int(Directive::LuaMemoryLimit).max(0) as usize;
+    interpreter.limit_memory(limit).map_err(broken)?;
+    let declared = cx.key_args.iter().map(|(_, hash)| hash.shard()).collect::<smallvec::SmallVec<[usize; 8]>>();
+    if known.get() != Reach::Declared && !declared.is_empty() {
+        cx.keys.escalate_anew();
+    }
+    loop {
+        let mut run = Run::begin(cx, call.again(), declared.clone());
+        let outcome = RUN.set(&mut run, || {
+            let words = (command.from(3).take(keys), command.from(3 + keys));
+            match is_function {
+                false => interpreter.run_script(scripts, function, words.0, words.1),
+                true => interpreter.run_function(scripts, function, words.0, words.1),
+            }
+        });
+        let (restart, reach, protocol) = (run.restart, run.reach, run.protocol);
+        run.end(db);
+        if restart || !matches!(outcome, Ok(Ok(_))) {
+            interpreter.calm().map_err(broken)?;
+        }
+        if reach == Reach::Beyond || known.get() == Reach::Unknown {
+            known.set(reach);
+        }
+        if !restart {
+            return reply(cx, outcome.map_err(broken)?, name, protocol);
+        }
+        cx.keys.escalate_anew();
+    }
+}
+
+fn reply(cx: &mut Cx<'_>, outcome: Outcome, name: &[u8], protocol: resp::Protocol) -> Result<(), Error> {
+    let (value, failed) = match outcome {
+        Ok(value) => (value, false),
+        Err(value) => (value, true),
+    };
+    let error = match &value {
+        Value::Table(table) => ErrorTable::of(table),
+        _ => None,
+    };
+    match error {
+        Some(ErrorTable { mut text, counted, place }) => {
+            if let Some((source, line)) = place.filter(|_| failed) {
+                let line = line.to_string();
+                text = [&text[..], b" script: ", name, b", on ", &source, b":", line.as_bytes(), b"."].concat();
+            }
+            let error = Error::new(text);
+            Err(if counted { error.counted() } else { error })
+        }
+        None if failed => {
+            let text = value.to_string().unwrap_or_default();
+            Err(Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat()))
+        }
+        None => {
+            convert::to_reply(cx.reply, &value, protocol);
+            Ok(())
+        }
+    }
+}
+
+fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let sha = api::hex(&args[2]);
+    Interpreter::current(scripts)?.add(scripts, sha, &args[2], true, now)?;
+    cx.reply.bulk(&sha);
+    Ok(())
+}
+
+fn exists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let scripts = cx.engine.scripts();
+    cx.reply.array(args.len() - 2);
+    for word in args.from(2) {
+        let known = sha(word).is_some_and(|sha| scripts.contains(&sha));
+        cx.reply.int(known.into());
+    }
+    Ok(())
+}
+
+fn show(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let script = sha(&args[2]).and_then(|sha| cx.engine.scripts().find(&sha, 0)).ok_or(NO_SUCH_SCRIPT)?;
+    cx.reply.bulk(&script.text);
+    Ok(())
+}
+
+fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() > 3 || (args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async")) {
+        return Err(Error::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+    }
+    cx.engine.scripts().flush();
+    cx.reply.ok();
+    Ok(())
+}
+
+/// There is no debugger: all modes run scripts as they are.
+fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.is(2, "no") {
+        cx.reply.ok();
+        return Ok(());
+    }
+    if args.is(2, "yes") || args.is(2, "sync") {
+        return Err(Error::text("ERR The script debugger is not supported by this server"));
+    }
+    Err(Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
+}
+
+/// Ends what runs for so long that others are told of it.
+pub(super) fn kill(cx: &mut Cx<'_>, functions: bool) -> Result<(), Error> {
+    let busy = cx.engine.scripts().busy();
+    let Some(first) = busy.first() else {
+        return Err(Error::text("NOTBUSY No scripts in execution right now."));
+    };
+    if busy.iter().all(|running| running.is_function != functions) {
+        return Err(crate::script::busy_error(first.is_function));
+    }
+    let mut ended = false;
+    for running in busy.iter().filter(|running| running.is_function == functions && !running.wrote()) {
+        running.kill();
+        ended = true;
+    }
+    if !ended {
+        return Err(Error::text(
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+        ));
+    }
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! How native functions fail.
+//!
+//! A native's error travels through Lua as an opaque value. Where a script can see it (`pcall`, the end of the script) the
+//! sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table with the
+//! text of a command's error in `err`.
+
+use mlua::{Lua, Value};
+use std::fmt;
+
+/// What a native function fails with.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// An error table. `counted`: it is in the statistics already.
+    Reply { text: Vec<u8>, counted: bool },
+    /// A message with its place.
+    Message(Vec<u8>),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::Reply { text, .. } | Failure::Message(text)) = self;
+        f.write_str(&String::from_utf8_lossy(text))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The error of a function that the server provides: an error table, as for a command.
+pub(super) fn refusal(text: &str) -> mlua::Error {
+    mlua::Error::external(Failure::Reply { text: [b"ERR ", text.as_bytes()].concat(), counted: false })
+}
+
+/// The error of a library's function: a string that begins with the caller's place.
+pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
+    let place = lua.inspect_stack(1, |caller| {
+        let source = caller.source().short_src.map(|name| name.into_owned()).unwrap_or_default();
+        caller.current_line().map(|line| format!("{source}:{line}: "))
+    });
+    let place = place.flatten().unwrap_or_default();
+    mlua::Error::external(Failure::Message([place.as_bytes(), text.as_ref()].concat()))
+}
+
+/// Where in the script's text it stands: the name of the text and the line.
+pub(super) fn place(lua: &Lua, (): ()) -> mlua::Result<(Option<String>, Option<usize>)> {
+    for level in 1.. {
+        let found = lua.inspect_stack(level, |frame| {
+            let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
+            frame.current_line().filter(|_| source != "=sandbox").map(|line| (source, line))
+        });
+        match found {
+            None => break,
+            Some(Some((source, line))) => return Ok((Some(source), Some(line))),
+            Some(None) => {}
+        }
+    }
+    Ok((None, None))
+}
+
+/// As [`message`], in the words of Lua's own functions.
+pub(super) fn bad_argument(lua: &Lua, index: usize, function: &str, text: &str) -> mlua::Error {
+    message(lua, format!("bad argument #{index} to '{function}' ({text})"))
+}
+
+/// An error table.
+pub(super) fn table(lua: &Lua, text: &[u8], counted: bool) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    if counted {
+        table.raw_set("ignore_error_stats_update", true)?;
+    }
+    Ok(Value::Table(table))
+}
+
+/// A native's error as a script sees it; anything else as it is.
+pub(super) fn clean(lua: &Lua, value: Value) -> mlua::Result<Value> {
+    let Value::Error(error) = value else { return Ok(value) };
+    match error.downcast_ref::<Failure>() {
+        Some(Failure::Reply { text, counted }) => table(lua, text, *counted),
+        Some(Failure::Message(text)) => Ok(Value::String(lua.create_string(text)?)),
+        None => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Ok(Value::String(lua.create_string(first)?))
+        }
+    }
+}

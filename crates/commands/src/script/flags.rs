@@ -1,0 +1,76 @@
+//! What a script's first line or a function's registration allows and promises.
+
+use engine::Error;
+
+/// A set of these flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ScriptFlags(pub u32);
+
+impl ScriptFlags {
+    pub const NO_WRITES: ScriptFlags = ScriptFlags(1 << 0);
+    pub const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
+    pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
+    pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
+    pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 4);
+    /// It has no first line of this kind: what it may do is seen as it goes.
+    pub const UNSPECIFIED: ScriptFlags = ScriptFlags(1 << 5);
+
+    /// The flags that have names, in the order in which FUNCTION LIST shows them.
+    pub const NAMES: [(ScriptFlags, &'static str); 5] = [
+        (ScriptFlags::NO_WRITES, "no-writes"),
+        (ScriptFlags::ALLOW_OOM, "allow-oom"),
+        (ScriptFlags::ALLOW_STALE, "allow-stale"),
+        (ScriptFlags::NO_CLUSTER, "no-cluster"),
+        (ScriptFlags::ALLOW_CROSS_SLOT_KEYS, "allow-cross-slot-keys"),
+    ];
+
+    pub fn has(self, flag: ScriptFlags) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    pub fn named(name: &[u8]) -> Option<ScriptFlags> {
+        ScriptFlags::NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
+    }
+
+    /// The flags of a script, by its first line: `#!lua flags=no-writes,allow-oom`.
+    pub fn of_script(text: &[u8]) -> Result<ScriptFlags, Error> {
+        if !text.starts_with(b"#!") {
+            return Ok(ScriptFlags::UNSPECIFIED);
+        }
+        let end = text.iter().position(|byte| *byte == b'\n').ok_or(Error::text("ERR Invalid script shebang"))?;
+        let mut words = text[2..end].split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+        let engine = if text[2..end].first().is_none_or(u8::is_ascii_whitespace) { b"" } else { words.next().unwrap_or(b"") };
+        if !engine.eq_ignore_ascii_case(b"lua") {
+            return Err(Error::new([b"ERR Could not find scripting engine '", engine, b"'"].concat()));
+        }
+        let mut flags = ScriptFlags::default();
+        for word in words {
+            let Some(names) = word.strip_prefix(b"flags=") else {
+                return Err(Error::new([b"ERR Unknown lua shebang option: ", word].concat()));
+            };
+            for name in names.split(|byte| *byte == b',').filter(|name| !name.is_empty()) {
+                let flag = ScriptFlags::named(name);
+                flags.0 |= flag.ok_or_else(|| Error::new([b"ERR Unexpected flag in script shebang: ", name].concat()))?.0;
+            }
+        }
+        Ok(flags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_tells_the_flags() {
+        assert_eq!(ScriptFlags::of_script(b"return 1"), Ok(ScriptFlags::UNSPECIFIED));
+        assert_eq!(ScriptFlags::of_script(b"#!lua\nreturn 1"), Ok(ScriptFlags::default()));
+        let two = ScriptFlags(ScriptFlags::NO_WRITES.0 | ScriptFlags::ALLOW_STALE.0);
+        assert_eq!(ScriptFlags::of_script(b"#!lua  flags=no-writes,allow-stale\n"), Ok(two));
+        let error = |text: &str| ScriptFlags::of_script(text.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error("#!lua"), "ERR Invalid script shebang");
+        assert_eq!(error("#!js\n"), "ERR Could not find scripting engine 'js'");
+        assert_eq!(error("#!lua a=b\n"), "ERR Unknown lua shebang option: a=b");
+        assert_eq!(error("#!lua flags=x\n"), "ERR Unexpected flag in script shebang: x");
+    }
+}

@@ -1,0 +1,266 @@
+//! A worker's interpreter: Lua in its sandbox, and what was compiled in it.
+//!
+//! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its interpreter away
+//! before the next script, so that its memory goes too.
+
+use super::flags::ScriptFlags;
+use super::run::{RUN, Reach};
+use super::{api, failure, functions, libraries, random};
+use engine::scripts::{Script, Scripts, Sha};
+use engine::Error;
+use foldhash::fast::FixedState;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Instructions between two looks at the clock: well below a millisecond.
+const LOOK_EVERY: u32 = 100_000;
+/// Compiled scripts that may be forgotten by the others are looked for when there are so many more.
+const SPARE: usize = 200;
+/// How far the interpreter's size may change before it is reported.
+const REPORT_STEP: usize = 16 << 10;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Interpreter>>> = const { RefCell::new(None) };
+}
+
+/// A script that is compiled here.
+pub(super) struct Compiled {
+    pub script: Arc<Script>,
+    pub function: Function,
+    pub reach: Cell<Reach>,
+}
+
+pub(super) struct Interpreter {
+    pub lua: Lua,
+    /// Whose scripts these are: [`Scripts::generation`].
+    generation: u64,
+    run_script: Function,
+    run_call: Function,
+    run_load: Function,
+    /// The table behind the globals.
+    base: Table,
+    by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
+    by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
+    pub functions: functions::Loaded,
+    has_keys: Cell<bool>,
+    reported: Cell<usize>,
+}
+
+/// What a run ended with: a value, or an error.
+pub(super) type Outcome = Result<Value, Value>;
+
+const BROKEN: Error = Error::text("ERR The Lua interpreter could not be started");
+
+impl Interpreter {
+    /// This thread's interpreter for these scripts.
+    pub fn current(scripts: &Scripts) -> Result<Rc<Interpreter>, Error> {
+        CURRENT.with_borrow_mut(|current| {
+            if let Some(interpreter) = current.as_ref().filter(|known| known.generation == scripts.generation()) {
+                return Ok(Rc::clone(interpreter));
+            }
+            if let Some(old) = current.take() {
+                scripts.note_interpreter(old.reported.get(), 0);
+            }
+            let made = Interpreter::new(scripts).map_err(|_| BROKEN)?;
+            Ok(Rc::clone(current.insert(Rc::new(made))))
+        })
+    }
+
+    fn new(scripts: &Scripts) -> mlua::Result<Interpreter> {
+        let libs = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
+        let lua = fresh(libs)?;
+        let native = lua.create_table()?;
+        native.set("clean", lua.create_function(failure::clean)?)?;
+        native.set("place", lua.create_function(failure::place)?)?;
+        native.set("api", api::table(&lua)?)?;
+        native.set("libraries", libraries::all(&lua)?)?;
+        native.set("registration", functions::registration(&lua)?)?;
+        random::add(&lua, &native)?;
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+        let (runner, globals, base): (Table, Table, Table) = sandbox.call(native)?;
+        lua.set_globals(globals)?;
+        watch(&lua)?;
+        let interpreter = Interpreter {
+            run_script: runner.get("script")?,
+            run_call: runner.get("call")?,
+            run_load: runner.get("load")?,
+            generation: scripts.generation(),
+            base,
+            by_text: RefCell::default(),
+            by_sha: RefCell::default(),
+            functions: functions::Loaded::default(),
+            has_keys: Cell::new(false),
+            reported: Cell::new(0),
+            lua,
+        };
+        interpreter.report(scripts);
+        Ok(interpreter)
+    }
+
+    /// Tells how much memory it takes, now and then.
+    fn report(&self, scripts: &Scripts) {
+        let (reported, now) = (self.reported.get(), self.lua.used_memory());
+        if reported.abs_diff(now) >= REPORT_STEP {
+            scripts.note_interpreter(reported, now);
+            self.reported.set(now);
+        }
+    }
+
+    /// The script with this text.
+    pub fn script(&self, scripts: &Scripts, text: &[u8], now: u64) -> Result<Rc<Compiled>, Error> {
+        let hash = FixedState::default().hash_one(text);
+        if let Some(known) = self.by_text.borrow().get(&hash)
+            && *known.script.text == *text
+            && !known.script.is_gone()
+        {
+            scripts.touch(&known.script, now);
+            return Ok(Rc::clone(known));
+        }
+        let compiled = self.add(scripts, api::hex(text), text, false, now)?;
+        self.by_text.borrow_mut().insert(hash, Rc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    /// The script with this SHA, if it is known to any worker.
+    pub fn script_by_sha(&self, scripts: &Scripts, sha: &Sha, now: u64) -> Result<Option<Rc<Compiled>>, Error> {
+        if let Some(known) = self.by_sha.borrow().get(sha).filter(|known| !known.script.is_gone()) {
+            scripts.touch(&known.script, now);
+            return Ok(Some(Rc::clone(known)));
+        }
+        let Some(script) = scripts.find(sha, now) else { return Ok(None) };
+        self.keep(script).map(Some)
+    }
+
+    /// Compiles a script and adds it to those that all workers know.
+    pub fn add(&self, scripts: &Scripts, sha: Sha, text: &[u8], pinned: bool, now: u64) -> Result<Rc<Compiled>, Error> {
+        let known = self.by_sha.borrow().get(&sha).filter(|known| !known.script.is_gone()).cloned();
+        if let Some(known) = known {
+            scripts.add(sha, text, known.script.flags, pinned, now);
+            scripts.touch(&known.script, now);
+            return Ok(known);
+        }
+        let flags = ScriptFlags::of_script(text)?;
+        let function = self.compile(text, "@user_script").map_err(|error| {
+            Error::new([b"ERR Error compiling script (new function): ", error.as_bytes()].concat())
+        })?;
+        let script = scripts.add(sha, text, flags.0, pinned, now);
+        Ok(self.remember(script, function))
+    }
+
+    fn keep(&self, script: Arc<Script>) -> Result<Rc<Compiled>, Error> {
+        let function = self.compile(&script.text, "@user_script").map_err(Error::new)?;
+        Ok(self.remember(script, function))
+    }
+
+    fn remember(&self, script: Arc<Script>, function: Function) -> Rc<Compiled> {
+        let compiled = Rc::new(Compiled { script, function, reach: Cell::new(Reach::Unknown) });
+        let mut by_sha = self.by_sha.borrow_mut();
+        by_sha.insert(compiled.script.sha, Rc::clone(&compiled));
+        if by_sha.len() % SPARE == 0 {
+            by_sha.retain(|_, known| !known.script.is_gone());
+            self.by_text.borrow_mut().retain(|_, known| !known.script.is_gone());
+        }
+        compiled
+    }
+
+    /// A first line that names an engine is none of Lua's; the line stays, so that numbers of lines are right.
+    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, String> {
+        let text = match text.starts_with(b"#!") {
+            true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
+            false => text,
+        };
+        let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+        chunk.map_err(|error| match error {
+            mlua::Error::SyntaxError { message, .. } => message,
+            other => other.to_string(),
+        })
+    }
+
+    /// Runs a script with its keys and arguments as globals.
+    pub fn run_script<'a>(
+        &self,
+        scripts: &Scripts,
+        function: &Function,
+        keys: impl ExactSizeIterator<Item = &'a [u8]>,
+        args: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> mlua::Result<Outcome> {
+        self.base.raw_set("KEYS", self.strings(keys)?)?;
+        self.base.raw_set("ARGV", self.strings(args)?)?;
+        self.has_keys.set(true);
+        let outcome = self.run_script.call(function);
+        self.end(scripts, outcome)
+    }
+
+    /// Calls a function of a library with its keys and arguments.
+    pub fn run_function<'a>(
+        &self,
+        scripts: &Scripts,
+        function: &Function,
+        keys: impl ExactSizeIterator<Item = &'a [u8]>,
+        args: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> mlua::Result<Outcome> {
+        if self.has_keys.take() {
+            self.base.raw_set("KEYS", Value::Nil)?;
+            self.base.raw_set("ARGV", Value::Nil)?;
+        }
+        let outcome = self.run_call.call((function, self.strings(keys)?, self.strings(args)?));
+        self.end(scripts, outcome)
+    }
+
+    /// Runs the text of a library, which registers its functions.
+    pub fn run_library(&self, scripts: &Scripts, function: &Function) -> mlua::Result<Outcome> {
+        let outcome = self.run_load.call(function);
+        self.end(scripts, outcome)
+    }
+
+    fn end(&self, scripts: &Scripts, outcome: mlua::Result<(bool, Value)>) -> mlua::Result<Outcome> {
+        self.report(scripts);
+        let (ok, value) = outcome?;
+        Ok(if ok { Ok(value) } else { Err(value) })
+    }
+
+    fn strings<'a>(&self, words: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for (index, word) in words.enumerate() {
+            table.raw_set(index + 1, self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+
+    /// What [`watch`] changed for the sake of a script's end is as before.
+    pub fn calm(&self) -> mlua::Result<()> {
+        watch(&self.lua)
+    }
+
+    /// At most so many bytes for all of its scripts; 0 is no limit.
+    pub fn limit_memory(&self, bytes: usize) -> mlua::Result<()> {
+        self.lua.set_memory_limit(bytes).map(drop)
+    }
+}
+
+/// Panics of natives are not to be caught by scripts' pcall, which is the sandbox's own.
+fn fresh(libs: StdLib) -> mlua::Result<Lua> {
+    Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))
+}
+
+/// Has the run look at the clock now and then.
+fn watch(lua: &Lua) -> mlua::Result<()> {
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), |lua, _| look(lua))
+}
+
+fn look(lua: &Lua) -> mlua::Result<VmState> {
+    let looked = if RUN.is_set() { RUN.with(|run| run.look()) } else { functions::look() };
+    if looked.is_err() {
+        // A script that catches the error gets the next one at once.
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
+            let looked = if RUN.is_set() { RUN.with(|run| run.look()) } else { functions::look() };
+            looked.map(|()| VmState::Continue)
+        })?;
+    }
+    looked.map(|()| VmState::Continue)
+}

@@ -1,0 +1,52 @@
+//! Lua scripts and functions.
+//!
+//! ```text
+//!   EVAL, FCALL -> worker's interpreter -> redis.call -> Run: the command on the caller's Cx -> reply -> Lua values
+//!   (eval.rs,      (interpreter.rs,        (api.rs)      (run.rs, on transaction::Group)        (convert.rs)
+//!    function.rs)   sandbox.lua)
+//! ```
+//!
+//! Each worker has one interpreter, made when its first script runs. What it compiled it keeps, by the text and by the SHA; the
+//! texts are the engine's ([`engine::scripts`]), so that a script that one worker was given runs on all.
+//!
+//! **Locks.** A script runs under the locks of the keys that it was given (the dispatcher takes them), and it is atomic whatever
+//! else it touches:
+//!
+//! - One whose runs are not known yet, or that has touched other keys before, begins with the right to take any lock.
+//! - One that touches another key for the first time, before it has changed anything, is ended without its noticing and begins
+//!   again with that right: nothing has happened.
+//! - After a change there is no way back. The lock is then taken if that needs no waiting for somebody who may wait in turn;
+//!   otherwise the script ends with an error. This takes a script that kept to its keys in all of its runs before and another
+//!   one, or a transaction, that holds the very shard and wants one of ours; the next run has the right from its beginning.
+//!
+//! **Long runs.** The interpreter counts instructions and looks at the clock now and then. Past `busy-reply-threshold` the server
+//! is busy: every worker answers -BUSY to what is not for such times, a command that waits for a lock of the script gives up,
+//! and the worker whose thread the script has lets its other clients be served from within it (`Host::while_busy`). Who ends it
+//! raises a flag that the next look sees.
+//!
+//! **The log** gets what a script's commands changed, between MULTI and EXEC if there are several.
+//!
+//! All here is safe Rust; the C of Lua 5.1 and its binding are mlua's. How a native function finds the command that runs the
+//! script is `scoped-tls-hkt`'s: a reference in the thread's storage for as long as the script runs.
+
+pub mod eval;
+mod api;
+mod convert;
+mod flags;
+mod interpreter;
+mod run;
+mod failure;
+mod functions;
+mod libraries;
+mod random;
+
+use engine::Error;
+
+/// What clients are told while a script runs for too long.
+pub(crate) fn busy_error(by_function: bool) -> Error {
+    if by_function {
+        Error::text("BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
+    } else {
+        Error::text("BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+    }
+}

@@ -1,0 +1,68 @@
+//! `math.random`: each interpreter has its own sequence, and the same seed gives the same one on every platform and server.
+//!
+//! The generator is that of POSIX's `lrand48`: `x = x * 0x5DEECE66D + 0xB` modulo 2^48, of which the upper 31 bits are given.
+
+use super::failure::bad_argument;
+use mlua::{Lua, MultiValue, Table};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const MAX: f64 = i32::MAX as f64;
+
+#[derive(Default)]
+struct Generator(Cell<u64>);
+
+impl Generator {
+    fn seed(&self, seed: u32) {
+        self.0.set(u64::from(seed) << 16 | 0x330E);
+    }
+
+    fn next(&self) -> u32 {
+        let next = self.0.get().wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << 48) - 1);
+        self.0.set(next);
+        (next >> 17) as u32
+    }
+}
+
+/// Adds `random` and `randomseed` to the natives.
+pub(super) fn add(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    let generator = Rc::new(Generator::default());
+    generator.seed(fastrand::u32(..));
+    let seeded = Rc::clone(&generator);
+    let random = move |lua: &Lua, words: MultiValue| {
+        let part = f64::from(generator.next() % i32::MAX as u32) / MAX;
+        let number = |index: usize| {
+            let value = words.get(index).cloned().map(|value| lua.coerce_number(value)).transpose();
+            let number = value.ok().flatten().flatten();
+            number.ok_or_else(|| bad_argument(lua, index + 1, "random", "number expected"))
+        };
+        let (low, high) = match words.len() {
+            0 => return Ok(part),
+            1 => (1.0, number(0)?.trunc()),
+            2 => (number(0)?.trunc(), number(1)?.trunc()),
+            _ => return Err(super::failure::message(lua, "wrong number of arguments")),
+        };
+        if low > high {
+            return Err(bad_argument(lua, words.len(), "random", "interval is empty"));
+        }
+        Ok((part * (high - low + 1.0)).floor() + low)
+    };
+    native.set("random", lua.create_function(random)?)?;
+    let randomseed = move |_: &Lua, seed: f64| {
+        seeded.seed(seed as i64 as u32);
+        Ok(())
+    };
+    native.set("randomseed", lua.create_function(randomseed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_that_of_lrand48() {
+        let generator = Generator::default();
+        generator.seed(0);
+        assert_eq!([generator.next(), generator.next(), generator.next()], [366_850_414, 1_610_402_240, 206_956_554]);
+    }
+}

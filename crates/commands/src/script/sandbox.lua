@@ -1,0 +1,213 @@
+-- Makes the world that scripts see out of a fresh interpreter: called once with the natives, before any script. Answers what the
+-- interpreter calls.
+--
+-- A read-only table is an empty proxy: reads go through __index to its contents, writes end in __newindex. Functions of the
+-- standard library that look at a table without asking its metatable are replaced where they would tell proxies from tables.
+local native = ...
+
+local assert, collectgarbage, error, gcinfo, getmetatable, ipairs, load, loadstring, next, pairs, pcall, rawequal, rawget, rawset,
+    select, setmetatable, tonumber, tostring, type, unpack, xpcall = assert, collectgarbage, error, gcinfo, getmetatable, ipairs,
+    load, loadstring, next, pairs, pcall, rawequal, rawget, rawset, select, setmetatable, tonumber, tostring, type, unpack, xpcall
+local byte, concat, insert = string.byte, table.concat, table.insert
+local clean = native.clean
+
+local READONLY = 'Attempt to modify a readonly table'
+-- Proxy -> contents.
+local guarded = {}
+
+local function refuse()
+    error(READONLY, 2)
+end
+
+local function guard(contents)
+    local proxy = {}
+    guarded[proxy] = contents
+    return setmetatable(proxy, { __index = contents, __newindex = refuse, __metatable = false })
+end
+
+local function missing(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+local function no_table(name, value)
+    error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+end
+
+-- What stands for an error outside: natives' errors become strings and tables here.
+local function caught(ok, err, ...)
+    if ok then
+        return ok, err, ...
+    end
+    err = clean(err)
+    if type(err) == 'table' and type(err.err) == 'string' then
+        return false, err.err
+    end
+    return false, err
+end
+
+local base = {
+    _VERSION = _VERSION, assert = assert, collectgarbage = collectgarbage, error = error, gcinfo = gcinfo, ipairs = ipairs,
+    rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
+}
+
+function base.pcall(...)
+    return caught(pcall(...))
+end
+
+function base.xpcall(f, handler)
+    return xpcall(f, function(err)
+        return handler(clean(err))
+    end)
+end
+
+function base.getmetatable(value)
+    return getmetatable(value) or nil
+end
+
+function base.setmetatable(t, ...)
+    if guarded[t] then
+        error(READONLY, 0)
+    end
+    return setmetatable(t, ...)
+end
+
+function base.rawset(t, ...)
+    if guarded[t] then
+        error(READONLY, 0)
+    end
+    return rawset(t, ...)
+end
+
+function base.rawget(t, key)
+    return rawget(guarded[t] or t, key)
+end
+
+function base.next(t, key)
+    if type(t) ~= 'table' then
+        no_table('next', t)
+    end
+    return next(guarded[t] or t, key)
+end
+
+function base.pairs(t)
+    if type(t) ~= 'table' then
+        no_table('pairs', t)
+    end
+    local contents = guarded[t]
+    if contents then
+        return function(_, key)
+            return next(contents, key)
+        end, t, nil
+    end
+    return next, t, nil
+end
+
+-- Compiled code may be anything: only text is loaded.
+function base.loadstring(text, name)
+    if type(text) == 'string' and byte(text, 1) == 27 then
+        return nil, 'bytecode is not allowed'
+    end
+    return loadstring(text, name)
+end
+
+function base.load(reader, name)
+    local parts = {}
+    while true do
+        local part = reader()
+        if part == nil or part == '' then
+            break
+        end
+        parts[#parts + 1] = part
+    end
+    return base.loadstring(concat(parts), name or '=(load)')
+end
+
+local function copy(from, names)
+    local to = {}
+    for name in names:gmatch('%S+') do
+        to[name] = from[name]
+    end
+    return to
+end
+
+local tables = copy(table, 'concat foreach foreachi getn maxn remove setn sort')
+function tables.insert(t, ...)
+    if guarded[t] then
+        error(READONLY, 0)
+    end
+    if type(t) ~= 'table' then
+        no_table('insert', t)
+    end
+    insert(t, ...)
+end
+
+local numbers = copy(math, 'abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10 max min mod '
+    .. 'modf pi pow rad sin sinh sqrt tan tanh')
+numbers.random, numbers.randomseed = native.random, native.randomseed
+
+local resume, wrapped = coroutine.resume, copy(coroutine, 'create running status wrap yield')
+function wrapped.resume(...)
+    local function pass(ok, err, ...)
+        if ok then
+            return ok, err, ...
+        end
+        return false, clean(err)
+    end
+    return pass(resume(...))
+end
+
+base.string = guard(string)
+base.table = guard(tables)
+base.math = guard(numbers)
+base.coroutine = guard(wrapped)
+base.os = guard({ clock = os.clock })
+for name, library in pairs(native.libraries) do
+    base[name] = guard(library)
+end
+base.redis = guard(native.api)
+base.server = base.redis
+setmetatable(base, { __index = missing })
+
+-- What FUNCTION LOAD lets the text of a library see.
+local registration = guard(setmetatable(native.registration, { __index = missing }))
+local loading = setmetatable({ redis = registration, server = registration }, { __index = missing })
+
+local globals = {}
+guarded[globals] = base
+base._G = globals
+local globals_meta = { __index = base, __newindex = refuse, __metatable = guard({ __index = guard({}) }) }
+setmetatable(globals, globals_meta)
+
+getmetatable('').__metatable = guard({ __index = base.string })
+
+-- What a failed run leaves: a table with the error, and where it happened.
+local function handler(err)
+    local source, line = native.place()
+    err = clean(err)
+    if type(err) ~= 'table' then
+        err = { err = 'ERR ' .. tostring(err) }
+    end
+    err.source, err.line = source, line
+    return err
+end
+
+local runner = {}
+
+function runner.script(f)
+    return xpcall(f, handler)
+end
+
+function runner.call(f, keys, args)
+    return xpcall(function()
+        return f(keys, args)
+    end, handler)
+end
+
+function runner.load(f)
+    globals_meta.__index = loading
+    local ok, err = xpcall(f, handler)
+    globals_meta.__index = base
+    return ok, err
+end
+
+return runner, globals, base
