@@ -38,11 +38,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("resp", &[]),
     ("structures", &[]),
     ("engine", &["resp", "structures"]),
-    ("commands", &["resp", "structures", "engine"]),
-    ("server", &["resp", "structures", "engine", "commands"]),
+    ("persistence", &["resp", "structures", "engine"]),
+    ("commands", &["resp", "structures", "engine", "persistence"]),
+    ("server", &["resp", "structures", "engine", "persistence", "commands"]),
     ("cli", &["resp"]),
     ("benchmark", &["resp"]),
-    ("bench", &["resp", "structures", "engine", "commands"]),
+    ("bench", &["resp", "structures", "engine", "persistence", "commands"]),
 ];
 
 const FILE_LINES_MAX: usize = 900;

@@ -5,8 +5,11 @@ use crate::config_cmd::rewrite_file;
 use crate::cx::Cx;
 use crate::digest::Digest;
 use crate::dispatch::shown;
+use crate::flush::empty_all;
 use crate::help::reply_help;
+use crate::load;
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE, SYSTEM};
+use crate::save;
 use engine::Error;
 use engine::clients::ReplyBuffers;
 use engine::config::Directive;
@@ -85,6 +88,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, &args[2]),
         (b"replybuffer", 4) => return reply_buffer(cx, args),
+        (b"reload", 2..=5) => return reload(cx, args),
         (b"segfault", 2) => cx.engine.host().crash(),
         (b"set-active-expire", 3) => {
             cx.engine.pause_expiry(resp::number::parse_i64_c(&args[2]).unwrap_or(0) == 0);
@@ -107,6 +111,39 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 const STRING_MAX: usize = 512 << 20;
 
 /// Nobody gets at the data meanwhile, whichever thread serves him.
+/// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
+fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let given = |word: &str| (2..args.len()).any(|index| args.is(index, word));
+    let known = |index: usize| ["merge", "noflush", "nosave"].iter().any(|word| args.is(index, word));
+    if !(2..args.len()).all(known) {
+        return Err(Error::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."));
+    }
+    let engine = cx.engine;
+    if !given("nosave") && save::save_now(engine).is_err() {
+        return Err(Error::text("ERR Error trying to save the DB, check server logs."));
+    }
+    if !given("noflush") {
+        // Nobody is to see the keyspace empty.
+        engine.saves().set_loading(true);
+        empty_all(cx);
+        cx.keys.unlock();
+    }
+    let loaded = load::load_file(engine, given("merge"));
+    engine.saves().set_loading(false);
+    match loaded {
+        Ok(Some(_)) => {
+            engine.host().log("DB reloaded by DEBUG RELOAD");
+            cx.reply.ok();
+            Ok(())
+        }
+        Ok(None) => Err(load::RELOAD_FAILED),
+        Err(text) => {
+            engine.host().log(&text);
+            Err(load::RELOAD_FAILED)
+        }
+    }
+}
+
 fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) {
     let seconds = resp::number::parse_f64_c(seconds).unwrap_or(0.0).clamp(0.0, 3600.0);
     cx.keys.escalate();

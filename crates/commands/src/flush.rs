@@ -101,6 +101,11 @@ fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     flush(cx, args, db..db + 1)
 }
 
+/// Empties all databases at once; the memory is freed in the background.
+pub(crate) fn empty_all(cx: &mut Cx<'_>) {
+    drop(empty(cx, 0..cx.engine.databases(), true));
+}
+
 fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Error> {
     let background = match args.len() {
         1 => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
@@ -108,13 +113,27 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::SYNTAX),
     };
+    let (work, removed) = empty(cx, dbs, background);
+    // The log is told of a flush even when there was nothing to remove.
+    cx.keys.effects.dirty += removed.max(1);
+    if background {
+        cx.reply.ok();
+    } else {
+        cx.flow = Flow::More(Box::new(work));
+    }
+    Ok(())
+}
+
+/// Empties these databases: what is left to free, unless that is done in the background, and how many keys there were.
+fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeReply, u64) {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
     let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
     cx.keys.escalate();
     cx.keys.each_shard(|_, shard, effects| {
         for index in dbs.clone() {
-            let Db { table, expiry, watchers, blocked, listings } = &mut shard.dbs[index];
+            let Db { table, expiry, watchers, blocked, listings, cut } = &mut shard.dbs[index];
+            cut.keep_all(table, |key| hasher.local_of(key));
             // Some wait for a key's end.
             if !blocked.is_empty() {
                 effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));
@@ -131,14 +150,10 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
             }
         }
     });
-    // The log is told of a flush even when there was nothing to remove.
-    cx.keys.effects.dirty += removed.max(1);
-    if background {
-        cx.reply.ok();
-    } else {
-        cx.flow = Flow::More(Box::new(work));
+    if engine.tracking().is_on() {
+        cx.keys.effects.rare().flushed = true;
     }
-    Ok(())
+    (work, removed)
 }
 
 /// FLUSHALL SYNC and FLUSHDB SYNC, when nothing is locked any more.
@@ -201,6 +216,7 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         for db in [&mut *first, &mut *second] {
             db.listings.before_swap(&db.table, |key| hasher.local_of(key));
         }
+            db.cut.keep_all(&db.table, |key| hasher.local_of(key));
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         for (index, db) in [(one, &*first), (two, &*second)] {

@@ -291,17 +291,24 @@ fn memory(text: &mut Text, source: &Source<'_>) {
 }
 
 fn persistence(text: &mut Text, source: &Source<'_>) {
-    text.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    let saves = source.engine.saves();
+    text.field("loading", u8::from(saves.hindrance().is_loading()));
+    text.zeros(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     text.field("current_fork_perc", "0.00");
     text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    text.field("rdb_changes_since_last_save", source.overview.stats.dirty);
-    text.field("rdb_bgsave_in_progress", 0);
-    // As if the empty data set had been saved when the server started.
-    text.field("rdb_last_save_time", source.process.started_at / 1000);
-    text.field("rdb_last_bgsave_status", "ok");
-    text.field("rdb_last_bgsave_time_sec", -1);
-    text.field("rdb_current_bgsave_time_sec", -1);
-    text.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    let unsaved = source.overview.stats.dirty.saturating_sub(saves.changes.load(Relaxed));
+    text.field("rdb_changes_since_last_save", unsaved);
+    text.field("rdb_bgsave_in_progress", u8::from(saves.is_running_in_background()));
+    text.field("rdb_last_save_time", saves.last_save.load(Relaxed));
+    text.field("rdb_last_bgsave_status", if saves.has_failed() { "err" } else { "ok" });
+    text.field("rdb_last_bgsave_time_sec", saves.last_seconds().unwrap_or(-1));
+    let began = Some(saves.started_at.load(Relaxed)).filter(|began| *began > 0);
+    let running = began.map_or(-1, |began| (source.now_us / 1000 - began).max(0) / 1000);
+    text.field("rdb_current_bgsave_time_sec", running);
+    text.field("rdb_saves", saves.count.load(Relaxed));
+    text.zeros(&["rdb_last_cow_size"]);
+    text.field("rdb_last_load_keys_expired", saves.loading.keys_expired.load(Relaxed));
+    text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
     text.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     text.field("aof_last_rewrite_time_sec", -1);
     text.field("aof_current_rewrite_time_sec", -1);
@@ -310,6 +317,24 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
     text.field("aof_last_write_status", "ok");
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     text.field("slot_migration_fork_in_progress", 0);
+    if saves.hindrance().is_loading() {
+        loading(text, source);
+    }
+}
+
+/// How far the file has been read.
+fn loading(text: &mut Text, source: &Source<'_>) {
+    let loading = &source.engine.saves().loading;
+    let began = loading.started_at.load(Relaxed);
+    let (total, loaded) = (loading.total_bytes.load(Relaxed), loading.loaded_bytes.load(Relaxed));
+    let elapsed = (source.now_us / 1_000_000 - began).max(0) as u64;
+    let left = total.saturating_sub(loaded);
+    text.field("loading_start_time", began);
+    text.field("loading_total_bytes", total);
+    text.field("loading_rdb_used_mem", 0);
+    text.field("loading_loaded_bytes", loaded);
+    text.field("loading_loaded_perc", format_args!("{:.2}", loaded as f64 / total.max(1) as f64 * 100.0));
+    text.field("loading_eta_seconds", (elapsed * left).checked_div(loaded).unwrap_or(1));
 }
 
 fn stats(text: &mut Text, source: &Source<'_>) {

@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::cx::{Cx, Flow};
 use crate::row::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::save::{self, Ending};
 use engine::Error;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -31,6 +32,14 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     if given("abort") {
         return Err(Error::text("ERR No shutdown in progress."));
+    }
+    let ending = match (given("save"), given("nosave")) {
+        (true, _) => Ending::Save,
+        (_, true) => Ending::NoSave,
+        _ => Ending::Usual,
+    };
+    if !save::before_end(cx.engine, ending) && !given("force") {
+        return Err(Error::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     cx.flow = Flow::Shutdown;
     Ok(())

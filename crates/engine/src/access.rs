@@ -42,6 +42,17 @@ impl AccessClock {
     }
 
     /// The access counter as it has decayed by now (OBJECT FREQ).
+    /// The 24 bits of an entry that was last used so many seconds ago, or is used so often.
+    pub fn marked(self, idle: Option<u64>, frequency: Option<u8>) -> u32 {
+        match (self, idle, frequency) {
+            (AccessClock::Recency(seconds), Some(idle), _) => {
+                seconds.wrapping_sub(idle.min(structures::entry::MAX_META.into()) as u32) & structures::entry::MAX_META
+            }
+            (AccessClock::Frequency { minutes, .. }, _, Some(frequency)) => minutes << 8 | u32::from(frequency),
+            _ => self.fresh(),
+        }
+    }
+
     pub fn frequency(self, meta: u32) -> u32 {
         match self {
             AccessClock::Recency(_) => 0,
@@ -83,6 +94,7 @@ pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32
 pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
     let slot = &mut shard.dbs[db as usize];
     if let Some(deadline) = entry.deadline() {
+    slot.cut.keep(local, &entry);
         slot.expiry.keys.remove(deadline, local);
     }
     if let Some(first) = element_deadline(&entry) {
@@ -134,6 +146,11 @@ pub fn expire_elements(
     let mut removed: Vec<Vec<u8>> = Vec::new();
     let change = found.update(|entry| {
         let object = entry.payload_mut()?;
+    if slot.cut.is_open()
+        && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
+    {
+        slot.cut.keep(local, &entry);
+    }
         let old = object.next_deadline();
         while removed.len() < max && object.pop_due(now.max(0) as u64, |element| removed.push(element.to_vec())) {}
         Some((old, object.next_deadline(), object.is_empty(), object.element_words()))

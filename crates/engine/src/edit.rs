@@ -221,6 +221,7 @@ impl<'k> Edit<'k> {
         if let Some(deadline) = entry.deadline() {
             self.db.expiry.keys.remove(deadline, self.local);
         }
+        self.db.cut.keep(self.local, &entry);
         if let Some(first) = element_deadline(&entry) {
             self.db.expiry.elements.remove(first, self.local);
         }
@@ -239,6 +240,7 @@ impl<'k> Edit<'k> {
         self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
         if let Some(at) = deadline {
             self.db.expiry.keys.insert(at, self.local);
+        self.db.cut.leave_out(self.local, entry.key());
         }
         self.db.expiry.elements.change(None, first, self.local);
         self.fresh = true;
@@ -338,6 +340,7 @@ impl<'k> Edit<'k> {
                 self.db.expiry.keys.insert(at, local);
             }
             self.db.expiry.elements.change(None, new_first, local);
+            self.db.cut.leave_out(local, name);
             self.event(EventClass::NEW, "new");
             return;
         }
@@ -393,7 +396,13 @@ impl<'k> Edit<'k> {
     }
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
-        Some(self.db.table.at_mut(self.spot()?)?.update(change))
+        let spot = self.spot()?;
+        if self.db.cut.is_open()
+            && let Some(entry) = self.db.table.at(spot)
+        {
+            self.db.cut.keep(self.local, &entry);
+        }
+        Some(self.db.table.at_mut(spot)?.update(change))
     }
 }
 

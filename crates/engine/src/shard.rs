@@ -1,6 +1,7 @@
 //! A piece of the keyspace: what one lock guards.
 
 use crate::blocked::Blocked;
+use crate::cut::Cut;
 use crate::expiry::ExpiryIndex;
 use crate::listing::Listings;
 use crate::access;
@@ -20,6 +21,7 @@ pub struct Db {
     pub watchers: Watchers,
     pub listings: Listings,
 }
+    pub cut: Cut,
 
 impl Db {
     /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.

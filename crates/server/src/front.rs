@@ -9,6 +9,7 @@ use crate::log;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use commands::save::{Ending, before_end};
 use engine::clients::ClientInfo;
 use engine::config::{Config, Directive};
 use mio::{Events, Poll, Token, Waker};
@@ -142,7 +143,11 @@ impl Front {
             }
             self.interrupted |= signal == SIGINT;
             log::warning(format_args!("Received {name} scheduling shutdown..."));
-            self.shared.stopping.store(true, Relaxed);
+            if before_end(&self.shared.engine, Ending::Usual) {
+                self.shared.stopping.store(true, Relaxed);
+            } else {
+                log::warning("SIGTERM received but errors trying to shut down the server, check the logs for more information");
+            }
         }
     }
 

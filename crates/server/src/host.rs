@@ -14,12 +14,13 @@ use crate::title;
 use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
-use engine::host::{ConnectionStats, MemoryStats, ProcessInfo};
+use engine::Engine;
+use engine::host::{ConnectionStats, MemoryStats, NewFile, ProcessInfo};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::Duration;
@@ -248,6 +249,25 @@ impl engine::host::Host for EngineHost {
         change_dir(name)
     }
 
+    fn notice(&self, line: &str) {
+        log::notice(line);
+    }
+
+    fn create_file(&self, name: &[u8]) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(Temporary::create(path(name))?))
+    }
+
+    fn open_file(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        let file = std::fs::File::open(path(name))?;
+        let size = file.metadata()?.len();
+        Ok((Box::new(file), size))
+    }
+
+    fn in_background(&self, work: fn(&Engine)) -> io::Result<()> {
+        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
+        std::thread::Builder::new().name("saver".to_owned()).spawn(move || work(&shared.engine)).map(drop)
+    }
+
     fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         std::fs::read(path(name))
     }
@@ -268,6 +288,55 @@ impl engine::host::Host for EngineHost {
             let _ = std::fs::remove_file(temporary);
         }
         written
+    }
+}
+
+/// A file under a name of its own until it is complete.
+struct Temporary {
+    file: std::fs::File,
+    /// Empty when it has its final name.
+    name: PathBuf,
+    target: PathBuf,
+}
+
+impl Temporary {
+    fn create(target: &Path) -> io::Result<Temporary> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Relaxed);
+        // Absolute, since the working directory may change meanwhile.
+        let target = std::path::absolute(target)?;
+        let name = target.with_file_name(format!("temp-{}-{number}.rdb", std::process::id()));
+        Ok(Temporary { file: std::fs::File::create(&name)?, name, target })
+    }
+}
+
+impl Write for Temporary {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl NewFile for Temporary {
+    fn commit(mut self: Box<Self>) -> io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::rename(&self.name, &self.target)?;
+        self.name = PathBuf::new();
+        // The new name is durable when the directory is.
+        let directory = self.target.parent().unwrap_or(Path::new("."));
+        std::fs::File::open(directory)?.sync_all()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.name.as_os_str().is_empty() {
+            // The error that is reported is the one that came first.
+            let _ = std::fs::remove_file(&self.name);
+        }
     }
 }
 

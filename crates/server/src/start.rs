@@ -1,6 +1,7 @@
 //! From a configuration to running threads, and back.
 
 use crate::banner;
+use crate::clock;
 use crate::crash;
 use crate::daemon::Daemon;
 use crate::front::Front;
@@ -18,6 +19,7 @@ use engine::{Engine, Options};
 use mio::Poll;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 /// Threads that free memory in the background: they run only when nobody else wants to.
@@ -42,7 +44,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     };
     banner::show(&config);
     let listeners = listener::open(&config)?;
-    let kinds: Vec<&str> = listeners.iter().map(|listener| listener.kind()).collect();
+    let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
     let host = Arc::new(EngineHost::new(reaper, config_file, executable));
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
     engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
@@ -53,9 +55,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     host.set_server(&shared, desk);
     crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
     log::notice("Server initialized");
-    for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
-        log::notice(format_args!("Ready to accept connections {kind}"));
-    }
+    load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
     daemon.ready();
     let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
     for thread in threads {
@@ -65,6 +65,26 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
     result
+}
+
+/// Reads the data set; clients are told to wait meanwhile. What cannot be read ends the process.
+fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
+    let shared = Arc::clone(shared);
+    let saves = shared.engine.saves();
+    // As if the empty data set had been saved when the server started.
+    saves.last_save.store(clock::now().unix_ms() / 1000, Relaxed);
+    saves.set_loading(true);
+    let work = move || {
+        if let Err(text) = commands::load::load_file(&shared.engine, false) {
+            log::warning(text);
+            std::process::exit(1);
+        }
+        shared.engine.saves().set_loading(false);
+        for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
+            log::notice(format_args!("Ready to accept connections {kind}"));
+        }
+    };
+    thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
 }
 
 fn start_workers(shared: &Arc<Shared>, workers: usize) -> std::io::Result<Vec<thread::JoinHandle<()>>> {

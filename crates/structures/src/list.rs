@@ -55,6 +55,17 @@ impl List {
         }
     }
 
+    /// A list of these nodes, small if it is as short as a small one may be.
+    pub fn from_quicklist(mut quicklist: Quicklist, rules: &Rules) -> List {
+        let fits = quicklist
+            .only_listpack()
+            .is_some_and(|listpack| !rules.fill.is_exceeded(listpack.byte_len(), listpack.len()));
+        match if fits { quicklist.take_only_listpack() } else { None } {
+            Some(listpack) => List::Small(listpack),
+            None => List::Quick(Box::new(quicklist)),
+        }
+    }
+
     /// The name that OBJECT ENCODING answers.
     pub fn encoding(&self) -> &'static str {
         match self {

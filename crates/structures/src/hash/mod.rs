@@ -82,6 +82,23 @@ impl Default for Hash {
 }
 
 impl Hash {
+    /// Takes over fields and values in turns; None if they do not come in pairs. The caller makes sure that no field comes twice,
+    /// and asks for the limits ([`expect`](Self::expect)).
+    pub fn from_listpack(pack: Listpack) -> Option<Hash> {
+        pack.len().is_multiple_of(2).then_some(Hash(Small(pack)))
+    }
+
+    /// Every field with its value and deadline, also those that are over.
+    pub fn visit_all(&self, mut show: impl FnMut(Item<'_>, Item<'_>, Option<u64>)) {
+        match &self.0 {
+            Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value, None)),
+            Big(big) => big.iter().for_each(|found| {
+                let (name, value) = items(found);
+                show(name, value, found.deadline);
+            }),
+        }
+    }
+
     /// Number of fields, those included that are over and still there.
     pub fn len(&self) -> usize {
         match &self.0 {

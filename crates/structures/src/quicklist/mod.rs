@@ -57,6 +57,17 @@ pub struct Quicklist {
     depth: u16,
 }
 
+/// A node as dumps have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeView<'a> {
+    /// One element, not a listpack.
+    pub is_plain: bool,
+    /// The bytes, or their LZF.
+    pub bytes: &'a [u8],
+    /// How many bytes there are without compression, if `bytes` is compressed.
+    pub compressed_from: Option<usize>,
+}
+
 /// What DEBUG OBJECT tells of a quicklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
@@ -106,6 +117,11 @@ impl Quicklist {
             self.nodes.insert(self.nodes.len(), Node::Packed(listpack));
             self.settle(0..0);
         }
+    }
+
+    /// The nodes as they lie in memory, for dumps.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
+        (0..self.nodes.len()).map(|at| self.nodes.get(at).expect("the place of a node").view())
     }
 
     /// The only node, if there is just one and it is a listpack.

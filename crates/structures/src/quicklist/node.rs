@@ -9,6 +9,7 @@
 //! A node is compressed only if that saves something worth it, so a node that should be compressed may be left as it is.
 //! Asserted: what is compressed here can be decompressed again.
 
+use super::NodeView;
 use super::sequence::Weigh;
 use crate::listpack::Listpack;
 use crate::lzf;
@@ -76,6 +77,15 @@ impl Node {
 
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self, Node::Compressed(_))
+    }
+
+    pub(super) fn view(&self) -> NodeView<'_> {
+        let (bytes, compressed_from) = match self {
+            Node::Packed(listpack) => (listpack.as_bytes(), None),
+            Node::Plain(bytes) => (&bytes[..], None),
+            Node::Compressed(compressed) => (&compressed.bytes[..], Some(compressed.len)),
+        };
+        NodeView { is_plain: self.is_plain(), bytes, compressed_from }
     }
 
     /// The node as it is before compression, if it is compressed.

@@ -27,6 +27,8 @@ pub const ROWS: &[Row] = &[
     integer(RdbKeySaveDelay, "rdb-key-save-delay", 0, INT_MIN, INT_MAX).hidden(),
     flag(RdbSaveIncrementalFsync, "rdb-save-incremental-fsync", true),
     choice(RdbVersionCheck, "rdb-version-check", &["strict", "relaxed"], "strict"),
+    // Whose form is taken for what the formats of Redis and Valkey have in different ways.
+    choice(RdbVersionCompat, "rdb-version-compat", &["valkey", "redis"], "valkey"),
     flag(RdbChecksum, "rdbchecksum", true).immutable(),
     flag(RdbCompression, "rdbcompression", true),
     special(Save, "save", Kind::Save, "3600 1 300 100 60 10000"),

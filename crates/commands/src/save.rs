@@ -1,0 +1,269 @@
+//! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
+//!
+//! Saving is the same in all ways: a [cut](engine::cut) is walked by one thread while all others serve. SAVE lets its client wait for the
+//! end; the thread that saves in the background is the host's. One save at a time; [`Saves`](engine::saves::Saves) knows of it.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::dump;
+use crate::row::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::version::CINNABAR;
+use engine::config::{Config, Directive};
+use engine::{Engine, Error};
+use persistence::save::{self, Marks, Written};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const SAVING: Command =
+    Command { group: Group::Server, since: "1.0.0", categories: &["dangerous"], flags: ADMIN, ..ROW };
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "bgsave",
+        arity: -1,
+        flags: ADMIN.and(NO_SCRIPT).and(NO_ASYNC_LOADING),
+        syntax: "[operation: SCHEDULE@3.2.2 | CANCEL@8.1.0]",
+        summary: "Asynchronously saves the database(s) to disk.",
+        complexity: "O(1)",
+        history: &[("3.2.2", "Added the `SCHEDULE` option."), ("8.1.0", "Added the `CANCEL` option.")],
+        run: bgsave,
+        ..SAVING
+    },
+    Command {
+        name: "lastsave",
+        arity: 1,
+        flags: LOADING.and(STALE).and(FAST),
+        categories: &["admin", "dangerous"],
+        summary: "Returns the Unix timestamp of the last successful save to disk.",
+        complexity: "O(1)",
+        tips: &["nondeterministic_output"],
+        run: lastsave,
+        ..SAVING
+    },
+    Command {
+        name: "save",
+        arity: 1,
+        flags: ADMIN.and(NO_SCRIPT).and(NO_ASYNC_LOADING).and(NO_MULTI),
+        summary: "Synchronously saves the database(s) to disk.",
+        complexity: "O(N) where N is the total number of keys in all databases",
+        run: save_command,
+        ..SAVING
+    },
+];
+
+const IN_PROGRESS: Error = Error::text("ERR Background save already in progress");
+
+fn save_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    match save_now(cx.engine) {
+        Ok(()) => cx.reply.ok(),
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => return Err(IN_PROGRESS),
+        Err(_) => return Err(Error::text("ERR")),
+    }
+    Ok(())
+}
+
+fn lastsave(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(cx.engine.saves().last_save.load(Relaxed));
+    Ok(())
+}
+
+fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let saves = cx.engine.saves();
+    match args.len() {
+        1 => {}
+        2 if args.is(1, "schedule") => {}
+        2 if args.is(1, "cancel") => {
+            if saves.is_running_in_background() {
+                cx.engine.host().notice("Background saving will be aborted due to user request");
+                cx.engine.cancel_cut();
+                cx.reply.simple("Background saving cancelled");
+            } else if saves.scheduled.swap(false, Relaxed) {
+                cx.reply.simple("Scheduled background saving cancelled");
+            } else {
+                return Err(Error::text("ERR Background saving is currently not in progress or scheduled"));
+            }
+            return Ok(());
+        }
+        _ => return Err(Error::SYNTAX),
+    }
+    if saves.is_running() {
+        return Err(IN_PROGRESS);
+    }
+    if !start(cx.engine) {
+        return Err(Error::text("ERR"));
+    }
+    cx.reply.simple("Background saving started");
+    Ok(())
+}
+
+/// Saves in the calling thread. `ResourceBusy`: somebody else does.
+pub fn save_now(engine: &Engine) -> io::Result<()> {
+    if !engine.saves().begin(None) {
+        return Err(ErrorKind::ResourceBusy.into());
+    }
+    let result = save_to_file(engine);
+    if let Err(error) = &result {
+        engine.host().log(&format!("Error saving DB on disk: {error}"));
+    }
+    result
+}
+
+/// Saves on another thread; false if none could be had or somebody saves already.
+fn start(engine: &Engine) -> bool {
+    let host = engine.host();
+    if !engine.saves().begin(Some(host.unix_us(0) / 1000)) {
+        return false;
+    }
+    match host.in_background(save_in_background) {
+        Ok(()) => {
+            host.notice(&format!("Background saving started by pid {}", host.process().id));
+            true
+        }
+        Err(error) => {
+            host.log(&format!("Can't save in background: {error}"));
+            engine.saves().end(host.unix_us(0) / 1000, None, false);
+            false
+        }
+    }
+}
+
+fn save_in_background(engine: &Engine) {
+    match save_to_file(engine) {
+        Ok(()) => engine.host().notice("Background saving terminated with success"),
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            engine.host().log("Background saving terminated by signal 10");
+        }
+        Err(error) => engine.host().log(&format!("Background saving error: {error}")),
+    }
+}
+
+/// Saves for who has the right to, and gives it back.
+fn save_to_file(engine: &Engine) -> io::Result<()> {
+    let changes = engine.stats().dirty;
+    let result = write(engine);
+    let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);
+    let now = engine.host().unix_us(0) / 1000;
+    engine.saves().end(now, result.is_ok().then_some(changes), cancelled);
+    refresh(engine, &engine.config().snapshot());
+    result?;
+    engine.host().notice("DB saved on disk");
+    Ok(())
+}
+
+fn write(engine: &Engine) -> io::Result<Written> {
+    let config = engine.config().snapshot();
+    let mut file = engine.host().create_file(config.text(Directive::DbFilename))?;
+    let written = save::save(engine, &options(engine, &config), &mut *file)?;
+    file.commit()?;
+    Ok(written)
+}
+
+fn options(engine: &Engine, config: &Config) -> save::Options {
+    let now = engine.host().unix_us(0) / 1000;
+    let clock = engine.access_clock(now);
+    let policy = config.choice(Directive::MaxMemoryPolicy);
+    let marks = if policy.ends_with("lfu") {
+        Marks::Frequency(clock)
+    } else if policy.ends_with("lru") {
+        Marks::Recency(clock)
+    } else {
+        Marks::None
+    };
+    let fields = vec![
+        ("cinnabar-ver", CINNABAR.to_owned()),
+        ("redis-bits", "64".to_owned()),
+        ("ctime", (now / 1000).to_string()),
+        ("used-mem", engine.host().memory().allocated.to_string()),
+        ("aof-base", "0".to_owned()),
+    ];
+    save::Options {
+        style: dump::style(config),
+        sum: config.flag(Directive::RdbChecksum),
+        fields,
+        functions: Vec::new(),
+        marks,
+        delay: Duration::from_micros(config.int(Directive::RdbKeySaveDelay).max(0) as u64),
+    }
+}
+
+/// Seconds before a save that failed is tried again by itself.
+const RETRY: i64 = 5;
+
+/// Begins what is scheduled, and what save points ask for. To be called by one thread, some times a second.
+pub fn tick(engine: &Engine, now_ms: i64) {
+    let (saves, config) = (engine.saves(), engine.config().snapshot());
+    refresh(engine, &config);
+    if saves.is_running() || saves.hindrance().is_loading() {
+        return;
+    }
+    if saves.scheduled.swap(false, Relaxed) {
+        start(engine);
+        return;
+    }
+    let (points, now) = (config.save_points(), now_ms / 1000);
+    let since = now - saves.last_save.load(Relaxed);
+    if saves.has_failed() && now - saves.last_try.load(Relaxed) <= RETRY || !points.iter().any(|p| since > p.seconds) {
+        return;
+    }
+    let changes = changes(engine);
+    if let Some(point) = points.iter().find(|point| since > point.seconds && changes >= point.changes.max(0) as u64) {
+        let text = format!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+        engine.host().notice(&text);
+        start(engine);
+    }
+}
+
+/// Changes since the last save.
+pub fn changes(engine: &Engine) -> u64 {
+    engine.stats().dirty.saturating_sub(engine.saves().changes.load(Relaxed))
+}
+
+/// Whether writes are refused depends on the last save and on the configuration.
+fn refresh(engine: &Engine, config: &Config) {
+    let refuse = engine.saves().has_failed()
+        && config.flag(Directive::StopWritesOnBgsaveError)
+        && !config.save_points().is_empty();
+    engine.saves().refuse_writes(refuse);
+}
+
+/// How the server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It saves if there are save points.
+    Usual,
+    Save,
+    NoSave,
+}
+
+/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed.
+pub fn before_end(engine: &Engine, ending: Ending) -> bool {
+    let wanted = match ending {
+        Ending::Save => true,
+        Ending::NoSave => false,
+        Ending::Usual => !engine.config().snapshot().save_points().is_empty(),
+    };
+    if engine.saves().is_running_in_background() {
+        engine.host().log("There is a child saving an .rdb. Killing it!");
+    }
+    engine.cancel_cut();
+    // What is not loaded yet must not take the place of what is there.
+    if !wanted || engine.saves().hindrance().is_loading() {
+        return true;
+    }
+    engine.host().notice("Saving the final RDB snapshot before exiting.");
+    loop {
+        match save_now(engine) {
+            Ok(()) => return true,
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.saves().is_running() => {
+                engine.cancel_cut();
+                engine.host().sleep(Duration::from_millis(1));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
+            Err(_) => {
+                engine.host().log("Error trying to save the DB, can't exit.");
+                return false;
+            }
+        }
+    }
+}

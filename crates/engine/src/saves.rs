@@ -1,0 +1,132 @@
+//! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for commands that
+//! may not run meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// The state of saving and loading.
+#[derive(Default)]
+pub struct Saves {
+    /// Why commands may not run: bits of [`Hindrance`].
+    hindrance: AtomicU8,
+    running: AtomicBool,
+    /// One is to begin when the present one has ended.
+    pub scheduled: AtomicBool,
+    /// Unix time in seconds of the last one that succeeded, and of the last attempt in the background.
+    pub last_save: AtomicI64,
+    pub last_try: AtomicI64,
+    failed: AtomicBool,
+    /// Unix time in milliseconds when the one in the background began; 0 for none.
+    pub started_at: AtomicI64,
+    /// Of the last one in the background, one more; 0 for none.
+    seconds: AtomicI64,
+    /// Saves that succeeded.
+    pub count: AtomicU64,
+    /// Changes that the last save has seen.
+    pub changes: AtomicU64,
+    pub loading: Loading,
+}
+
+/// A file that is being read, or was.
+#[derive(Default)]
+pub struct Loading {
+    /// Unix time in seconds.
+    pub started_at: AtomicI64,
+    pub total_bytes: AtomicU64,
+    pub loaded_bytes: AtomicU64,
+    pub keys_loaded: AtomicU64,
+    pub keys_expired: AtomicU64,
+}
+
+/// What keeps commands from running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hindrance(u8);
+
+impl Hindrance {
+    const LOADING: u8 = 1;
+    const FAILED: u8 = 2;
+
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The data set is being read: only commands that need no data run.
+    pub fn is_loading(self) -> bool {
+        self.0 & Hindrance::LOADING != 0
+    }
+
+    /// The last save failed: nothing may be written.
+    pub fn is_failed(self) -> bool {
+        self.0 & Hindrance::FAILED != 0
+    }
+}
+
+impl Saves {
+    #[inline]
+    pub fn hindrance(&self) -> Hindrance {
+        Hindrance(self.hindrance.load(Relaxed))
+    }
+
+    pub fn set_loading(&self, on: bool) {
+        self.set(Hindrance::LOADING, on);
+    }
+
+    /// Whether writes are refused because saving fails.
+    pub fn refuse_writes(&self, on: bool) {
+        self.set(Hindrance::FAILED, on);
+    }
+
+    fn set(&self, bit: u8, on: bool) {
+        if on {
+            self.hindrance.fetch_or(bit, Relaxed)
+        } else {
+            self.hindrance.fetch_and(!bit, Relaxed)
+        };
+    }
+
+    /// Takes the right to save; false if somebody has it. `background_ms`: when one in the background begins.
+    pub fn begin(&self, background_ms: Option<i64>) -> bool {
+        if self.running.swap(true, Relaxed) {
+            return false;
+        }
+        self.started_at.store(background_ms.unwrap_or(0), Relaxed);
+        if let Some(now) = background_ms {
+            self.last_try.store(now / 1000, Relaxed);
+        }
+        true
+    }
+
+    /// Gives the right back. `changes`: what the file has of the changes, if it was written.
+    pub fn end(&self, now_ms: i64, changes: Option<u64>, cancelled: bool) {
+        let began = self.started_at.swap(0, Relaxed);
+        if began > 0 {
+            self.seconds.store((now_ms - began).max(0) / 1000 + 1, Relaxed);
+        }
+        if let Some(changes) = changes {
+            self.last_save.store(now_ms / 1000, Relaxed);
+            self.changes.store(changes, Relaxed);
+            self.count.fetch_add(1, Relaxed);
+        }
+        if !cancelled {
+            self.failed.store(changes.is_none(), Relaxed);
+        }
+        self.running.store(false, Relaxed);
+    }
+
+    /// Whether somebody saves.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Relaxed)
+    }
+
+    pub fn is_running_in_background(&self) -> bool {
+        self.is_running() && self.started_at.load(Relaxed) > 0
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// Seconds that the last save in the background took.
+    pub fn last_seconds(&self) -> Option<i64> {
+        Some(self.seconds.load(Relaxed)).filter(|seconds| *seconds > 0).map(|seconds| seconds - 1)
+    }
+}

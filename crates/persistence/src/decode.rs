@@ -1,0 +1,421 @@
+//! Reading values: every type and encoding that Redis and Valkey have written since version 2.
+//!
+//! Packed collections are taken over as they are once their bytes have been walked; old encodings become the present ones. What
+//! is larger than the present limits of packed forms changes its form. A value that is returned is one that commands could
+//! have made: no element twice, none that is no number where one must be, no collection without elements.
+
+use crate::format::{Family, kind, module, node};
+use crate::source::{Reason, Result, Source};
+use crate::ziplist::{from_ziplist, from_zipmap};
+use engine::packing::Packing;
+use engine::value::{KeyEntry, NewString, Object};
+use foldhash::fast::RandomState;
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+use structures::entry::{MAX_INLINE, NewValue};
+use structures::hash::{Hash, Ttl, Written};
+use structures::intset::Intset;
+use structures::list::List;
+use structures::listpack::{Item, Listpack};
+use structures::quicklist::{End, Quicklist};
+use structures::set::Set;
+use structures::sorted_set::SortedSet;
+
+/// A value that was read.
+#[derive(Debug)]
+pub enum Decoded {
+    Int(i64),
+    Bytes(Vec<u8>),
+    Object(Object),
+}
+
+impl Decoded {
+    /// A string, in the form that SET would give it.
+    fn string(bytes: Vec<u8>) -> Decoded {
+        match NewString::encode(Cow::Borrowed(&bytes)) {
+            NewString::Int(n) => Decoded::Int(n),
+            _ => Decoded::Bytes(bytes),
+        }
+    }
+
+    /// The value under a key. `deadline`: Unix time in milliseconds; `meta`: its access mark.
+    pub fn into_entry(self, key: &[u8], deadline: Option<u64>, meta: u32) -> KeyEntry {
+        let value = match &self {
+            Decoded::Int(n) => NewValue::Int(*n),
+            Decoded::Bytes(bytes) if bytes.len() <= MAX_INLINE => NewValue::Inline(bytes),
+            _ => return self.into_large_entry(key, deadline, meta),
+        };
+        KeyEntry::new(key, value, deadline, meta)
+    }
+
+    fn into_large_entry(self, key: &[u8], deadline: Option<u64>, meta: u32) -> KeyEntry {
+        let object = match self {
+            Decoded::Int(n) => return KeyEntry::new(key, NewValue::Int(n), deadline, meta),
+            Decoded::Bytes(bytes) => Object::String(bytes),
+            Decoded::Object(object) => object,
+        };
+        KeyEntry::new(key, NewValue::Payload(object), deadline, meta)
+    }
+}
+
+/// Reads a value of type `kind`, from an input of a version of `family`.
+pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packing) -> Result<Decoded> {
+    Ok(Decoded::Object(match kind {
+        kind::STRING => return Ok(Decoded::string(source.string()?)),
+        kind::LIST => list_of_elements(source, packing)?,
+        kind::LIST_ZIPLIST => {
+            let pack = packed(source, from_ziplist, "Ziplist")?;
+            list_of_nodes(source, vec![pack], packing)?
+        }
+        kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(source, kind, packing)?,
+        kind::SET => set(source, packing)?,
+        kind::SET_INTSET => intset(source, packing)?,
+        kind::SET_LISTPACK => packed_set(source, packing)?,
+        kind::ZSET | kind::ZSET_2 => sorted_set(source, kind, packing)?,
+        kind::ZSET_ZIPLIST => {
+            let pack = packed(source, from_ziplist, "Zset ziplist")?;
+            packed_sorted_set(source, &pack, packing)?
+        }
+        kind::ZSET_LISTPACK => {
+            let pack = packed(source, listpack, "Zset listpack")?;
+            packed_sorted_set(source, &pack, packing)?
+        }
+        kind::HASH => hash(source, Deadlines::None, packing)?,
+        kind::HASH_ZIPMAP => {
+            let pack = packed(source, from_zipmap, "Zipmap")?;
+            packed_hash(source, pack, packing)?
+        }
+        kind::HASH_ZIPLIST => {
+            let pack = packed(source, from_ziplist, "Hash ziplist")?;
+            packed_hash(source, pack, packing)?
+        }
+        kind::HASH_LISTPACK => {
+            let pack = packed(source, listpack, "Hash listpack")?;
+            packed_hash(source, pack, packing)?
+        }
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
+            Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?))
+        }
+        kind::MODULE_PRE_GA | kind::MODULE_2 => return Err(foreign(source)?),
+        _ => match (family, kind) {
+            (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, Deadlines::Behind, packing)?,
+            (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, Deadlines::Before, packing)?,
+            (Family::Redis, kind::REDIS_HASH_METADATA) => {
+                let first = source.milliseconds()?;
+                hash(source, Deadlines::BeforeFrom(first), packing)?
+            }
+            (Family::Redis, kind::REDIS_HASH_LISTPACK_EX_PRE_GA) => packed_timed_hash(source, packing)?,
+            (Family::Redis, kind::REDIS_HASH_LISTPACK_EX) => {
+                source.milliseconds()?;
+                packed_timed_hash(source, packing)?
+            }
+            _ => return source.corrupt(format!("Unknown RDB encoding type {kind}")),
+        },
+    }))
+}
+
+fn listpack(bytes: &[u8]) -> Option<Listpack> {
+    Listpack::from_bytes(bytes).ok()
+}
+
+/// A packed collection, of at least one element.
+fn packed(source: &mut Source<'_>, read: fn(&[u8]) -> Option<Listpack>, what: &str) -> Result<Listpack> {
+    let bytes = source.string()?;
+    match read(&bytes) {
+        Some(pack) if pack.is_empty() => Err(source.fault(Reason::Empty)),
+        Some(pack) => Ok(pack),
+        None => source.corrupt(format!("{what} integrity check failed")),
+    }
+}
+
+/// The number of elements of a collection, which has some.
+fn count(source: &mut Source<'_>) -> Result<u64> {
+    match source.length()? {
+        0 => Err(source.fault(Reason::Empty)),
+        count => Ok(count),
+    }
+}
+
+fn list_of_elements(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+    let (count, rules) = (count(source)?, packing.list());
+    let mut quicklist = Quicklist::new(&rules);
+    for _ in 0..count {
+        quicklist.push(End::Tail, Cow::Owned(source.string()?), &rules);
+    }
+    Ok(Object::List(List::from_quicklist(quicklist, &rules)))
+}
+
+fn list_of_nodes(source: &Source<'_>, nodes: Vec<Listpack>, packing: &Packing) -> Result<Object> {
+    let rules = packing.list();
+    let mut quicklist = Quicklist::new(&rules);
+    nodes.into_iter().for_each(|pack| quicklist.append_listpack(pack));
+    if quicklist.is_empty() {
+        return Err(source.fault(Reason::Empty));
+    }
+    Ok(Object::List(List::from_quicklist(quicklist, &rules)))
+}
+
+fn quicklist(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Object> {
+    let (count, rules) = (count(source)?, packing.list());
+    let mut quicklist = Quicklist::new(&rules);
+    for _ in 0..count {
+        let container = if kind == kind::LIST_QUICKLIST_2 { source.length()? } else { node::PACKED };
+        let bytes = source.string()?;
+        if bytes.is_empty() {
+            return source.corrupt("a list's node without content");
+        }
+        let node = match container {
+            node::PLAIN => {
+                quicklist.push(End::Tail, Cow::Owned(bytes), &rules);
+                continue;
+            }
+            node::PACKED if kind == kind::LIST_QUICKLIST_2 => listpack(&bytes),
+            node::PACKED => from_ziplist(&bytes),
+            other => return source.corrupt(format!("unknown container {other} of a list's node")),
+        };
+        match node {
+            Some(node) => quicklist.append_listpack(node),
+            None => return source.corrupt("Quicklist node integrity check failed"),
+        }
+    }
+    if quicklist.is_empty() {
+        return Err(source.fault(Reason::Empty));
+    }
+    Ok(Object::List(List::from_quicklist(quicklist, &rules)))
+}
+
+fn set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+    let (count, limits) = (count(source)?, packing.set());
+    let expected = usize::try_from(count).unwrap_or(usize::MAX);
+    let mut member = source.string()?;
+    let mut set = Set::for_members(&member, expected, &limits);
+    for n in 0..count {
+        if n > 0 {
+            source.string_into(&mut member)?;
+        }
+        if !set.insert(&member, &limits) {
+            return source.corrupt("Duplicate set members detected");
+        }
+    }
+    Ok(Object::Set(set))
+}
+
+fn intset(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+    let bytes = source.string()?;
+    let Ok(ints) = Intset::from_bytes(&bytes) else { return source.corrupt("Intset integrity check failed") };
+    if ints.is_empty() {
+        return Err(source.fault(Reason::Empty));
+    }
+    let limits = packing.set();
+    if ints.len() <= limits.intset_entries {
+        return Ok(Object::Set(Set::Ints(ints)));
+    }
+    let mut set = if ints.len() <= limits.listpack_entries { Set::small() } else { Set::big() };
+    for n in &ints {
+        set.insert_item(Item::Int(n), &limits);
+    }
+    Ok(Object::Set(set))
+}
+
+fn packed_set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+    let pack = packed(source, listpack, "Set listpack")?;
+    if !are_distinct(pack.iter()) {
+        return source.corrupt("Set listpack integrity check failed");
+    }
+    let (limits, len) = (packing.set(), pack.len());
+    let longest = pack.iter().map(Item::len).max().unwrap_or(0);
+    if len <= limits.listpack_entries && longest <= limits.listpack_value {
+        return Ok(Object::Set(Set::Small(pack)));
+    }
+    let mut set = Set::big();
+    for member in &pack {
+        set.insert_item(member, &limits);
+    }
+    Ok(Object::Set(set))
+}
+
+/// Whether no item comes twice.
+fn are_distinct<'a>(items: impl Iterator<Item = Item<'a>> + Clone) -> bool {
+    let mut numbers = HashSet::with_hasher(RandomState::default());
+    let mut texts = HashSet::with_hasher(RandomState::default());
+    // Digits that are held as a string are the number that they stand for.
+    items.into_iter().all(|item| match item {
+        Item::Int(n) => numbers.insert(n),
+        Item::Bytes(bytes) => match Item::of(bytes) {
+            Item::Int(n) => numbers.insert(n),
+            Item::Bytes(_) => texts.insert(bytes),
+        },
+    })
+}
+
+fn sorted_set(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Object> {
+    let count = count(source)?;
+    let mut pairs = Pairs::default();
+    let mut member = Vec::new();
+    for _ in 0..count {
+        source.string_into(&mut member)?;
+        let score = if kind == kind::ZSET_2 { source.double()? } else { source.decimal_double()? };
+        pairs.add(&member, score);
+    }
+    pairs.into_set(source, packing)
+}
+
+fn packed_sorted_set(source: &Source<'_>, pack: &Listpack, packing: &Packing) -> Result<Object> {
+    let mut pairs = Pairs::default();
+    let mut items = pack.iter();
+    while let Some(member) = items.next() {
+        let score = match items.next() {
+            Some(Item::Int(n)) => Some(n as f64),
+            Some(Item::Bytes(text)) => resp::number::parse_f64_c(text),
+            None => None,
+        };
+        let Some(score) = score else { return source.corrupt("Zset listpack integrity check failed") };
+        pairs.add(member.bytes(&mut itoa::Buffer::new()), score);
+    }
+    pairs.into_set(source, packing)
+}
+
+/// Members and scores in the order in which they were read.
+#[derive(Default)]
+struct Pairs {
+    /// All members, one after the other.
+    text: Vec<u8>,
+    pairs: Vec<(Range<usize>, f64)>,
+}
+
+impl Pairs {
+    fn add(&mut self, member: &[u8], score: f64) {
+        let start = self.text.len();
+        self.text.extend_from_slice(member);
+        self.pairs.push((start..self.text.len(), score));
+    }
+
+    fn into_set(mut self, source: &Source<'_>, packing: &Packing) -> Result<Object> {
+        let text = &self.text;
+        if self.pairs.iter().any(|(_, score)| score.is_nan()) {
+            return source.corrupt("Zset with NAN score detected");
+        }
+        let mut seen = HashSet::with_hasher(RandomState::default());
+        if !self.pairs.iter().all(|(member, _)| seen.insert(&text[member.clone()])) {
+            return source.corrupt("Duplicate zset fields detected");
+        }
+        drop(seen);
+        // Big ones come from the highest down, which makes sorting them a walk. Both zeros are the same score.
+        self.pairs.reverse();
+        self.pairs.sort_by(|(a, score_a), (b, score_b)| {
+            (score_a + 0.0).total_cmp(&(score_b + 0.0)).then_with(|| text[a.clone()].cmp(&text[b.clone()]))
+        });
+        let ascending = self.pairs.iter().map(|(member, score)| (&text[member.clone()], *score));
+        Ok(Object::SortedSet(SortedSet::from_sorted(ascending, packing.sorted_set())))
+    }
+}
+
+/// Where the fields' deadlines are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deadlines {
+    None,
+    /// After the value, -1 for none.
+    Behind,
+    /// Before the field, 0 for none.
+    Before,
+    /// Before the field, 1 above what it is later than this; 0 for none.
+    BeforeFrom(i64),
+}
+
+fn hash(source: &mut Source<'_>, deadlines: Deadlines, packing: &Packing) -> Result<Object> {
+    let (count, limits) = (count(source)?, packing.hash());
+    let mut hash = Hash::default();
+    hash.expect(usize::try_from(count).unwrap_or(usize::MAX), 0, 0, limits);
+    let (mut field, mut value) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let before = match deadlines {
+            Deadlines::Before => Some(source.length()?).filter(|at| *at != 0),
+            Deadlines::BeforeFrom(first) => match source.length()? {
+                0 => None,
+                later => match u64::try_from(first).ok().and_then(|first| first.checked_add(later - 1)) {
+                    Some(at) => Some(at),
+                    None => return source.corrupt("invalid expireAt time"),
+                },
+            },
+            _ => None,
+        };
+        source.string_into(&mut field)?;
+        source.string_into(&mut value)?;
+        let deadline = match deadlines {
+            Deadlines::Behind => u64::try_from(source.milliseconds()?).ok(),
+            _ => before,
+        };
+        if deadline.is_some_and(|at| i64::try_from(at).is_err()) {
+            return source.corrupt("invalid expireAt time");
+        }
+        hash.expect(0, 0, field.len().saturating_add(value.len()), limits);
+        let ttl = deadline.map_or(Ttl::Clear, Ttl::At);
+        if hash.set(&field, &value, ttl, 0, limits) != Written::Added {
+            return source.corrupt("Duplicate hash fields detected");
+        }
+    }
+    Ok(Object::Hash(hash))
+}
+
+fn packed_hash(source: &Source<'_>, pack: Listpack, packing: &Packing) -> Result<Object> {
+    let longest = pack.iter().map(Item::len).max().unwrap_or(0);
+    let distinct = are_distinct(pack.iter().step_by(2));
+    match Hash::from_listpack(pack).filter(|_| distinct) {
+        Some(mut hash) => {
+            hash.expect(hash.len(), longest, 0, packing.hash());
+            Ok(Object::Hash(hash))
+        }
+        None => source.corrupt("Hash listpack integrity check failed"),
+    }
+}
+
+/// Fields, values and deadlines in turns; a deadline of 0 is none.
+fn packed_timed_hash(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+    let pack = packed(source, listpack, "Hash listpack")?;
+    let (mut hash, mut items) = (Hash::default(), pack.iter());
+    while let Some(field) = items.next() {
+        let ttl = match (items.next(), items.next()) {
+            (Some(value), Some(Item::Int(at @ 0..))) => {
+                Some((value, if at == 0 { Ttl::Clear } else { Ttl::At(at as u64) }))
+            }
+            _ => None,
+        };
+        let added = ttl.is_some_and(|(value, ttl)| {
+            let (mut a, mut b) = (itoa::Buffer::new(), itoa::Buffer::new());
+            hash.set(field.bytes(&mut a), value.bytes(&mut b), ttl, 0, packing.hash()) == Written::Added
+        });
+        if !added {
+            return source.corrupt("Hash listpack integrity check failed");
+        }
+    }
+    Ok(Object::Hash(hash))
+}
+
+/// A module's value cannot be kept; the error says whose it is.
+fn foreign(source: &mut Source<'_>) -> Result<crate::source::Fault> {
+    let name = module_name(source.length()?);
+    let text = format!("The RDB file contains module data I can't load: no matching module type '{name}'");
+    Ok(source.fault(Reason::Corrupt(text.into())))
+}
+
+/// Nine characters of six bits, above ten bits of a version.
+pub(crate) fn module_name(id: u64) -> String {
+    const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..9).map(|at| char::from(CHARACTERS[(id >> (58 - at * 6) & 0x3f) as usize])).collect()
+}
+
+/// Passes over what a module wrote, up to its end.
+pub(crate) fn skip_module(source: &mut Source<'_>) -> Result<()> {
+    let mut text = Vec::new();
+    loop {
+        match source.length()? {
+            module::EOF => return Ok(()),
+            module::SIGNED | module::UNSIGNED => _ = source.length()?,
+            module::FLOAT => _ = source.array::<4>()?,
+            module::DOUBLE => _ = source.array::<8>()?,
+            module::STRING => source.string_into(&mut text)?,
+            other => return source.corrupt(format!("unknown opcode {other} in a module's value")),
+        }
+    }
+}

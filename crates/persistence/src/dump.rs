@@ -1,0 +1,82 @@
+//! What DUMP answers and RESTORE takes: one value, a version and a checksum.
+//!
+//! ```text
+//!  | type | value ... | version u16 LE | crc-64 of all before, LE |
+//! ```
+
+use crate::crc64;
+use crate::decode::{self, Decoded};
+use crate::encode::{Style, put_kind, put_value};
+use crate::format::{Family, is_known};
+use crate::source::{Result, Source};
+use engine::packing::Packing;
+use engine::value::Value;
+
+/// Bytes after the value.
+const FOOTER: usize = 10;
+
+/// The value as bytes.
+pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_kind(&mut out, value, style);
+    put_value(&mut out, value, style);
+    out.extend_from_slice(&style.version(value).to_le_bytes());
+    let crc = crc64::update(0, &out);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// A payload whose footer has been looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload<'a> {
+    /// Type and value.
+    body: &'a [u8],
+    version: u16,
+}
+
+/// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do, and a checksum that is
+/// zero was not made.
+pub fn verify(bytes: &[u8], relaxed: bool) -> Option<Payload<'_>> {
+    let body = bytes.get(..bytes.len().checked_sub(FOOTER)?)?;
+    let (version, stated) = bytes[body.len()..].split_first_chunk()?;
+    let version = u16::from_le_bytes(*version);
+    if !(is_known(version) || relaxed) || version == 0 {
+        return None;
+    }
+    let stated = u64::from_le_bytes(*stated.first_chunk()?);
+    let found = crc64::update(0, &bytes[..bytes.len() - 8]);
+    (stated == found || stated == 0).then_some(Payload { body, version })
+}
+
+/// Reads the value of a payload.
+pub fn restore(payload: Payload<'_>, packing: &Packing) -> Result<Decoded> {
+    let mut bytes = payload.body;
+    let mut source = Source::new(&mut bytes, false);
+    let kind = source.byte()?;
+    let value = decode::value(&mut source, kind, Family::of(payload.version), packing)?;
+    if !source.is_at_end()? {
+        return source.corrupt("bytes after the value");
+    }
+    Ok(value)
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    use crate::format::VERSION_COMMON;
+    use structures::entry::NewValue;
+    let Some((which, body)) = data.split_first() else { return };
+    let version = [VERSION_COMMON, crate::format::VERSION_REDIS, crate::format::VERSION_VALKEY][usize::from(which % 3)];
+    let packing = Packing::new(&engine::config::Config::default());
+    let Ok(decoded) = restore(Payload { body, version }, &packing) else { return };
+    let entry = decoded.into_entry(b"key", None, 0);
+    for family in [Family::Valkey, Family::Redis] {
+        let style = Style { compress: which & 4 != 0, family };
+        let again = dump(&entry.value(), &style);
+        let read = restore(verify(&again, false).expect("a footer of our own"), &packing).expect("what was written");
+        let second = read.into_entry(b"key", None, 0);
+        assert_eq!(dump(&second.value(), &style).len(), again.len());
+    }
+    if let Some(object) = entry.into_payload() {
+        drop(engine::value::KeyEntry::new(b"k", NewValue::Payload(object), None, 0));
+    }
+}

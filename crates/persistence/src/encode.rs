@@ -1,0 +1,221 @@
+//! Writing values: a byte for the type, then what that type says.
+//!
+//! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory is of another form, as the listpack
+//! that it would be. Everything appends to a vector, so nothing fails here.
+
+use crate::format::{Family, VERSION_COMMON, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
+use engine::value::{Object, Str, Value};
+use resp::format_by_digits;
+use structures::hash::Hash;
+use structures::list::List;
+use structures::listpack::{Item, Listpack};
+use structures::lzf;
+use structures::quicklist::NodeView;
+use structures::set::Set;
+use structures::sorted_set::SortedSet;
+
+/// How values are written where there is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Long strings are compressed (`rdbcompression`).
+    pub compress: bool,
+    /// Whose form hashes with fields that have deadlines are written in (`rdb-version-compat`).
+    pub family: Family,
+}
+
+impl Style {
+    /// The version that states what such a value needs.
+    pub fn version(&self, value: &Value<'_>) -> u16 {
+        if has_field_deadlines(value) { self.newest_version() } else { VERSION_COMMON }
+    }
+
+    /// The version for files that have hashes with deadlines in them.
+    pub fn newest_version(&self) -> u16 {
+        if self.family == Family::Redis { VERSION_REDIS } else { VERSION_VALKEY }
+    }
+}
+
+fn has_field_deadlines(value: &Value<'_>) -> bool {
+    matches!(value, Value::Payload(Object::Hash(hash)) if hash.volatile_len() > 0)
+}
+
+/// Shorter strings are not worth compressing, in bytes.
+const COMPRESS_MIN: usize = 21;
+/// What compression must save, in bytes.
+const SAVED_MIN: usize = 4;
+/// Digits of the longest number that a string can be instead.
+const DIGITS_MAX: usize = 11;
+
+/// Appends the type of a value.
+pub fn put_kind(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
+    let Value::Payload(object) = value else { return out.push(kind::STRING) };
+    out.push(match object {
+        Object::String(_) => kind::STRING,
+        Object::List(_) => kind::LIST_QUICKLIST_2,
+        Object::Set(Set::Ints(_)) => kind::SET_INTSET,
+        Object::Set(Set::Small(_)) => kind::SET_LISTPACK,
+        Object::Set(Set::Big(_)) => kind::SET,
+        Object::Hash(hash) if hash.volatile_len() > 0 => match style.family {
+            Family::Redis => kind::REDIS_HASH_METADATA,
+            _ => kind::VALKEY_HASH_2,
+        },
+        Object::Hash(hash) if hash.as_listpack().is_some() => kind::HASH_LISTPACK,
+        Object::Hash(_) => kind::HASH,
+        Object::SortedSet(set) if set.encoding() == "listpack" => kind::ZSET_LISTPACK,
+        Object::SortedSet(_) => kind::ZSET_2,
+        Object::Stream(_) => kind::STREAM_LISTPACKS_3,
+    });
+}
+
+/// Appends a value without its type.
+pub fn put_value(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
+    match value {
+        Value::Int(n) => put_string(out, Str::Int(*n).bytes(&mut itoa::Buffer::new()), style.compress),
+        Value::Inline(bytes) => put_string(out, bytes, style.compress),
+        Value::Payload(object) => put_object(out, object, style),
+    }
+}
+
+fn put_object(out: &mut Vec<u8>, object: &Object, style: &Style) {
+    match object {
+        Object::String(bytes) => put_string(out, bytes, style.compress),
+        Object::List(list) => put_list(out, list, style),
+        Object::Set(Set::Ints(ints)) => put_string(out, ints.as_bytes(), style.compress),
+        Object::Set(Set::Small(pack)) => put_string(out, pack.as_bytes(), style.compress),
+        Object::Set(set @ Set::Big(_)) => {
+            put_length(out, set.len() as u64);
+            set.iter().for_each(|member| put_item(out, member, style));
+        }
+        Object::Hash(hash) => put_hash(out, hash, style),
+        Object::SortedSet(set) => put_sorted_set(out, set, style),
+        Object::Stream(stream) => crate::stream::put(out, stream, style),
+    }
+}
+
+fn put_list(out: &mut Vec<u8>, list: &List, style: &Style) {
+    match list {
+        List::Small(pack) => {
+            put_length(out, 1);
+            put_node(out, NodeView { is_plain: false, bytes: pack.as_bytes(), compressed_from: None }, style);
+        }
+        List::Quick(quicklist) => {
+            let nodes = quicklist.nodes();
+            put_length(out, nodes.len() as u64);
+            nodes.for_each(|node| put_node(out, node, style));
+        }
+    }
+}
+
+fn put_node(out: &mut Vec<u8>, node: NodeView<'_>, style: &Style) {
+    put_length(out, if node.is_plain { node::PLAIN } else { node::PACKED });
+    match node.compressed_from {
+        Some(len) => put_compressed(out, node.bytes, len),
+        None => put_string(out, node.bytes, style.compress),
+    }
+}
+
+fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
+    if let Some(pack) = hash.as_listpack() {
+        return put_string(out, pack.as_bytes(), style.compress);
+    }
+    let timed = hash.volatile_len() > 0;
+    // What a deadline of Redis's is counted from; 0 stands for none, so the first is 1.
+    let first = hash.next_deadline().unwrap_or(0);
+    if timed && style.family == Family::Redis {
+        out.extend_from_slice(&first.to_le_bytes());
+    }
+    put_length(out, hash.len() as u64);
+    hash.visit_all(|field, value, deadline| {
+        if timed && style.family == Family::Redis {
+            put_length(out, deadline.map_or(0, |at| at - first + 1));
+        }
+        put_item(out, field, style);
+        put_item(out, value, style);
+        if timed && style.family != Family::Redis {
+            out.extend_from_slice(&deadline.map_or(-1, |at| at as i64).to_le_bytes());
+        }
+    });
+}
+
+fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
+    if set.encoding() == "listpack" {
+        let mut pack = Listpack::new();
+        for (member, score) in set {
+            pack.push_back(member);
+            match whole(score) {
+                Some(n) => pack.push_item(Item::Int(n)),
+                None => pack.push_back(&format_by_digits(score)),
+            }
+        }
+        return put_string(out, pack.as_bytes(), style.compress);
+    }
+    put_length(out, set.len() as u64);
+    // From the highest down: who reads into a linked structure then always inserts at its head.
+    for (member, score) in set.iter().rev() {
+        put_string(out, member, style.compress);
+        out.extend_from_slice(&score.to_le_bytes());
+    }
+}
+
+/// The score, if it is an integer that doubles tell from its neighbours.
+fn whole(score: f64) -> Option<i64> {
+    const EXACT: f64 = (1u64 << 52) as f64;
+    (score.abs() <= EXACT && score.trunc() == score && !(score == 0.0 && score.is_sign_negative()))
+        .then_some(score as i64)
+}
+
+fn put_item(out: &mut Vec<u8>, item: Item<'_>, style: &Style) {
+    put_string(out, item.bytes(&mut itoa::Buffer::new()), style.compress);
+}
+
+/// Appends a length, or a count.
+pub fn put_length(out: &mut Vec<u8>, len: u64) {
+    if len < 1 << 6 {
+        out.push(len as u8);
+    } else if len < 1 << 14 {
+        out.extend_from_slice(&[length::FOURTEEN_BITS << 6 | (len >> 8) as u8, len as u8]);
+    } else if let Ok(len) = u32::try_from(len) {
+        out.push(length::BYTES_4);
+        out.extend_from_slice(&len.to_be_bytes());
+    } else {
+        out.push(length::BYTES_8);
+        out.extend_from_slice(&len.to_be_bytes());
+    }
+}
+
+/// Appends a string in its shortest form.
+pub fn put_string(out: &mut Vec<u8>, text: &[u8], compress: bool) {
+    if text.len() <= DIGITS_MAX
+        && let Some(n) = resp::number::parse_i64(text).and_then(|n| i32::try_from(n).ok())
+    {
+        return put_int(out, n);
+    }
+    if compress
+        && text.len() >= COMPRESS_MIN
+        && let Some(shorter) = lzf::compress(text, text.len() - SAVED_MIN)
+    {
+        return put_compressed(out, &shorter, text.len());
+    }
+    put_length(out, text.len() as u64);
+    out.extend_from_slice(text);
+}
+
+fn put_int(out: &mut Vec<u8>, n: i32) {
+    let head = |encoding: u8| length::ENCODED << 6 | encoding;
+    if let Ok(n) = i8::try_from(n) {
+        out.extend_from_slice(&[head(string::INT_8), n as u8]);
+    } else if let Ok(n) = i16::try_from(n) {
+        out.push(head(string::INT_16));
+        out.extend_from_slice(&n.to_le_bytes());
+    } else {
+        out.push(head(string::INT_32));
+        out.extend_from_slice(&n.to_le_bytes());
+    }
+}
+
+fn put_compressed(out: &mut Vec<u8>, bytes: &[u8], len: usize) {
+    out.push(length::ENCODED << 6 | string::LZF);
+    put_length(out, bytes.len() as u64);
+    put_length(out, len as u64);
+    out.extend_from_slice(bytes);
+}

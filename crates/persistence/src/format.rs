@@ -1,0 +1,140 @@
+//! The numbers of the format: opcodes, types of values, encodings of strings, versions.
+//!
+//! Two families have gone apart since version 11. Redis counts on from 12; Valkey goes on from 80, with a magic word of its
+//! own. Both use type 22 and above, for different things, so such a type means nothing without the version.
+
+/// The last version that both families read: Redis 7.2, Valkey 7.2 and 8.
+pub const VERSION_COMMON: u16 = 11;
+/// Redis 7.4 and 8: hashes whose fields have deadlines.
+pub const VERSION_REDIS: u16 = 12;
+/// The highest version of Redis whose types are known here.
+pub const VERSION_REDIS_MAX: u16 = 13;
+/// Valkey 9.0: the same, in another way.
+pub const VERSION_VALKEY: u16 = 80;
+/// The highest version of Valkey whose types are known here.
+pub const VERSION_VALKEY_MAX: u16 = 81;
+
+/// Who understands a type above those that both have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Common,
+    Redis,
+    Valkey,
+}
+
+impl Family {
+    pub fn of(version: u16) -> Family {
+        match version {
+            0..=VERSION_COMMON => Family::Common,
+            VERSION_REDIS..VERSION_VALKEY => Family::Redis,
+            _ => Family::Valkey,
+        }
+    }
+}
+
+/// Whether everything of this version can be read.
+pub fn is_known(version: u16) -> bool {
+    matches!(version, 1..=VERSION_REDIS_MAX | VERSION_VALKEY..=VERSION_VALKEY_MAX)
+}
+
+/// What a byte at the beginning of a record means, if it is no type of a value.
+pub mod opcode {
+    /// Valkey: a slot that is being imported. A name, the number of ranges, their ends.
+    pub const SLOT_IMPORT: u8 = 243;
+    /// Slot, keys, keys with a deadline: a hint.
+    pub const SLOT_INFO: u8 = 244;
+    pub const FUNCTION: u8 = 245;
+    /// Functions as the release candidates of 7.0 wrote them.
+    pub const FUNCTION_PRE_GA: u8 = 246;
+    pub const MODULE_AUX: u8 = 247;
+    /// Seconds since the next key was used.
+    pub const IDLE: u8 = 248;
+    /// How often the next key is used, one byte.
+    pub const FREQUENCY: u8 = 249;
+    /// A name and a value that say something of the file.
+    pub const AUX: u8 = 250;
+    /// Keys and keys with a deadline of this database: a hint.
+    pub const RESIZE_DB: u8 = 251;
+    /// The next key's deadline, 8 bytes of milliseconds.
+    pub const DEADLINE_MS: u8 = 252;
+    /// The next key's deadline, 4 bytes of seconds.
+    pub const DEADLINE: u8 = 253;
+    pub const SELECT_DB: u8 = 254;
+    pub const EOF: u8 = 255;
+}
+
+/// Types of values.
+pub mod kind {
+    pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    /// Scores are decimal texts.
+    pub const ZSET: u8 = 3;
+    pub const HASH: u8 = 4;
+    /// Scores are doubles.
+    pub const ZSET_2: u8 = 5;
+    pub const MODULE_PRE_GA: u8 = 6;
+    pub const MODULE_2: u8 = 7;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const ZSET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
+    /// Nodes are ziplists.
+    pub const LIST_QUICKLIST: u8 = 14;
+    pub const STREAM_LISTPACKS: u8 = 15;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const ZSET_LISTPACK: u8 = 17;
+    /// Nodes are listpacks or single elements.
+    pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const STREAM_LISTPACKS_2: u8 = 19;
+    pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_LISTPACKS_3: u8 = 21;
+
+    /// Valkey: each field is followed by its value and its deadline, 8 bytes, or -1.
+    pub const VALKEY_HASH_2: u8 = 22;
+
+    /// Redis: each field comes after its deadline, or 0; of release candidates.
+    pub const REDIS_HASH_METADATA_PRE_GA: u8 = 22;
+    /// Redis: fields, values and deadlines in one listpack; of release candidates.
+    pub const REDIS_HASH_LISTPACK_EX_PRE_GA: u8 = 23;
+    /// Redis: the earliest deadline, then as before, but deadlines are 1 above what they are later than the earliest.
+    pub const REDIS_HASH_METADATA: u8 = 24;
+    /// Redis: the earliest deadline, then the listpack.
+    pub const REDIS_HASH_LISTPACK_EX: u8 = 25;
+    pub const REDIS_STREAM_LISTPACKS_4: u8 = 26;
+}
+
+/// Bits at the top of a length's first byte, or that byte as a whole.
+pub(crate) mod length {
+    pub const SIX_BITS: u8 = 0;
+    pub const FOURTEEN_BITS: u8 = 1;
+    pub const ENCODED: u8 = 3;
+    pub const BYTES_4: u8 = 0x80;
+    pub const BYTES_8: u8 = 0x81;
+}
+
+/// What a string is, where a length says that it is encoded.
+pub(crate) mod string {
+    pub const INT_8: u8 = 0;
+    pub const INT_16: u8 = 1;
+    pub const INT_32: u8 = 2;
+    /// Compressed length, length, LZF.
+    pub const LZF: u8 = 3;
+}
+
+/// Containers of a list's nodes.
+pub(crate) mod node {
+    pub const PLAIN: u64 = 1;
+    pub const PACKED: u64 = 2;
+}
+
+/// What follows in a module's value.
+pub(crate) mod module {
+    pub const EOF: u64 = 0;
+    pub const SIGNED: u64 = 1;
+    pub const UNSIGNED: u64 = 2;
+    pub const FLOAT: u64 = 3;
+    pub const DOUBLE: u64 = 4;
+    pub const STRING: u64 = 5;
+}

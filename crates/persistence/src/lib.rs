@@ -1,0 +1,33 @@
+//! The keyspace as bytes outside of memory: the RDB format of Redis and Valkey, read and written.
+//!
+//! ```text
+//!  REDIS0011 | fields | SELECTDB n | [deadline] type key value | ... | EOF | crc-64      a file
+//!                                               type value | version | crc-64           what DUMP answers
+//! ```
+//!
+//! Values go through [`encode`] and [`decode`], files through [`save`] and [`load`], single values through [`dump`]. All work
+//! on buffers and on whatever reads and writes bytes: this crate opens no file and starts no thread. What is read is never
+//! trusted: every length is checked against what is there before memory is taken for it, and an error says where in the
+//! input and why.
+//!
+//! The format was taken from the files and dumps that the other servers write, and from what they say of it (`rdb.h`).
+#![forbid(unsafe_code)]
+
+mod crc64;
+pub mod decode;
+pub mod dump;
+pub mod encode;
+pub mod format;
+pub mod load;
+pub mod save;
+pub mod source;
+mod stream;
+mod ziplist;
+
+
+pub use decode::Decoded;
+pub use encode::Style;
+pub use source::{Fault, Reason, Source};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Reading a file: what it says of itself, then keys with their values until the end, then the checksum.
+//!
+//! The loader hands each thing that it has read to a [`Sink`] and knows nothing of where it goes.
+
+use crate::decode::{self, Decoded, module_name, skip_module};
+use crate::format::{Family, is_known, opcode};
+use crate::source::{Reason, Result, Source};
+use engine::packing::Packing;
+
+/// A key that was read, with what was said of it.
+#[derive(Debug)]
+pub struct Found {
+    pub db: u64,
+    pub name: Vec<u8>,
+    pub value: Decoded,
+    /// Unix time in milliseconds.
+    pub deadline: Option<i64>,
+    /// Seconds since it was used.
+    pub idle: Option<u64>,
+    /// How often it is used, on the scale of 0 to 255.
+    pub frequency: Option<u8>,
+}
+
+/// Takes what is read. An error's text ends the reading.
+pub trait Sink {
+    fn key(&mut self, found: Found) -> std::result::Result<(), String>;
+
+    /// Something that the file says of itself.
+    fn field(&mut self, _name: &[u8], _value: &[u8]) {}
+
+    /// The source of a library of functions.
+    fn function(&mut self, _code: Vec<u8>) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    /// A collection without elements, which older servers could write; it is left out.
+    fn empty_key(&mut self, _name: &[u8]) {}
+
+    /// What a module wrote beside keys was passed over.
+    fn skipped_module(&mut self, _name: &str) {}
+
+    /// So many bytes have been read; called after each key.
+    fn progress(&mut self, _offset: u64) {}
+}
+
+/// How files are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Versions that are not known are tried as well (`rdb-version-check`).
+    pub relaxed: bool,
+    /// The checksum is looked at (`rdbchecksum`).
+    pub check_sum: bool,
+}
+
+/// Reads a whole file.
+pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: &mut dyn Sink) -> Result<()> {
+    let version = header(source, options)?;
+    let family = Family::of(version);
+    let (mut db, mut next) = (0, Attributes::default());
+    loop {
+        match source.byte()? {
+            opcode::EOF => break,
+            opcode::SELECT_DB => db = source.length()?,
+            opcode::DEADLINE => next.deadline = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
+            opcode::DEADLINE_MS => next.deadline = Some(source.milliseconds()?),
+            opcode::FREQUENCY => next.frequency = Some(source.byte()?),
+            opcode::IDLE => next.idle = Some(source.length()?),
+            opcode::RESIZE_DB => _ = (source.length()?, source.length()?),
+            opcode::SLOT_INFO => _ = (source.length()?, source.length()?, source.length()?),
+            opcode::AUX => {
+                let (name, value) = (source.string()?, source.string()?);
+                sink.field(&name, &value);
+            }
+            opcode::FUNCTION => {
+                let code = source.string()?;
+                sink.function(code).or_else(|text| source.corrupt(text))?;
+            }
+            opcode::FUNCTION_PRE_GA => return source.corrupt("Pre-release function format not supported."),
+            opcode::MODULE_AUX => module_field(source, sink)?,
+            opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source)?,
+            kind => {
+                let next = std::mem::take(&mut next);
+                let name = source.string()?;
+                match decode::value(source, kind, family, packing) {
+                    Err(fault) if matches!(fault.reason, Reason::Empty) => sink.empty_key(&name),
+                    Err(fault) => return Err(fault),
+                    Ok(value) => {
+                        let Attributes { deadline, idle, frequency } = next;
+                        let found = Found { db, name, value, deadline, idle, frequency };
+                        sink.key(found).or_else(|text| source.corrupt(text))?;
+                    }
+                }
+                sink.progress(source.offset());
+            }
+        }
+    }
+    footer(source, version, options)
+}
+
+/// What comes before a key.
+#[derive(Default)]
+struct Attributes {
+    deadline: Option<i64>,
+    idle: Option<u64>,
+    frequency: Option<u8>,
+}
+
+/// Reads `REDIS0011`, or `VALKEY080`.
+fn header(source: &mut Source<'_>, options: Options) -> Result<u16> {
+    let bytes: [u8; 9] = source.array()?;
+    let (digits, family) = match (bytes.strip_prefix(b"REDIS"), bytes.strip_prefix(b"VALKEY")) {
+        (Some(digits), _) => (digits, "redis"),
+        (_, Some(digits)) => (digits, "valkey"),
+        _ => return source.corrupt("Wrong signature trying to load DB from file"),
+    };
+    let text = String::from_utf8_lossy(digits).into_owned();
+    let version = if digits.iter().all(u8::is_ascii_digit) { text.parse().unwrap_or(0) } else { 0 };
+    let is_its = (Family::of(version) == Family::Valkey) == (family == "valkey");
+    if version == 0 || !(options.relaxed || is_known(version) && is_its) {
+        return Err(source.fault(Reason::Version(text)));
+    }
+    Ok(version)
+}
+
+fn footer(source: &mut Source<'_>, version: u16, options: Options) -> Result<()> {
+    // Files had no checksum before.
+    if version < 5 {
+        return Ok(());
+    }
+    let found = source.checksum();
+    let stated = u64::from_le_bytes(source.array()?);
+    if options.check_sum && stated != 0 && stated != found {
+        return Err(source.fault(Reason::Checksum { found, stated }));
+    }
+    Ok(())
+}
+
+fn module_field(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
+    let name = module_name(source.length()?);
+    // An opcode and a number say when it is to be read.
+    let _ = (source.length()?, source.length()?);
+    skip_module(source)?;
+    sink.skipped_module(&name);
+    Ok(())
+}
+
+fn slot_import(source: &mut Source<'_>) -> Result<()> {
+    source.string()?;
+    for _ in 0..source.length()? {
+        let _ = (source.length()?, source.length()?);
+    }
+    Ok(())
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    struct Count(usize);
+    impl Sink for Count {
+        fn key(&mut self, found: Found) -> std::result::Result<(), String> {
+            self.0 += 1;
+            drop(found.value.into_entry(&found.name, None, 0));
+            Ok(())
+        }
+    }
+    let packing = Packing::new(&engine::config::Config::default());
+    let mut bytes = data;
+    let mut source = Source::new(&mut bytes, true);
+    let mut sink = Count(0);
+    let options = Options { relaxed: data.len() % 2 == 0, check_sum: false };
+    let _ = load(&mut source, options, &packing, &mut sink);
+    assert!(source.offset() <= data.len() as u64 && sink.0 <= data.len());
+}

@@ -1,0 +1,285 @@
+//! What was written is read again: values of every type in random contents, files, and inputs with random damage.
+
+use crate::decode::Decoded;
+use crate::dump::{dump, fuzz, restore, verify};
+use crate::encode::Style;
+use crate::format::Family;
+use crate::load::{self, Found, Sink};
+use crate::save::{self, Marks};
+use crate::source::Source;
+use engine::config::Config;
+use engine::host::Alone;
+use engine::packing::Packing;
+use engine::value::{KeyEntry, Object, Value};
+use engine::{Engine, Options};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+use structures::entry::NewValue;
+use structures::hash::{Hash, Ttl};
+use structures::list::List;
+use structures::quicklist::End;
+use structures::set::Set;
+use structures::sorted_set::SortedSet;
+use structures::stream::{Group, Id, Pending, Stream};
+
+fn packing() -> Packing {
+    Packing::new(&Config::default())
+}
+
+fn style(family: Family) -> Style {
+    Style { compress: true, family }
+}
+
+fn word() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => vec(any::<u8>(), 0..20),
+        4 => any::<i64>().prop_map(|n| n.to_string().into_bytes()),
+        2 => (-300i64..300).prop_map(|n| n.to_string().into_bytes()),
+        2 => (any::<u8>(), 20..400usize).prop_map(|(byte, n)| vec![byte; n]),
+    ]
+}
+
+fn score() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        Just(f64::INFINITY),
+        Just(-0.0),
+        (-9i32..9).prop_map(f64::from),
+        any::<f64>().prop_filter("", |n| !n.is_nan())
+    ]
+}
+
+fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, packing: &Packing) -> Stream {
+    let mut stream = Stream::default();
+    for step in ids {
+        let id = Id::new(stream.last_id.ms + 1 + step, step);
+        let pairs = names.iter().map(|name| (&name[..], &b"value"[..]));
+        stream.append(id, pairs, packing.stream());
+    }
+    let mut group = Group::new(stream.last_id, Some(1));
+    let (consumer, _) = group.find_or_add(b"consumer", 5);
+    if let Some(consumer) = group.consumer_mut(consumer) {
+        consumer.active_at = Some(4);
+    }
+    group.find_or_add(b"idle", 7);
+    let first = stream.first_id().expect("an entry");
+    group.assign(first, Pending { delivered_at: 3, deliveries: 2, consumer: Some(consumer) });
+    stream.add_group(b"group", group);
+    stream
+}
+
+fn value() -> impl Strategy<Value = Decoded> {
+    let packing = packing();
+    let (list, set, zset, hash) = (packing.list(), packing.set(), packing.sorted_set(), packing.hash());
+    prop_oneof![
+        word().prop_map(|bytes| match resp::number::parse_i64(&bytes) {
+            Some(n) => Decoded::Int(n),
+            None => Decoded::Bytes(bytes),
+        }),
+        vec(word(), 1..300).prop_map(move |words| {
+            let mut all = List::default();
+            for word in words {
+                all.expect(1, word.len(), &list);
+                all.push(End::Tail, Cow::Owned(word), &list);
+            }
+            Decoded::Object(Object::List(all))
+        }),
+        btree_set(word(), 1..200).prop_map(move |words| {
+            let words: Vec<_> = words.into_iter().collect();
+            let mut all = Set::for_members(&words[0], words.len(), &set);
+            words.iter().for_each(|word| _ = all.insert(word, &set));
+            Decoded::Object(Object::Set(all))
+        }),
+        btree_set(any::<i16>(), 1..90).prop_map(move |numbers| {
+            let mut all = Set::for_members(b"1", numbers.len(), &set);
+            numbers.iter().for_each(|n| _ = all.insert(n.to_string().as_bytes(), &set));
+            Decoded::Object(Object::Set(all))
+        }),
+        btree_map(word(), score(), 1..200).prop_map(move |pairs| {
+            let mut all = SortedSet::default();
+            pairs.iter().for_each(|(member, score)| _ = all.insert(member, *score, zset));
+            Decoded::Object(Object::SortedSet(all))
+        }),
+        (btree_map(word(), (word(), any::<Option<u32>>()), 1..200), any::<bool>()).prop_map(move |(fields, timed)| {
+            let mut all = Hash::default();
+            for (field, (value, at)) in &fields {
+                let ttl = at.filter(|_| timed).map_or(Ttl::Clear, |at| Ttl::At(at.into()));
+                all.set(field, value, ttl, 0, hash);
+            }
+            Decoded::Object(Object::Hash(all))
+        }),
+        (vec(0..3u64, 1..150), vec(word(), 1..4))
+            .prop_map(move |(ids, names)| { Decoded::Object(Object::Stream(Box::new(stream(ids, names, &packing)))) }),
+    ]
+}
+
+/// Everything that a value says, whatever order its table has.
+fn told(value: &Value<'_>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    match value {
+        Value::Payload(Object::Hash(hash)) => {
+            hash.visit_all(|field, value, at| lines.push(format!("{:?} {:?} {at:?}", field.to_vec(), value.to_vec())));
+        }
+        Value::Payload(Object::Set(set)) => set.iter().for_each(|member| lines.push(format!("{:?}", member.to_vec()))),
+        Value::Payload(Object::SortedSet(set)) => return format!("{:?}", set.iter().collect::<Vec<_>>()),
+        Value::Payload(Object::List(list)) => {
+            list.each(0..usize::MAX, false, |item| lines.push(format!("{:?}", item.to_vec())));
+            return lines.join(",");
+        }
+        other => return format!("{other:?}"),
+    }
+    lines.sort();
+    lines.join(",")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_dump_restores_the_value(value in value()) {
+        let entry = value.into_entry(b"key", Some(9), 7);
+        for family in [Family::Valkey, Family::Redis] {
+            let bytes = dump(&entry.value(), &style(family));
+            let payload = verify(&bytes, false).expect("a footer that is right");
+            let again = restore(payload, &packing()).expect("what was written").into_entry(b"key", Some(9), 7);
+            prop_assert_eq!(told(&again.value()), told(&entry.value()));
+            use engine::value::ValueExt;
+            prop_assert_eq!(again.value().encoding(), entry.value().encoding());
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_or_another_value(value in value(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
+        let entry = value.into_entry(b"key", None, 0);
+        let mut bytes = dump(&entry.value(), &style(Family::Valkey));
+        bytes.truncate(bytes.len() - 10);
+        let at = at.index(bytes.len());
+        fuzz(&[&[2], &bytes[..at]].concat());
+        bytes[at] ^= 1 << bit;
+        fuzz(&[&[2], &bytes[..]].concat());
+    }
+
+    #[test]
+    fn nothing_breaks_the_loader(bytes in vec(any::<u8>(), 0..300)) {
+        load::fuzz(&[b"REDIS0011", &bytes[..]].concat());
+        load::fuzz(&[b"VALKEY080\xfe\x00", &bytes[..]].concat());
+        fuzz(&bytes);
+    }
+}
+
+/// Collects what is read.
+#[derive(Default)]
+struct Collected(Vec<(u64, Vec<u8>, String, Option<i64>)>);
+
+impl Sink for Collected {
+    fn key(&mut self, found: Found) -> Result<(), String> {
+        let entry = found.value.into_entry(&found.name, None, 0);
+        self.0.push((found.db, found.name, told(&entry.value()), found.deadline));
+        Ok(())
+    }
+}
+
+fn options() -> save::Options {
+    save::Options {
+        style: style(Family::Valkey),
+        sum: true,
+        fields: vec![("cinnabar-ver", "1".to_owned())],
+        functions: vec![b"#!lua name=x".to_vec()],
+        marks: Marks::None,
+        delay: Duration::ZERO,
+    }
+}
+
+fn engine() -> Engine {
+    Engine::new(&Options { shards: 4, databases: 4, ..Options::default() }, Arc::new(Alone))
+}
+
+fn put(engine: &Engine, db: u32, entry: KeyEntry) {
+    use engine::keys::{Held, Keys};
+    let name = entry.key().to_vec();
+    let hash = engine.hasher().hash(&name);
+    let mut keys = Keys::new(engine, Held::keys(engine, std::iter::once(hash)), db, 1);
+    let key = keys.key(&name);
+    let mut edit = keys.edit(key);
+    edit.put(entry);
+    edit.commit_silently(1);
+}
+
+fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
+    let mut input = bytes;
+    let mut source = Source::new(&mut input, true);
+    let mut all = Collected::default();
+    load::load(&mut source, load::Options { relaxed: false, check_sum: true }, &packing(), &mut all)?;
+    all.0.sort();
+    Ok(all)
+}
+
+fn text(n: u32) -> KeyEntry {
+    KeyEntry::new(format!("key:{n}").as_bytes(), NewValue::Int(n.into()), n.is_multiple_of(2).then_some(5_000_000), 0)
+}
+
+#[test]
+fn a_file_is_of_one_moment_while_others_write() {
+    struct Meddler<'e>(&'e Engine, Vec<u8>);
+    impl std::io::Write for Meddler<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            // Between two steps: old keys change and go, new ones come.
+            let n = self.1.len() as u32;
+            for step in 0..20 {
+                put(
+                    self.0,
+                    n % 2,
+                    KeyEntry::new(format!("key:{}", (n + step * 37) % 2000).as_bytes(), NewValue::Int(-1), None, 0),
+                );
+                put(self.0, 0, KeyEntry::new(format!("new:{n}:{step}").as_bytes(), NewValue::Int(-2), None, 0));
+            }
+            self.1.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let engine = engine();
+    (0..2000).for_each(|n| put(&engine, n % 2, text(n)));
+    let mut meddler = Meddler(&engine, Vec::new());
+    let written = save::save(&engine, &options(), &mut meddler).expect("saved");
+    let bytes = meddler.1;
+    assert_eq!(written.bytes, bytes.len() as u64);
+    let found = read(&bytes).expect("what was written").0;
+    assert_eq!((found.len(), written.keys), (2000, 2000));
+    for (db, name, value, deadline) in found {
+        let n: u32 = String::from_utf8_lossy(&name[4..]).parse().expect("a number");
+        assert_eq!((db, value), (u64::from(n % 2), format!("Int({n})")));
+        assert_eq!(deadline, n.is_multiple_of(2).then_some(5_000_000));
+    }
+    for cut in 0..bytes.len().min(3000) {
+        assert!(read(&bytes[..cut]).is_err(), "cut at {cut}");
+        let mut bad = bytes.clone();
+        bad[cut] ^= 16;
+        assert!(read(&bad).is_err(), "flipped at {cut}");
+    }
+}
+
+#[test]
+fn a_cancelled_save_says_so_and_leaves_no_trace() {
+    struct Cancel<'e>(&'e Engine);
+    impl std::io::Write for Cancel<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.cancel_cut();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let engine = engine();
+    put(&engine, 0, text(1));
+    let error = save::save(&engine, &options(), &mut Cancel(&engine)).expect_err("cancelled");
+    assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    let mut bytes = Vec::new();
+    save::save(&engine, &options(), &mut bytes).expect("the next one");
+    assert_eq!(read(&bytes).expect("whole").0.len(), 1);
+}
