@@ -72,15 +72,26 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
 }
 
 impl Prepared {
+    #[inline(always)]
     pub fn prefetch_bucket(&self, engine: &Engine, db: u32) {
         for (_, hash) in &self.keys {
             engine.prefetch_bucket(db, *hash);
         }
     }
 
+    #[inline]
     pub fn prefetch_entry(&self, engine: &Engine, db: u32) {
         for (_, hash) in &self.keys {
             engine.prefetch_entry(db, *hash);
+        }
+    }
+
+    /// For commands about an element of a collection: the key's and the element's argument, and the key's hash.
+    #[inline]
+    pub fn element(&self) -> Option<(usize, usize, KeyHash)> {
+        match (self.entry?.command.element, &self.keys[..]) {
+            (0, _) | (_, []) => None,
+            (element, [(key, hash), ..]) => Some((*key, element, *hash)),
         }
     }
 

@@ -256,6 +256,8 @@ pub struct Command {
     /// ACL categories beyond those that group and flags imply, by name without `@`.
     pub categories: &'static [&'static str],
     pub keys: &'static [KeySpec],
+    /// The argument that names an element of the key's collection, the first if there are several; 0: none does.
+    pub element: usize,
     /// Arguments after the name, in the notation of [`crate::syntax`].
     pub syntax: &'static str,
     pub summary: &'static str,
@@ -279,6 +281,7 @@ pub const ROW: Command = Command {
     flags: Flags::NONE,
     categories: &[],
     keys: &[],
+    element: 0,
     syntax: "",
     summary: "",
     complexity: "",

@@ -8,6 +8,7 @@ use crate::config::{Config, ConfigStore, Directive};
 use crate::effects::{Effects, EventClass, Logged, ReadyKey, Record};
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
+use crate::keys::Key;
 use crate::latency::LatencyMonitor;
 use crate::locks::LockSet;
 use crate::log::ChangeLog;
@@ -18,6 +19,7 @@ use crate::scripts::Scripts;
 use crate::saves::Saves;
 use crate::shard::{Shard, ShardStats};
 use crate::tracking::{Origin, Tracking};
+use crate::value::Value;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use structures::hashtable::BucketHint;
@@ -376,6 +378,15 @@ impl Engine {
             let table = &shard.dbs[db as usize].table;
             table.prefetch_entry(hash.local());
             self.hint(db, index).set(table.bucket_hint());
+        }
+    }
+
+    /// For several commands that look up elements of the same collection: asks for all of these.
+    pub fn prefetch_elements<'a>(&self, db: u32, key: Key<'_>, elements: impl Iterator<Item = &'a [u8]>) {
+        let Some(shard) = self.locks.try_one(key.hash.shard()) else { return };
+        let found = shard.dbs[db as usize].table.find(key.hash.local(), |entry| entry.key() == key.name);
+        if let Some(Value::Payload(object)) = found.as_ref().map(|found| found.value()) {
+            object.prefetch(elements);
         }
     }
 

@@ -120,7 +120,8 @@ impl<'e> Keys<'e> {
         self.lookup(key, None)
     }
 
-    #[inline(always)]
+    /// Not inlined: handlers are small and this is not.
+    #[inline(never)]
     fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = Self::shard_of(&mut self.held, index);

@@ -222,6 +222,16 @@ impl Object {
         }
     }
 
+    /// Asks for the memory that lookups of these elements will read.
+    pub fn prefetch<'a>(&self, elements: impl Iterator<Item = &'a [u8]>) {
+        match self {
+            Object::Set(set) => set.prefetch(elements),
+            Object::Hash(hash) => hash.prefetch(elements),
+            Object::SortedSet(set) => set.prefetch(elements),
+            _ => {}
+        }
+    }
+
     /// Frees about so many pieces of an object that nobody uses any more; returns whether nothing is left.
     pub fn drain_step(&mut self, max: usize) -> bool {
         match self {

@@ -438,16 +438,26 @@ enum Line {
 /// Reads the line at the cursor, a sign and an integer, and steps over it. None if it does not end in `buf`.
 #[inline(always)]
 fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64>, ProtocolError> {
-    // Nearly all lines have up to three digits; the first is no zero unless it is alone.
+    // Nearly all lines have up to three digits, the first of them no zero unless it is alone, and something behind them: one
+    // word then holds sign, digits and line end.
+    const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
     let sign = if line == Line::Count { b'*' } else { b'$' };
-    let digit = |byte: &u8| i64::from(byte - b'0');
-    let (value, len) = match &buf[cursor.position..] {
-        [first, a @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => (digit(a), 4),
-        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => (10 * digit(a) + digit(b), 5),
-        [first, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ..] if *first == sign => {
-            (100 * digit(a) + 10 * digit(b) + digit(c), 6)
-        }
-        _ => return long_number_line(cursor, buf, line),
+    let Some(word) = buf[cursor.position..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
+        return long_number_line(cursor, buf, line);
+    };
+    let digit = |at: u32| i64::from(((word >> (8 * at)) as u8).wrapping_sub(b'0'));
+    let ends = |at: u32| (word >> (8 * at)) as u16 == CRLF;
+    let (a, b, c) = (digit(1), digit(2), digit(3));
+    let (value, len) = if word as u8 != sign {
+        return long_number_line(cursor, buf, line);
+    } else if ends(2) && a <= 9 {
+        (a, 4)
+    } else if ends(3) && (1..=9).contains(&a) && b <= 9 {
+        (10 * a + b, 5)
+    } else if ends(4) && (1..=9).contains(&a) && b <= 9 && c <= 9 {
+        (100 * a + 10 * b + c, 6)
+    } else {
+        return long_number_line(cursor, buf, line);
     };
     cursor.position += len;
     Ok(Some(value))

@@ -8,6 +8,8 @@ use commands::dispatch::{self, Prepared};
 use commands::{Args, Now};
 use engine::Engine;
 use engine::config::Directive;
+use engine::hash::KeyHash;
+use engine::keys::Key;
 use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -151,11 +153,7 @@ impl Worker {
                 break;
             }
             let engine = &*self.shared.engine;
-            for item in &window {
-                if let What::Command { prepared, .. } = &item.what {
-                    prepared.prefetch_entry(engine, item.db);
-                }
-            }
+            look_ahead(engine, &window, &spans);
             engine.metrics()[self.index].clock.set(engine.host().nanos());
             let mut left = &mut window[..];
             while !left.is_empty() {
@@ -465,7 +463,23 @@ enum What {
     BookViolation,
 }
 
-impl Item<'_> {
+impl<'b> Item<'b> {
+    /// See [`Prepared::element`].
+    fn element(&self) -> Option<(usize, usize, KeyHash)> {
+        match &self.what {
+            What::Command { prepared, .. } => prepared.element(),
+            _ => None,
+        }
+    }
+
+    /// An argument as the parser found it; one that has bytes of its own is empty here.
+    fn argument(&self, index: usize, spans: &[Span]) -> Option<&'b [u8]> {
+        match &self.what {
+            What::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
+            _ => None,
+        }
+    }
+
     /// The command cannot run now: the connection keeps it, independent of the buffer that it lies in.
     fn put_back(&mut self, connection: &mut Connection, spans: &[Span]) {
         match &mut self.what {
@@ -483,6 +497,38 @@ impl Item<'_> {
             What::BookViolation => connection.closing = true,
         }
     }
+}
+
+/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these.
+#[inline]
+fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span]) {
+    let mut left = window;
+    while let [item, others @ ..] = left {
+        left = others;
+        let What::Command { prepared, .. } = &item.what else { continue };
+        prepared.prefetch_entry(engine, item.db);
+        if let Some(element) = prepared.element() {
+            let same =
+                others.iter().take_while(|other| other.element() == Some(element) && other.db == item.db).count();
+            left = &others[same..];
+            if same > 0 {
+                prefetch_elements(engine, &window[window.len() - others.len() - 1..][..=same], spans, element);
+            }
+        }
+    }
+}
+
+/// These commands are about elements of one collection, unless two keys have the same hash.
+fn prefetch_elements(
+    engine: &Engine,
+    items: &[Item<'_>],
+    spans: &[Span],
+    (key, element, hash): (usize, usize, KeyHash),
+) {
+    let [first, ..] = items else { return };
+    let Some(name) = first.argument(key, spans) else { return };
+    let elements = items.iter().filter_map(|item| item.argument(element, spans));
+    engine.prefetch_elements(first.db, Key { name, hash }, elements);
 }
 
 /// Bytes of each end of the input that the log shows of a request that could not be understood.
@@ -617,6 +663,7 @@ impl<'b> Filler<'_, 'b> {
         }
     }
 
+    #[inline(always)]
     fn prepare(&self, args: &Args<'_>, db: u32) -> Prepared {
         let prepared = dispatch::prepare(self.engine, args);
         prepared.prefetch_bucket(self.engine, db);

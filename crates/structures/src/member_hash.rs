@@ -3,6 +3,8 @@
 //! It is seeded once for the process, so that clients cannot aim for one bucket. Nothing lasting may depend on it: orders
 //! and cursors that derive from it mean something to this process only.
 
+use crate::handle::Handle;
+use crate::hashtable::HashTable;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -19,4 +21,20 @@ pub(crate) fn member_hash(member: &[u8]) -> u64 {
     let mut hasher = state.build_hasher();
     hasher.write(member);
     hasher.finish()
+}
+
+/// How many members are asked for together.
+const BATCH: usize = 16;
+
+/// Asks for what lookups of the first [`BATCH`] of these members will read: for all buckets first, so that the entries'
+/// addresses can be read from them without waiting for each.
+pub(crate) fn prefetch<'a, T: Handle>(table: &HashTable<T>, members: impl Iterator<Item = &'a [u8]>) {
+    let mut hashes = [0; BATCH];
+    let mut count = 0;
+    for (slot, member) in hashes.iter_mut().zip(members) {
+        *slot = member_hash(member);
+        table.prefetch(*slot);
+        count += 1;
+    }
+    hashes[..count].iter().for_each(|hash| table.prefetch_entry(*hash));
 }

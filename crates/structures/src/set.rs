@@ -23,7 +23,7 @@ use crate::hashtable::{self, HashTable, position};
 use crate::intset::{self, Intset};
 use crate::listpack::{self, Item, Listpack};
 use crate::member::Member;
-use crate::member_hash::member_hash as hash;
+use crate::member_hash::{self, member_hash as hash};
 
 /// A set; which form it has depends on what is put into it.
 #[derive(Clone, Debug)]
@@ -239,6 +239,13 @@ impl Set {
             Set::Ints(ints) => Iter::Ints(ints.iter()),
             Set::Small(listpack) => Iter::Small(listpack.iter()),
             Set::Big(members) => Iter::Big(members.table.iter()),
+        }
+    }
+
+    /// Asks for the memory that lookups of these members will read.
+    pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
+        if let Set::Big(members) = self {
+            member_hash::prefetch(&members.table, names);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::deadlines::Deadlines;
 use crate::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use crate::hashtable::{self, HashTable, position};
 use crate::listpack::Item;
-use crate::member_hash::member_hash;
+use crate::member_hash::{self, member_hash};
 
 use super::{Ttl, Written, is_due};
 
@@ -59,6 +59,10 @@ impl BigHash {
     #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Option<Found<'_>> {
         self.table.find(member_hash(name), |entry| entry.key() == name).map(Found::of)
+    }
+
+    pub(super) fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
+        member_hash::prefetch(&self.table, names);
     }
 
     pub(super) fn next_deadline(&self) -> Option<u64> {

@@ -127,6 +127,13 @@ impl Hash {
         self.find(name, now).map(|(value, _)| value)
     }
 
+    /// Asks for the memory that lookups of these fields will read.
+    pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
+        if let Big(big) = &self.0 {
+            big.prefetch(names);
+        }
+    }
+
     /// A field's value and deadline.
     #[inline]
     pub fn find(&self, name: &[u8], now: u64) -> Option<(Item<'_>, Option<u64>)> {

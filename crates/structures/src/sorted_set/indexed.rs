@@ -28,7 +28,7 @@ use std::ops::Range;
 use super::Inserted;
 use super::member::{Blocks, Member};
 use crate::hashtable::HashTable;
-use crate::member_hash::member_hash;
+use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
 
 pub(super) struct Indexed {
@@ -150,10 +150,8 @@ impl Indexed {
         self.index.scan(position, |member| visit(member.name(), member.score()))
     }
 
-    /// Asks for what a lookup of this name reads first.
-    #[inline]
-    pub(super) fn prefetch(&self, name: &[u8]) {
-        self.index.prefetch(member_hash(name));
+    pub(super) fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
+        member_hash::prefetch(&self.index, names);
     }
 
     /// Bytes on the heap.

@@ -168,11 +168,10 @@ impl SortedSet {
         }
     }
 
-    /// Asks for the memory that a lookup of `member` will read first: for callers with several.
-    #[inline]
-    pub fn prefetch(&self, member: &[u8]) {
+    /// Asks for the memory that lookups of these members will read.
+    pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         if let Form::Indexed(set) = &self.0 {
-            set.prefetch(member);
+            set.prefetch(names);
         }
     }
 
