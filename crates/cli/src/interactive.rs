@@ -90,6 +90,9 @@ fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times:
         (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
         (b"help" | b"?", _) => print(HELP.as_bytes()),
         (b"connect", [_, host, port]) => client.connect(Some(target(host, port)?))?,
+        (b":get", [_, what]) if what == b"pubsub" => {
+            print(if client.is_subscribed() { b"1\n" } else { b"0\n" });
+        }
         ([b':', ..], _) => {
             let name = String::from_utf8_lossy(first);
             print(format!("unknown cinnabar-cli internal command '{name}'\n").as_bytes());
@@ -199,13 +202,13 @@ impl Lines {
 }
 
 /// While it lives, the terminal hands over each key at once and does not show it.
-struct KeyByKey<'a> {
+pub struct KeyByKey<'a> {
     terminal: BorrowedFd<'a>,
     before: Termios,
 }
 
 impl KeyByKey<'_> {
-    fn enter(terminal: BorrowedFd<'_>) -> Option<KeyByKey<'_>> {
+    pub fn enter(terminal: BorrowedFd<'_>) -> Option<KeyByKey<'_>> {
         let before = tcgetattr(terminal).ok()?;
         let mut modes = before.clone();
         modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);

@@ -5,9 +5,10 @@
 //! (one command, or commands from a file) SIGINT keeps its default effect.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -66,16 +67,29 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn connect(target: &Target) -> io::Result<Link> {
+    /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one.
+    pub fn connect(target: &Target, timeout: Option<Duration>) -> io::Result<Link> {
         let socket = match target {
             Target::Tcp { host, port } => {
                 let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
-                let stream = TcpStream::connect(&addresses[..])?;
+                let stream = match timeout {
+                    None => TcpStream::connect(&addresses[..])?,
+                    Some(timeout) => connect_within(&addresses, timeout)?,
+                };
                 stream.set_nodelay(true)?;
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
                 Socket::Tcp(stream)
             }
             Target::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
+        };
+        Ok(Link { socket })
+    }
+
+    /// The same connection once more, for another thread.
+    pub fn try_clone(&self) -> io::Result<Link> {
+        let socket = match &self.socket {
+            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
         };
         Ok(Link { socket })
     }
@@ -149,12 +163,23 @@ impl Link {
         }
     }
 
-    fn descriptor(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         match &self.socket {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
         }
     }
+}
+
+fn connect_within(addresses: &[SocketAddr], timeout: Duration) -> io::Result<TcpStream> {
+    let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
+    for address in addresses {
+        outcome = TcpStream::connect_timeout(address, timeout);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
 }
 
 /// Readable, closed or broken: in each case a read will not block.
@@ -188,7 +213,7 @@ mod tests {
     fn pair() -> (Link, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let link = Link::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }).unwrap();
+        let link = Link::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }, None).unwrap();
         (link, listener.accept().unwrap().0)
     }
 

@@ -11,6 +11,12 @@
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`interactive`] | commands typed or piped in, one a line |
 //! | [`history`] | what was typed before |
+//! | [`password`] | typed without being shown |
+//! | [`pipe`] | requests from standard input as they are |
+//! | [`eval`] | scripts from files |
+//! | [`scan`] | walks over the keyspace |
+//! | [`survey`], [`hot_keys`] | the biggest and the most used keys |
+//! | [`stat`], [`latency`] | the server as time goes by |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
 //! with `-e` after an error reply.
@@ -19,22 +25,31 @@
 
 mod book;
 mod client;
+mod eval;
 mod format;
 mod history;
+mod hot_keys;
 mod interactive;
+mod latency;
 mod link;
 mod options;
+mod password;
+mod pipe;
+mod scan;
 mod session;
+mod stat;
+mod survey;
 mod words;
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-use crate::client::Client;
+use crate::client::{Client, Failure};
 use crate::format::Output;
 use crate::link::{Interrupts, print};
-use crate::options::{Options, Request, StdinArgument, Surroundings, UsageError};
+use crate::options::{Mode, Options, Request, StdinArgument, Surroundings, UsageError};
+use crate::session::Session;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
@@ -62,12 +77,28 @@ fn surroundings() -> Surroundings {
     }
 }
 
-fn run(options: Options) -> ExitCode {
+fn run(mut options: Options) -> ExitCode {
     if options.warn_of_password {
         eprintln!("Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe.");
     }
-    if !options.command.is_empty() {
-        return run_one(options);
+    if options.ask_password {
+        match password::ask() {
+            Ok(password) => options.password = Some(password),
+            Err(error) => return fail(&format!("Error: {}", link::reason(&error))),
+        }
+    }
+    match &options.mode {
+        Mode::Commands if options.command.is_empty() => {}
+        Mode::Commands => return run_one(options),
+        Mode::Eval(file) => match eval::command(file, &options.command) {
+            Ok(command) => return run_command(options, &command),
+            Err(text) => return fail(&text),
+        },
+        Mode::IntrinsicLatency(seconds) => {
+            latency::run_intrinsic(*seconds);
+            return ExitCode::SUCCESS;
+        }
+        _ => return run_mode(options).unwrap_or_else(|failure| fail(&failure.to_string())),
     }
     let show_times = options.output == Output::Formatted;
     let interrupts = match Interrupts::catch() {
@@ -76,6 +107,26 @@ fn run(options: Options) -> ExitCode {
     };
     interactive::run(&mut *client(options, interrupts), show_times)
         .unwrap_or_else(|error| fail(&format!("Error: {}", link::reason(&error))))
+}
+
+/// What does its work over one connection.
+fn run_mode(options: Options) -> Result<ExitCode, Failure> {
+    let mode = options.mode.clone();
+    let mut session = Session::open(options)?;
+    match mode {
+        Mode::Pipe => {
+            let all_well = pipe::run(session)?;
+            return Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Mode::Scan => scan::run(&mut session)?,
+        Mode::BigKeys | Mode::MemoryKeys => survey::run(&mut session)?,
+        Mode::HotKeys => hot_keys::run(&mut session)?,
+        Mode::Stat => stat::run(&mut session)?,
+        Mode::Latency | Mode::LatencyHistory => latency::run(&mut session)?,
+        Mode::LatencyDistribution => latency::run_distribution(&mut session)?,
+        Mode::Commands | Mode::Eval(_) | Mode::IntrinsicLatency(_) => {}
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Sends the command of the command line.
@@ -93,9 +144,13 @@ fn run_one(options: Options) -> ExitCode {
         print(interactive::HELP.as_bytes());
         return ExitCode::SUCCESS;
     }
+    run_command(options, &arguments)
+}
+
+fn run_command(options: Options, arguments: &[Vec<u8>]) -> ExitCode {
     let repeat = options.repeat;
     let mut client = client(options, None);
-    match client.run(&arguments, repeat).and_then(|()| client.print_messages(None)) {
+    match client.run(arguments, repeat).and_then(|()| client.print_messages(None)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => fail(&failure.to_string()),
     }

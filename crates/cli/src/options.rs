@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::format::Output;
+use crate::words::unquote;
 
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +50,47 @@ pub enum StdinArgument {
     Tagged(Vec<u8>),
 }
 
+/// What the program does with its connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// The command of the command line, or commands from standard input.
+    Commands,
+    /// `--pipe`: requests from standard input as they are.
+    Pipe,
+    Scan,
+    BigKeys,
+    MemoryKeys,
+    HotKeys,
+    Stat,
+    Latency,
+    LatencyHistory,
+    LatencyDistribution,
+    /// Seconds.
+    IntrinsicLatency(u64),
+    /// The script's file.
+    Eval(String),
+}
+
+/// Which keys the modes that walk the keyspace look at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeySelection {
+    pub pattern: Option<Vec<u8>>,
+    pub count: Option<u64>,
+    pub kind: Option<Vec<u8>>,
+}
+
 #[derive(Debug, Clone)]
 pub struct Options {
+    pub mode: Mode,
+    pub keys: KeySelection,
+    /// `--memkeys-samples`: how many elements of a key are looked at.
+    pub memory_samples: Option<u64>,
+    /// How long `--pipe` waits for replies after the last request; zero is for ever.
+    pub pipe_timeout: Duration,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// Ask for the password on the terminal.
+    pub ask_password: bool,
     pub target: Target,
     pub user: Option<Vec<u8>>,
     pub password: Option<Vec<u8>>,
@@ -121,6 +161,12 @@ struct Draft {
     errors_are_fatal: bool,
     show_pushes: Option<bool>,
     book: bool,
+    mode: Option<Mode>,
+    keys: KeySelection,
+    memory_samples: Option<u64>,
+    pipe_timeout: Option<Duration>,
+    connect_timeout: Option<Duration>,
+    ask_password: bool,
 }
 
 enum Apply {
@@ -129,6 +175,8 @@ enum Apply {
     Value(&'static str, fn(&mut Draft, &[u8]) -> Result<(), UsageError>),
     Help,
     Version,
+    /// An option of the stock client that belongs to a feature of its own.
+    Lacking(&'static str),
 }
 
 struct Flag {
@@ -148,6 +196,10 @@ const fn value(
     set: fn(&mut Draft, &[u8]) -> Result<(), UsageError>,
 ) -> Flag {
     Flag { names, apply: Apply::Value(operand, set), help }
+}
+
+const fn lacking(names: &'static [&'static str], reason: &'static str) -> Flag {
+    Flag { names, apply: Apply::Lacking(reason), help: reason }
 }
 
 const FLAGS: &[Flag] = &[
@@ -196,8 +248,8 @@ const FLAGS: &[Flag] = &[
         draft.repeat = Some(integer(text, "repeat count")?);
         Ok(())
     }),
-    value(&["-i"], "<seconds>", "Pause after each repetition; fractions allowed.", |draft, text| {
-        draft.interval = seconds(text)?;
+    value(&["-i"], "<seconds>", "Pause after each repetition, SCAN or report; fractions allowed.", |draft, text| {
+        draft.interval = seconds(text, "interval for -i")?;
         Ok(())
     }),
     switch(&["-x"], "Read the command's last argument from standard input.", |draft| draft.last_from_stdin = true),
@@ -231,6 +283,98 @@ const FLAGS: &[Flag] = &[
         Ok(())
     }),
     switch(&["--book"], "Speak the small length-prefixed binary protocol.", |draft| draft.book = true),
+    switch(&["--askpass"], "Ask for the password on the terminal.", |draft| draft.ask_password = true),
+    value(&["-t"], "<seconds>", "How long connecting may take (default: as the system says).", |draft, text| {
+        draft.connect_timeout = Some(seconds(text, "connection timeout for -t")?).filter(|timeout| !timeout.is_zero());
+        Ok(())
+    }),
+    switch(&["--verbose"], "Taken as by other clients; there is nothing more to say.", |_| {}),
+    switch(&["--pipe"], "Send requests from standard input as they are, and count the replies.", |draft| {
+        draft.mode = Some(Mode::Pipe);
+    }),
+    value(
+        &["--pipe-timeout"],
+        "<seconds>",
+        "How long --pipe waits for the last replies (default 30, 0: for ever).",
+        |draft, text| {
+            draft.pipe_timeout = Some(Duration::from_secs(natural(text, "--pipe-timeout")?));
+            Ok(())
+        },
+    ),
+    switch(&["--scan"], "Print all keys, as SCAN finds them.", |draft| draft.mode = Some(Mode::Scan)),
+    value(
+        &["--pattern"],
+        "<pattern>",
+        "Keys that --scan, --bigkeys, --memkeys and --hotkeys look at.",
+        |draft, text| {
+            draft.keys.pattern = Some(text.to_vec());
+            Ok(())
+        },
+    ),
+    value(&["--quoted-pattern"], "<pattern>", "The same as a quoted string.", |draft, text| {
+        let pattern = unquote(text).ok_or_else(|| error("Invalid quoted string specified for --quoted-pattern."))?;
+        draft.keys.pattern = Some(pattern);
+        Ok(())
+    }),
+    value(&["--count"], "<n>", "COUNT of their SCAN.", |draft, text| {
+        draft.keys.count = Some(natural(text, "--count")?);
+        Ok(())
+    }),
+    value(&["--type"], "<type>", "TYPE of their SCAN.", |draft, text| {
+        draft.keys.kind = Some(text.to_vec());
+        Ok(())
+    }),
+    switch(&["--bigkeys"], "Find the keys with the most elements.", |draft| draft.mode = Some(Mode::BigKeys)),
+    switch(&["--memkeys"], "Find the keys that take up the most memory.", |draft| draft.mode = Some(Mode::MemoryKeys)),
+    value(&["--memkeys-samples"], "<n>", "--memkeys, looking at n elements of a key.", |draft, text| {
+        draft.mode = Some(Mode::MemoryKeys);
+        draft.memory_samples = Some(natural(text, "--memkeys-samples")?);
+        Ok(())
+    }),
+    switch(&["--hotkeys"], "Find the keys used most; needs a maxmemory-policy with LFU.", |draft| {
+        draft.mode = Some(Mode::HotKeys);
+    }),
+    switch(&["--stat"], "Print a line about the server each second.", |draft| draft.mode = Some(Mode::Stat)),
+    switch(&["--latency"], "Measure how long the server takes to answer.", |draft| draft.mode = Some(Mode::Latency)),
+    switch(&["--latency-history"], "The same, a line for each interval (15 seconds).", |draft| {
+        draft.mode = Some(Mode::LatencyHistory);
+    }),
+    switch(&["--latency-dist"], "The same, as a spectrum in 256 colors.", |draft| {
+        draft.mode = Some(Mode::LatencyDistribution);
+    }),
+    value(
+        &["--intrinsic-latency"],
+        "<seconds>",
+        "Measure how long the system keeps this program waiting.",
+        |draft, text| {
+            draft.mode = Some(Mode::IntrinsicLatency(natural(text, "--intrinsic-latency")?));
+            Ok(())
+        },
+    ),
+    value(&["--eval"], "<file>", "Run a script; what follows is: key ... , argument ...", |draft, text| {
+        draft.mode = Some(Mode::Eval(utf8(text, "file name")?));
+        Ok(())
+    }),
+    lacking(&["--ldb", "--ldb-sync-mode"], "the script debugger is not supported"),
+    lacking(&["-c", "--cluster", "--cluster-yes"], "this comes with cluster mode, which is not built yet"),
+    lacking(
+        &[
+            "--tls",
+            "--sni",
+            "--cacert",
+            "--cacertdir",
+            "--insecure",
+            "--cert",
+            "--key",
+            "--tls-ciphers",
+            "--tls-ciphersuites",
+        ],
+        "this comes with TLS, which is not built yet",
+    ),
+    lacking(
+        &["--replica", "--slave", "--rdb", "--functions-rdb"],
+        "this comes with replication, which is not built yet",
+    ),
     Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
     Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },
 ];
@@ -252,6 +396,9 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
             }
             (Some(Apply::Help), _) => return Ok(Request::Help),
             (Some(Apply::Version), _) => return Ok(Request::Version),
+            (Some(Apply::Lacking(reason)), _) => {
+                return Err(error(&format!("{}: {reason}.", String::from_utf8_lossy(name))));
+            }
             (Some(Apply::Value(..)), []) if name == b"-h" => return Ok(Request::Help),
             (Some(Apply::Value(..)), []) | (None, _) => return Err(unrecognized(name)),
         }
@@ -283,7 +430,17 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
             port: draft.port.unwrap_or(if draft.book { 1234 } else { 6379 }),
         },
     };
+    let mode = draft.mode.unwrap_or(Mode::Commands);
+    if draft.book && mode != Mode::Commands {
+        return Err(error("With --book there are only commands."));
+    }
     Ok(Options {
+        mode,
+        keys: draft.keys,
+        memory_samples: draft.memory_samples,
+        pipe_timeout: draft.pipe_timeout.unwrap_or(Duration::from_secs(30)),
+        connect_timeout: draft.connect_timeout,
+        ask_password: draft.ask_password,
         target,
         user: draft.user,
         password: draft.password.or(surroundings.environment_password),
@@ -312,7 +469,9 @@ pub fn help() -> String {
         if let Apply::Value(operand, _) = flag.apply {
             left = format!("{left} {operand}");
         }
-        text.push_str(&format!("  {left:<24} {}\n", flag.help));
+        if !matches!(flag.apply, Apply::Lacking(_)) {
+            text.push_str(&format!("  {left:<24} {}\n", flag.help));
+        }
     }
     text.push_str(
         "\nWithout a command, reads commands from standard input: interactively on a terminal, else one a line.\n\
@@ -413,10 +572,15 @@ fn port(text: &[u8]) -> Result<u16, UsageError> {
     u16::try_from(number).map_err(|_| error("Invalid server port."))
 }
 
-fn seconds(text: &[u8]) -> Result<Duration, UsageError> {
+fn natural(text: &[u8], option: &str) -> Result<u64, UsageError> {
+    let number = integer(text, &format!("number for {option}"))?;
+    u64::try_from(number).map_err(|_| error(&format!("Invalid number for {option}.")))
+}
+
+fn seconds(text: &[u8], what: &str) -> Result<Duration, UsageError> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
     let duration = number.and_then(|number| Duration::try_from_secs_f64(number).ok());
-    duration.ok_or_else(|| error("Invalid interval for -i."))
+    duration.ok_or_else(|| error(&format!("Invalid {what}.")))
 }
 
 fn yes_or_no(text: &[u8]) -> Result<bool, UsageError> {
@@ -461,7 +625,9 @@ mod tests {
         let mut seen = HashSet::new();
         for name in FLAGS.iter().flat_map(|flag| flag.names) {
             assert!(name.starts_with('-') && seen.insert(name), "{name}");
-            assert!(help().contains(name), "{name}");
+        }
+        for flag in FLAGS.iter().filter(|flag| !matches!(flag.apply, Apply::Lacking(_))) {
+            assert!(flag.names.iter().all(|name| help().contains(name)), "{:?}", flag.names);
         }
     }
 
@@ -517,6 +683,12 @@ mod tests {
             (&["-u", "redis://%+4@a"], "Illegal character in URI encoding"),
             (&["-i", "-1"], "Invalid interval for -i."),
             (&["-r", "many"], "Invalid repeat count."),
+            (&["-t", "x"], "Invalid connection timeout for -t."),
+            (&["--count", "-1"], "Invalid number for --count."),
+            (&["--quoted-pattern", "\"a"], "Invalid quoted string specified for --quoted-pattern."),
+            (&["-c", "get", "a"], "-c: this comes with cluster mode, which is not built yet."),
+            (&["--ldb"], "--ldb: the script debugger is not supported."),
+            (&["--book", "--scan"], "With --book there are only commands."),
             (&["-h"], "Help"),
             (&["-v"], "Version"),
         ];

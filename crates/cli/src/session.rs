@@ -109,12 +109,44 @@ impl Session {
         Ok(Ok(()))
     }
 
-    fn ask(&mut self, arguments: &[Vec<u8>]) -> Result<Value, Failure> {
+    /// A session that is connected.
+    pub fn open(options: Options) -> Result<Session, Failure> {
+        let mut session = Session::new(options, None);
+        session.connect(None)?;
+        Ok(session)
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// The connection itself, for who speaks on it without this session from then on.
+    pub fn into_link(self) -> Option<Link> {
+        self.link
+    }
+
+    /// Sends a command and returns its reply, errors also.
+    pub fn ask(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<Value, Failure> {
         self.send(arguments)?;
         self.receive(Pushes::Aside)
     }
 
-    fn send(&mut self, arguments: &[Vec<u8>]) -> Result<(), Failure> {
+    /// Sends all commands at once and returns their replies.
+    pub fn ask_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, Failure> {
+        let mut bytes = Vec::new();
+        for command in commands {
+            encode_command(&mut bytes, command);
+        }
+        let link = self.link.as_mut().ok_or_else(closed)?;
+        link.send(&bytes).map_err(|error| Failure::Lost(reason(&error)))?;
+        commands.iter().map(|_| self.receive(Pushes::Aside)).collect()
+    }
+
+    fn send(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<(), Failure> {
         let mut bytes = Vec::new();
         encode_command(&mut bytes, arguments);
         let link = self.link.as_mut().ok_or_else(closed)?;
@@ -341,7 +373,10 @@ impl Client for Session {
         if let Some(target) = target {
             self.options.target = target;
         }
-        self.link = Some(Link::connect(&self.options.target).map_err(|error| self.could_not_connect(&error))?);
+        self.link = Some(
+            Link::connect(&self.options.target, self.options.connect_timeout)
+                .map_err(|error| self.could_not_connect(&error))?,
+        );
         let greeted = self.greet();
         if greeted.is_err() {
             self.forget();

@@ -288,3 +288,126 @@ fn version_and_help_need_no_server() {
     let message = "Unrecognized option or bad number of args for: '--nope'\n";
     check(run(&["--nope"], ""), 1, "", message);
 }
+
+#[test]
+fn a_scan_prints_the_keys_of_every_step() {
+    let step = |cursor: &str, keys: &str| format!("*2\r\n${}\r\n{cursor}\r\n{keys}", cursor.len());
+    let first = step("17", "*2\r\n$1\r\na\r\n$2\r\nb \r\n");
+    let last = step("0", "*0\r\n");
+    let server = Server::start(vec![talk(&[
+        ("SCAN 0 MATCH *\u{2} TYPE set COUNT 5", &first),
+        ("SCAN 17 MATCH *\u{2} TYPE set COUNT 5", &last),
+    ])]);
+    let options = ["--scan", "--quoted-pattern", "\"*\\x02\"", "--count", "5", "--type", "set", "--no-raw"];
+    check(server.run(&options, ""), 0, "\"a\"\n\"b \"\n", "");
+    let server = Server::start(vec![talk(&[("SCAN 0", "-ERR no\r\n")])]);
+    check(server.run(&["--scan"], ""), 1, "", "SCAN error: ERR no\n");
+}
+
+#[test]
+fn big_keys_are_found_by_type() {
+    let server = Server::start(vec![talk(&[
+        ("DBSIZE", ":2\r\n"),
+        ("SCAN 0", "*2\r\n$1\r\n0\r\n*3\r\n$1\r\nl\r\n$4\r\ngone\r\n$1\r\nx\r\n"),
+        ("TYPE l", ""),
+        ("TYPE gone", ""),
+        ("TYPE x", "+list\r\n+none\r\n+odd\r\n"),
+        ("LLEN l", ":7\r\n"),
+    ])]);
+    let output = server.run(&["--bigkeys"], "");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("[00.00%] Biggest list   found so far '\"l\"' with 7 items\n"), "{text}");
+    assert!(text.contains("Sampled 2 keys in the keyspace!\n"), "{text}");
+    assert!(text.ends_with("1 odds with 0 ? (50.00% of keys, avg size 0.00)\n"), "{text}");
+}
+
+#[test]
+fn hot_keys_need_an_lfu_policy() {
+    let scan = ("SCAN 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+    let counters = [("DBSIZE", ":2\r\n"), scan, ("OBJECT FREQ a", ""), ("OBJECT FREQ b", ":3\r\n:9\r\n")];
+    let output = Server::start(vec![talk(&counters)]).run(&["--hotkeys"], "");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = "hot key found with counter: 9\tkeyname: \"b\"\nhot key found with counter: 3\tkeyname: \"a\"\n";
+    assert!(text.ends_with(expected), "{text}");
+    let refusals = [("DBSIZE", ":2\r\n"), scan, ("OBJECT FREQ a", ""), ("OBJECT FREQ b", "-ERR no\r\n-ERR no\r\n")];
+    let output = Server::start(vec![talk(&refusals)]).run(&["--hotkeys"], "");
+    assert_eq!((output.status.code(), output.stderr), (Some(1), b"Error: ERR no\n".to_vec()));
+}
+
+/// Answers a pipe: `replies` to what comes before the mark, then the mark itself where `echoes`.
+fn pipe_server(input: &'static str, replies: &'static str, echoes: bool) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thread = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let end = b"\r\n*2\r\n$4\r\nECHO\r\n$20\r\n";
+        let mut received = vec![0; input.len() + end.len() + 22];
+        stream.read_exact(&mut received).unwrap();
+        assert_eq!(received[..input.len()], *input.as_bytes());
+        assert_eq!(received[input.len()..input.len() + end.len()], end[..]);
+        stream.write_all(replies.as_bytes()).unwrap();
+        if echoes {
+            let mark = &received[input.len() + end.len()..];
+            stream.write_all(&[b"$20\r\n", mark].concat()).unwrap();
+        }
+        let mut rest = Vec::new();
+        // The program may leave with replies unread.
+        let _ = stream.read_to_end(&mut rest);
+        assert!(rest.is_empty());
+    });
+    (port, thread)
+}
+
+#[test]
+fn a_pipe_counts_replies_and_errors() {
+    let sent = "All data transferred. Waiting for the last reply...\n";
+    let (port, server) = pipe_server("set a b\r\nfoo\r\n", "+OK\r\n-ERR no\r\n", true);
+    let output = run(&["-p", &port.to_string(), "--pipe"], "set a b\r\nfoo\r\n");
+    check(output, 1, &format!("{sent}Last reply received from server.\nerrors: 1, replies: 2\n"), "ERR no\n");
+    server.join().unwrap();
+    let (port, server) = pipe_server("ping\r\n", "+PONG\r\n", true);
+    let output = run(&["-p", &port.to_string(), "--pipe"], "ping\r\n");
+    check(output, 0, &format!("{sent}Last reply received from server.\nerrors: 0, replies: 1\n"), "");
+    server.join().unwrap();
+    let (port, server) = pipe_server("ping\r\n", "", false);
+    let output = run(&["-p", &port.to_string(), "--pipe", "--pipe-timeout", "1"], "ping\r\n");
+    check(output, 1, &format!("{sent}errors: 1, replies: 0\n"), "No replies for 1 seconds: exiting.\n");
+    server.join().unwrap();
+}
+
+#[test]
+fn stat_prints_a_line_a_round() {
+    let info = "$51\r\nused_memory:2048\r\nconnected_clients:3\r\ndb0:keys=7\r\n\r\n";
+    let server = Server::start(vec![talk(&[("INFO", info), ("INFO", info)])]);
+    let output = server.run(&["--stat", "-r", "2", "-i", "0.01"], "");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches("\n7          2.00K    3       0       0 (+0) ").count(), 2, "{text}");
+}
+
+#[test]
+fn the_intrinsic_latency_needs_no_server() {
+    let output = run(&["--intrinsic-latency", "0"], "");
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains(" total runs (avg latency: "));
+}
+
+#[test]
+fn a_script_comes_from_a_file() {
+    let path = std::env::temp_dir().join(format!("cinnabar-cli-program-{}.lua", std::process::id()));
+    std::fs::write(&path, "script").unwrap();
+    let server = Server::start(vec![talk(&[("EVAL script 1 k v", ":5\r\n")])]);
+    check(server.run(&["--eval", path.to_str().unwrap(), "k", ",", "v"], ""), 0, "5\n", "");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_password_may_be_typed() {
+    let server = Server::start(vec![talk(&[("AUTH se", "+OK\r\n"), ("ping", "+PONG\r\n")])]);
+    check(server.run(&["--askpass", "ping"], "sx\u{7f}e\n"), 0, "PONG\n", "Please input password: \n");
+}
+
+#[test]
+fn whether_there_are_subscriptions_can_be_asked() {
+    let server = Server::start(vec![talk(&[])]);
+    check(server.run(&[], ":get pubsub\n"), 0, "0\n", "");
+}
