@@ -49,7 +49,6 @@ pub mod dump;
 pub mod expire;
 mod expire_option;
 pub mod flush;
-pub mod function;
 mod help;
 pub mod geo;
 pub mod geo_search;
@@ -137,7 +136,7 @@ const FAMILIES: &[&[Command]] = &[
     dump::COMMANDS,
     expire::COMMANDS,
     flush::COMMANDS,
-    function::COMMANDS,
+    script::fcall::COMMANDS,
     geo::COMMANDS,
     geo_search::COMMANDS,
     hash::COMMANDS,

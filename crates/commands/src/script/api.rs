@@ -25,8 +25,8 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     {
         api.raw_set(name, value)?;
     }
-    api.raw_set("call", lua.create_function(|lua, words: MultiValue| call(lua, &words))?)?;
-    let pcall = |lua: &Lua, words: MultiValue| call(lua, &words).or_else(|error| failure::clean(lua, Value::Error(error.into())));
+    api.raw_set("call", lua.create_function(|lua, words: MultiValue| call(lua, &words, true))?)?;
+    let pcall = |lua: &Lua, words: MultiValue| call(lua, &words, false).or_else(|error| failure::clean(lua, Value::Error(error.into())));
     api.raw_set("pcall", lua.create_function(pcall)?)?;
     api.raw_set("error_reply", lua.create_function(error_reply)?)?;
     api.raw_set("status_reply", lua.create_function(status_reply)?)?;
@@ -62,11 +62,11 @@ fn version_number(version: &str) -> i64 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<i64>().unwrap_or_default())
 }
 
-fn call(lua: &Lua, words: &MultiValue) -> mlua::Result<Value> {
+fn call(lua: &Lua, words: &MultiValue, raise: bool) -> mlua::Result<Value> {
     if !RUN.is_set() {
         return Err(refusal("server.call can only be called inside a script invocation"));
     }
-    RUN.with(|run| run.call(lua, words))
+    RUN.with(|run| run.call(lua, words, raise))
 }
 
 /// The words of a value that is to be a string: one, as Lua converts it.

@@ -1,14 +1,272 @@
-//! FUNCTION, FCALL.
+//! Libraries of functions in the interpreter: how their texts register functions, and what is loaded of them here.
+//!
+//! FUNCTION LOAD runs a library's text on its worker to learn what it registers; the text is then everybody's, and every other
+//! worker runs it when it is asked for one of the functions. What a library keeps in variables of its own is therefore each
+//! worker's own.
 
-use mlua::{Lua, Table};
+use super::failure::refusal;
+use super::flags::ScriptFlags;
+use super::interpreter::Interpreter;
+use super::run::Reach;
+use engine::Error;
+use engine::scripts::{Function, Library, Scripts};
+use mlua::{Lua, MultiValue, Table, Value};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-#[derive(Default)]
-pub(super) struct Loaded {}
+/// How long the text of a library may run.
+const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
-    lua.create_table()
+thread_local! {
+    /// What the library that is being loaded has registered.
+    static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
 }
 
+struct Loading {
+    functions: Vec<(Function, mlua::Function)>,
+    until: Instant,
+}
+
+/// A function that can be called here.
+pub(super) struct Callable {
+    pub function: mlua::Function,
+    pub flags: ScriptFlags,
+    pub reach: Cell<Reach>,
+}
+
+/// The functions that this interpreter has, of the libraries that it knows.
+#[derive(Default)]
+pub(super) struct Loaded {
+    version: Cell<u64>,
+    /// By name in lower case, with the library's id.
+    functions: RefCell<HashMap<Box<[u8]>, (u64, Rc<Callable>)>>,
+}
+
+/// What a library's text is made of.
+pub(super) struct Made {
+    pub name: Vec<u8>,
+    functions: Vec<(Function, mlua::Function)>,
+}
+
+impl Loaded {
+    /// The function of this name, in whatever case; loads its library if it is not here yet.
+    pub fn find(&self, interpreter: &Interpreter, scripts: &Scripts, name: &[u8]) -> Result<Option<Rc<Callable>>, Error> {
+        let name = name.to_ascii_lowercase();
+        let version = scripts.functions_version();
+        if self.version.get() != version {
+            let libraries = scripts.libraries();
+            let alive = |id: &u64| libraries.values().any(|library| library.id == *id);
+            self.functions.borrow_mut().retain(|_, (id, _)| alive(id));
+            self.version.set(version);
+        }
+        if let Some((_, known)) = self.functions.borrow().get(&name[..]) {
+            return Ok(Some(Rc::clone(known)));
+        }
+        let libraries = scripts.libraries();
+        let has = |library: &&Arc<Library>| library.functions.iter().any(|f| f.name.eq_ignore_ascii_case(&name));
+        let Some(library) = libraries.values().find(has) else { return Ok(None) };
+        let made = make(interpreter, scripts, &library.code)?;
+        self.keep(made, library.id);
+        Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))
+    }
+
+    /// The functions of a library can be called here.
+    pub fn keep(&self, made: Made, id: u64) {
+        let mut functions = self.functions.borrow_mut();
+        for (about, function) in made.functions {
+            let name = about.name.to_ascii_lowercase().into();
+            let callable = Callable { function, flags: ScriptFlags(about.flags), reach: Cell::new(Reach::Unknown) };
+            functions.insert(name, (id, Rc::new(callable)));
+        }
+    }
+}
+
+impl Made {
+    /// The library as all workers share it.
+    pub fn library(&self, code: &[u8], id: u64) -> Library {
+        let functions = self.functions.iter().map(|(about, _)| about.clone()).collect();
+        Library { name: self.name[..].into(), code: code.into(), functions, id }
+    }
+}
+
+/// The name that the first line of a library's text gives it.
+fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
+    let Some(line) = code.strip_prefix(b"#!") else { return Err(Error::text("ERR Missing library metadata")) };
+    let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+        return Err(Error::text("ERR Invalid library metadata"));
+    };
+    let words = words(&line[..end]).ok_or(Error::text("ERR Invalid library metadata"))?;
+    let spaced = line.first().is_none_or(u8::is_ascii_whitespace);
+    let (engine, rest) = if spaced { (&b""[..], &words[..]) } else { (&words[0][..], &words[1..]) };
+    let mut name: Option<Vec<u8>> = None;
+    for word in rest {
+        match word.get(..5).filter(|start| start.eq_ignore_ascii_case(b"name=")) {
+            Some(_) if name.is_some() => {
+                return Err(Error::text("ERR Invalid metadata value, name argument was given multiple times"));
+            }
+            Some(_) => name = Some(word[5..].to_vec()),
+            None => return Err(Error::new([b"ERR Invalid metadata value given: ", &word[..]].concat())),
+        }
+    }
+    let name = name.ok_or(Error::text("ERR Library name was not given"))?;
+    if !is_name(&name) {
+        return Err(Error::text(
+            "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        ));
+    }
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        return Err(Error::new([b"ERR Engine '", engine, b"' not found"].concat()));
+    }
+    Ok(name)
+}
+
+/// Words of a line, in which quotes keep blanks together; None when a quote is not closed.
+fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), Vec::new(), None);
+    for byte in line {
+        match (quoted, byte) {
+            (Some(quote), byte) if quote == *byte => quoted = None,
+            (None, b'"' | b'\'') => quoted = Some(*byte),
+            (None, byte) if byte.is_ascii_whitespace() => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            (_, byte) => word.push(*byte),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    quoted.is_none().then_some(words)
+}
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// Runs a library's text.
+pub(super) fn make(interpreter: &Interpreter, scripts: &Scripts, code: &[u8]) -> Result<Made, Error> {
+    let name = library_name(code)?;
+    let function = interpreter
+        .compile(code, "@user_function")
+        .map_err(|error| Error::new([b"ERR Error compiling function: ", error.as_bytes()].concat()))?;
+    LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now() + LOAD_TIMEOUT }));
+    let outcome = interpreter.run_library(scripts, &function);
+    let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
+    let failed = |text: &[u8]| Error::new([b"ERR Error registering functions: ", text].concat());
+    match outcome {
+        Ok(Ok(_)) if functions.is_empty() => Err(Error::text("ERR No functions registered")),
+        Ok(Ok(_)) => Ok(Made { name, functions }),
+        outcome => {
+            // The text may have been ended by the clock.
+            interpreter.calm().map_err(|error| failed(error.to_string().as_bytes()))?;
+            match outcome {
+                Ok(Err(Value::Table(table))) => {
+                    let text = super::convert::ErrorTable::of(&table).map(|error| error.text);
+                    Err(failed(&text.unwrap_or_default()))
+                }
+                Ok(Err(value)) | Ok(Ok(value)) => Err(failed(value.to_string().unwrap_or_default().as_bytes())),
+                Err(error) => Err(failed(error.to_string().as_bytes())),
+            }
+        }
+    }
+}
+
+/// Whether the library that is being loaded has had its time.
 pub(super) fn look() -> Result<(), mlua::Error> {
-    Ok(())
+    let late = LOADING.with_borrow(|loading| loading.as_ref().is_some_and(|loading| loading.until < Instant::now()));
+    if late { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
+}
+
+/// What the text of a library knows as `redis` and `server`.
+pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
+    let api = lua.create_table()?;
+    super::api::shared(lua, &api)?;
+    api.raw_set("register_function", lua.create_function(register)?)?;
+    Ok(api)
+}
+
+/// `register_function(name, callback)`, or a table of named arguments.
+fn register(_: &Lua, values: MultiValue) -> mlua::Result<()> {
+    if LOADING.with_borrow(Option::is_none) {
+        return Err(refusal("server.register_function can only be called on FUNCTION LOAD command"));
+    }
+    let wrong = "wrong number of arguments to server.register_function";
+    let (function, callback) = match (values.len(), values.front()) {
+        (1, Some(Value::Table(named))) => named_arguments(named)?,
+        (1, _) => {
+            return Err(refusal(
+                "calling server.register_function with a single argument is only applicable to Lua table \
+                 (representing named arguments).",
+            ));
+        }
+        (2, Some(Value::String(name))) => {
+            let Some(Value::Function(callback)) = values.get(1) else {
+                return Err(refusal("second argument to server.register_function must be a function"));
+            };
+            let name = name.as_bytes()[..].into();
+            (Function { name, description: None, flags: 0 }, callback.clone())
+        }
+        (2, _) => return Err(refusal("first argument to server.register_function must be a string")),
+        _ => return Err(refusal(wrong)),
+    };
+    if !is_name(&function.name) {
+        return Err(refusal(
+            "Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        ));
+    }
+    LOADING.with_borrow_mut(|loading| {
+        let Some(loading) = loading else { return Ok(()) };
+        if loading.functions.iter().any(|(known, _)| known.name.eq_ignore_ascii_case(&function.name)) {
+            return Err(refusal("Function already exists in the library"));
+        }
+        loading.functions.push((function, callback));
+        Ok(())
+    })
+}
+
+fn named_arguments(named: &Table) -> mlua::Result<(Function, mlua::Function)> {
+    let (mut name, mut callback, mut description, mut flags) = (None, None, None, 0);
+    let wrong = |what: &str| Err(refusal(&format!("{what} argument given to server.register_function must be a string")));
+    for pair in named.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        let Value::String(key) = key else {
+            return Err(refusal("named argument key given to server.register_function is not a string"));
+        };
+        match (&*key.as_bytes(), value) {
+            (b"function_name", Value::String(text)) => name = Some(text.as_bytes()[..].into()),
+            (b"function_name", _) => return wrong("function_name"),
+            (b"description", Value::String(text)) => description = Some(text.as_bytes()[..].into()),
+            (b"description", _) => return wrong("description"),
+            (b"callback", Value::Function(function)) => callback = Some(function),
+            (b"callback", _) => {
+                return Err(refusal("callback argument given to server.register_function must be a function"));
+            }
+            (b"flags", Value::Table(names)) => flags = named_flags(&names)?,
+            (b"flags", _) => {
+                let text = "flags argument to server.register_function must be a table representing function flags";
+                return Err(refusal(text));
+            }
+            _ => return Err(refusal("unknown argument given to server.register_function")),
+        }
+    }
+    let name = name.ok_or_else(|| refusal("server.register_function must get a function name argument"))?;
+    let callback = callback.ok_or_else(|| refusal("server.register_function must get a callback argument"))?;
+    Ok((Function { name, description, flags }, callback))
+}
+
+fn named_flags(names: &Table) -> mlua::Result<u32> {
+    let mut flags = 0;
+    for name in names.sequence_values::<Value>() {
+        let flag = match name? {
+            Value::String(name) => ScriptFlags::named(&name.as_bytes()),
+            _ => None,
+        };
+        flags |= flag.ok_or_else(|| refusal("unknown flag given"))?.0;
+    }
+    Ok(flags)
 }

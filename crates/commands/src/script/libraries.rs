@@ -1,9 +1,54 @@
-//! The libraries of scripts besides Lua's own.
+//! The libraries of scripts besides Lua's own, and how their functions look at arguments.
 
-use mlua::{Lua, Table};
+use super::failure::bad_argument;
+use super::{bit, cjson, cmsgpack, pack};
+use mlua::{Lua, MultiValue, Table, Value};
 
 /// All of them, by name.
 pub(super) fn all(lua: &Lua) -> mlua::Result<Table> {
     let libraries = lua.create_table()?;
+    libraries.raw_set("bit", bit::table(lua)?)?;
+    libraries.raw_set("cjson", cjson::table(lua)?)?;
+    libraries.raw_set("cmsgpack", cmsgpack::table(lua)?)?;
+    libraries.raw_set("struct", pack::table(lua)?)?;
     Ok(libraries)
+}
+
+/// The arguments of a function of a library.
+pub(super) struct Words<'l> {
+    pub lua: &'l Lua,
+    pub function: &'static str,
+    pub values: MultiValue,
+}
+
+impl Words<'_> {
+    pub fn wrong(&self, index: usize, text: &str) -> mlua::Error {
+        bad_argument(self.lua, index + 1, self.function, text)
+    }
+
+    fn expected(&self, index: usize, what: &str) -> mlua::Error {
+        let got = self.values.get(index).map_or("no value", Value::type_name);
+        let got = if got == "integer" { "number" } else { got };
+        self.wrong(index, &format!("{what} expected, got {got}"))
+    }
+
+    /// Argument `index` (from 0) as a number, as Lua converts it.
+    pub fn number(&self, index: usize) -> mlua::Result<f64> {
+        let value = self.values.get(index).cloned().ok_or_else(|| self.expected(index, "number"))?;
+        self.lua.coerce_number(value)?.ok_or_else(|| self.expected(index, "number"))
+    }
+
+    pub fn number_or(&self, index: usize, default: f64) -> mlua::Result<f64> {
+        match self.values.get(index) {
+            None | Some(Value::Nil) => Ok(default),
+            Some(_) => self.number(index),
+        }
+    }
+
+    /// Argument `index` as a string, as Lua converts it.
+    pub fn text(&self, index: usize) -> mlua::Result<Vec<u8>> {
+        let value = self.values.get(index).cloned().ok_or_else(|| self.expected(index, "string"))?;
+        let text = self.lua.coerce_string(value)?.ok_or_else(|| self.expected(index, "string"))?;
+        Ok(text.as_bytes().to_vec())
+    }
 }

@@ -32,13 +32,21 @@
 pub mod eval;
 mod api;
 mod convert;
+mod crc64;
+pub mod fcall;
 mod flags;
 mod interpreter;
 mod run;
+mod bit;
+mod cjson;
+mod cjson_decode;
+mod cmsgpack;
 mod failure;
 mod functions;
 mod libraries;
+mod pack;
 mod random;
+mod rdb_string;
 
 use engine::Error;
 

@@ -31,8 +31,8 @@ scoped_thread_local! {
 
 /// What a script asks of its run.
 pub(super) trait Commands {
-    /// Runs a command; an error of the command is a value too.
-    fn call(&mut self, lua: &Lua, words: &MultiValue) -> Result<Value, mlua::Error>;
+    /// Runs a command. Its error is a value too, unless `raise` asks for a failure.
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Value, mlua::Error>;
 
     /// The protocol of the replies that the script sees.
     fn set_protocol(&mut self, protocol: Protocol);
@@ -229,7 +229,7 @@ impl<'r, 'c> Run<'r, 'c> {
 }
 
 impl Commands for Run<'_, '_> {
-    fn call(&mut self, lua: &Lua, words: &MultiValue) -> Result<Value, mlua::Error> {
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Value, mlua::Error> {
         let (mut bytes, mut spans) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.spans));
         bytes.clear();
         spans.clear();
@@ -248,7 +248,10 @@ impl Commands for Run<'_, '_> {
         (self.bytes, self.spans) = (bytes, spans);
         match ran {
             Ok(start) => {
-                let value = convert::to_lua(lua, &self.cx.reply.as_slice()[start..]);
+                let value = match &self.cx.reply.as_slice()[start..] {
+                    [b'-', text @ ..] if raise => Err(failure(text.trim_ascii_end(), true)),
+                    reply => convert::to_lua(lua, reply),
+                };
                 self.cx.reply.truncate(start);
                 value
             }
@@ -308,8 +311,8 @@ impl Refused {
     }
 }
 
-fn failure(text: &str, counted: bool) -> mlua::Error {
-    mlua::Error::external(Failure::Reply { text: text.into(), counted })
+fn failure(text: impl AsRef<[u8]>, counted: bool) -> mlua::Error {
+    mlua::Error::external(Failure::Reply { text: text.as_ref().to_vec(), counted })
 }
 
 /// Appends a Lua value as a command's argument; false if it cannot be one.

@@ -1,0 +1,53 @@
+//! The library `bit`: operations on 32 bits, as in LuaJIT's library of that name. Results are signed.
+
+use super::failure::bad_argument;
+use super::libraries::Words;
+use mlua::{Lua, MultiValue, Table};
+
+pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+    let bit = lua.create_table()?;
+    let mut add = |name: &'static str, operation: fn(&Words<'_>) -> mlua::Result<i32>| {
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            operation(&Words { lua, function: name, values }).map(f64::from)
+        })?;
+        bit.raw_set(name, function)
+    };
+    add("tobit", |words| bits(words, 0))?;
+    add("bnot", |words| Ok(!bits(words, 0)?))?;
+    add("bswap", |words| Ok(bits(words, 0)?.swap_bytes()))?;
+    add("band", |words| fold(words, |a, b| a & b))?;
+    add("bor", |words| fold(words, |a, b| a | b))?;
+    add("bxor", |words| fold(words, |a, b| a ^ b))?;
+    add("lshift", |words| Ok(bits(words, 0)? << (bits(words, 1)? & 31)))?;
+    add("rshift", |words| Ok(((bits(words, 0)? as u32) >> (bits(words, 1)? & 31)) as i32))?;
+    add("arshift", |words| Ok(bits(words, 0)? >> (bits(words, 1)? & 31)))?;
+    add("rol", |words| Ok(bits(words, 0)?.rotate_left(bits(words, 1)? as u32 & 31)))?;
+    add("ror", |words| Ok(bits(words, 0)?.rotate_right(bits(words, 1)? as u32 & 31)))?;
+    bit.raw_set("tohex", lua.create_function(tohex)?)?;
+    Ok(bit)
+}
+
+/// The low 32 bits of the nearest integer. A string is no number here.
+fn bits(words: &Words<'_>, index: usize) -> mlua::Result<i32> {
+    if let Some(mlua::Value::String(_)) = words.values.get(index) {
+        return Err(bad_argument(words.lua, index + 1, words.function, "number expected, got string"));
+    }
+    // Two to the 52nd and half of that: adding them leaves an integer's low bits at the bottom of the mantissa.
+    let number = words.number(index)? + 6_755_399_441_055_744.0;
+    Ok(number.to_bits() as i32)
+}
+
+fn fold(words: &Words<'_>, operation: fn(i32, i32) -> i32) -> mlua::Result<i32> {
+    let first = bits(words, 0)?;
+    (1..words.values.len()).try_fold(first, |folded, index| Ok(operation(folded, bits(words, index)?)))
+}
+
+/// Eight digits, or as many as the second argument says; negative for capitals.
+fn tohex(lua: &Lua, values: MultiValue) -> mlua::Result<String> {
+    let words = Words { lua, function: "tohex", values };
+    let number = bits(&words, 0)?;
+    let digits = if words.values.len() > 1 { bits(&words, 1)? } else { 8 };
+    let count = digits.unsigned_abs().min(8) as usize;
+    let text = if digits < 0 { format!("{number:08X}") } else { format!("{number:08x}") };
+    Ok(text[8 - count..].to_owned())
+}

@@ -1,0 +1,336 @@
+//! The library `cjson`: tables to JSON and back.
+//!
+//! A table with positive whole numbers as keys, and no others, is an array, any other an object; an empty one is `{}`. `null` is
+//! `cjson.null`. What the library's options change lasts as long as the interpreter.
+
+use super::failure::{bad_argument, message};
+use super::libraries::Words;
+use super::cjson_decode;
+use mlua::{IntoLua, Lua, MultiValue, Table, Value};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Deeper values would not fit the thread's stack, whatever the options say.
+pub(super) const DEPTH_MAX: usize = 1000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InvalidNumbers {
+    Refused,
+    Written,
+    Null,
+}
+
+/// The options, which functions of the same name ask for and set.
+#[derive(Clone, Copy)]
+pub(super) struct Options {
+    sparse_convert: bool,
+    sparse_ratio: usize,
+    sparse_safe: usize,
+    encode_depth: usize,
+    pub decode_depth: usize,
+    precision: usize,
+    keep_buffer: bool,
+    encode_invalid: InvalidNumbers,
+    pub decode_invalid: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            sparse_convert: false,
+            sparse_ratio: 2,
+            sparse_safe: 10,
+            encode_depth: DEPTH_MAX,
+            decode_depth: DEPTH_MAX,
+            precision: 14,
+            keep_buffer: true,
+            encode_invalid: InvalidNumbers::Refused,
+            decode_invalid: true,
+        }
+    }
+}
+
+pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    let options = Rc::new(Cell::new(Options::default()));
+    library.raw_set("_NAME", "cjson")?;
+    library.raw_set("_VERSION", "2.1.0")?;
+    library.raw_set("null", Value::NULL)?;
+    library.raw_set("new", lua.create_function(|lua, ()| table(lua))?)?;
+    let known = Rc::clone(&options);
+    library.raw_set("encode", lua.create_function(move |lua, values| encode(lua, values, known.get()))?)?;
+    let known = Rc::clone(&options);
+    library.raw_set("decode", lua.create_function(move |lua, values| decode(lua, values, known.get()))?)?;
+    let add = |name: &'static str, option: fn(&Words<'_>, &mut Options) -> mlua::Result<MultiValue>| {
+        let options = Rc::clone(&options);
+        let function = lua.create_function(move |lua, values| {
+            let mut changed = options.get();
+            let answer = option(&Words { lua, function: name, values }, &mut changed)?;
+            options.set(changed);
+            Ok(answer)
+        })?;
+        library.raw_set(name, function)
+    };
+    add("encode_sparse_array", |words, options| {
+        options.sparse_convert = flag(words, 0, options.sparse_convert)?;
+        options.sparse_ratio = whole(words, 1, options.sparse_ratio, 0, i32::MAX as usize)?;
+        options.sparse_safe = whole(words, 2, options.sparse_safe, 0, i32::MAX as usize)?;
+        let convert = Value::Boolean(options.sparse_convert);
+        Ok(MultiValue::from_iter([convert, count(options.sparse_ratio), count(options.sparse_safe)]))
+    })?;
+    add("encode_max_depth", |words, options| {
+        options.encode_depth = whole(words, 0, options.encode_depth, 1, i32::MAX as usize)?;
+        Ok(MultiValue::from_iter([count(options.encode_depth)]))
+    })?;
+    add("decode_max_depth", |words, options| {
+        options.decode_depth = whole(words, 0, options.decode_depth, 1, i32::MAX as usize)?;
+        Ok(MultiValue::from_iter([count(options.decode_depth)]))
+    })?;
+    add("encode_number_precision", |words, options| {
+        options.precision = whole(words, 0, options.precision, 1, 14)?;
+        Ok(MultiValue::from_iter([count(options.precision)]))
+    })?;
+    add("encode_keep_buffer", |words, options| {
+        options.keep_buffer = flag(words, 0, options.keep_buffer)?;
+        Ok(MultiValue::from_iter([Value::Boolean(options.keep_buffer)]))
+    })?;
+    add("encode_invalid_numbers", encode_invalid_numbers)?;
+    add("decode_invalid_numbers", |words, options| {
+        options.decode_invalid = flag(words, 0, options.decode_invalid)?;
+        Ok(MultiValue::from_iter([Value::Boolean(options.decode_invalid)]))
+    })?;
+    Ok(library)
+}
+
+fn count(number: usize) -> Value {
+    Value::Number(number as f64)
+}
+
+fn flag(words: &Words<'_>, index: usize, default: bool) -> mlua::Result<bool> {
+    match words.values.get(index) {
+        None | Some(Value::Nil) => Ok(default),
+        Some(Value::Boolean(flag)) => Ok(*flag),
+        Some(_) => Err(words.wrong(index, "invalid option")),
+    }
+}
+
+fn whole(words: &Words<'_>, index: usize, default: usize, least: usize, most: usize) -> mlua::Result<usize> {
+    let number = words.number_or(index, default as f64)?;
+    if number < least as f64 || number > most as f64 {
+        return Err(words.wrong(index, &format!("expected integer between {least} and {most}")));
+    }
+    Ok(number as usize)
+}
+
+fn encode_invalid_numbers(words: &Words<'_>, options: &mut Options) -> mlua::Result<MultiValue> {
+    match words.values.front() {
+        Some(Value::String(word)) => {
+            options.encode_invalid = match &*word.as_bytes() {
+                b"on" => InvalidNumbers::Written,
+                b"off" => InvalidNumbers::Refused,
+                b"null" => InvalidNumbers::Null,
+                _ => return Err(words.wrong(0, "invalid option")),
+            };
+        }
+        _ => {
+            let written = flag(words, 0, options.encode_invalid == InvalidNumbers::Written)?;
+            if !words.values.is_empty() {
+                options.encode_invalid = if written { InvalidNumbers::Written } else { InvalidNumbers::Refused };
+            }
+        }
+    }
+    let answer = match options.encode_invalid {
+        InvalidNumbers::Refused => Value::Boolean(false),
+        InvalidNumbers::Written => Value::Boolean(true),
+        InvalidNumbers::Null => "null".into_lua(words.lua)?,
+    };
+    Ok(MultiValue::from_iter([answer]))
+}
+
+fn decode(lua: &Lua, values: MultiValue, options: Options) -> mlua::Result<Value> {
+    if values.len() != 1 {
+        return Err(bad_argument(lua, 1, "decode", "expected 1 argument"));
+    }
+    let text = Words { lua, function: "decode", values }.text(0)?;
+    cjson_decode::decode(lua, &text, options)
+}
+
+fn encode(lua: &Lua, values: MultiValue, options: Options) -> mlua::Result<Value> {
+    let (1, Some(value)) = (values.len(), values.front()) else {
+        return Err(bad_argument(lua, 1, "encode", "expected 1 argument"));
+    };
+    let encoder = Encoder { lua, options, out: RefCell::default() };
+    encoder.value(value, 0)?;
+    lua.create_string(encoder.out.into_inner()).map(Value::String)
+}
+
+struct Encoder<'l> {
+    lua: &'l Lua,
+    options: Options,
+    out: RefCell<Vec<u8>>,
+}
+
+impl Encoder<'_> {
+    fn put(&self, bytes: &[u8]) {
+        self.out.borrow_mut().extend_from_slice(bytes);
+    }
+
+    fn value(&self, value: &Value, depth: usize) -> mlua::Result<()> {
+        match value {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(number) => self.number(*number as f64)?,
+            Value::Number(number) => self.number(*number)?,
+            Value::Boolean(value) => self.put(if *value { b"true" } else { b"false" }),
+            Value::Nil => self.put(b"null"),
+            null if null.is_null() => self.put(b"null"),
+            Value::Table(table) => {
+                let depth = depth + 1;
+                if depth > self.options.encode_depth.min(DEPTH_MAX) {
+                    return Err(message(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
+                }
+                match self.array_len(table)? {
+                    Some(len) => self.array(table, len, depth)?,
+                    None => self.object(table, depth)?,
+                }
+            }
+            other => {
+                let text = format!("Cannot serialise {}: type not supported", other.type_name());
+                return Err(message(self.lua, text));
+            }
+        }
+        Ok(())
+    }
+
+    fn string(&self, text: &[u8]) {
+        let mut out = self.out.borrow_mut();
+        out.push(b'"');
+        for byte in text {
+            match byte {
+                b'"' | b'\\' | b'/' => out.extend([b'\\', *byte]),
+                8 => out.extend(b"\\b"),
+                b'\t' => out.extend(b"\\t"),
+                b'\n' => out.extend(b"\\n"),
+                12 => out.extend(b"\\f"),
+                b'\r' => out.extend(b"\\r"),
+                0..32 | 127 => out.extend(format!("\\u{byte:04x}").bytes()),
+                _ => out.push(*byte),
+            }
+        }
+        out.push(b'"');
+    }
+
+    fn number(&self, number: f64) -> mlua::Result<()> {
+        if number.is_finite() {
+            self.put(general(number, self.options.precision).as_bytes());
+            return Ok(());
+        }
+        match self.options.encode_invalid {
+            InvalidNumbers::Refused => return Err(message(self.lua, "Cannot serialise number: must not be NaN or Inf")),
+            InvalidNumbers::Null => self.put(b"null"),
+            InvalidNumbers::Written if number.is_nan() => self.put(b"nan"),
+            InvalidNumbers::Written => self.put(if number > 0.0 { b"inf" } else { b"-inf" }),
+        }
+        Ok(())
+    }
+
+    /// How long the array is that the table is; None for an object.
+    fn array_len(&self, table: &Table) -> mlua::Result<Option<usize>> {
+        let (mut highest, mut items) = (0usize, 0usize);
+        for pair in table.pairs::<Value, Value>() {
+            match pair?.0 {
+                Value::Integer(index @ 1..) => highest = highest.max(index as usize),
+                Value::Number(index) if index >= 1.0 && index == index.trunc() => highest = highest.max(index as usize),
+                _ => return Ok(None),
+            }
+            items += 1;
+        }
+        let Options { sparse_ratio, sparse_safe, sparse_convert, .. } = self.options;
+        if sparse_ratio > 0 && highest > items.saturating_mul(sparse_ratio) && highest > sparse_safe {
+            if !sparse_convert {
+                return Err(message(self.lua, "Cannot serialise table: excessively sparse array"));
+            }
+            return Ok(None);
+        }
+        Ok(Some(highest).filter(|highest| *highest > 0))
+    }
+
+    fn array(&self, table: &Table, len: usize, depth: usize) -> mlua::Result<()> {
+        self.put(b"[");
+        for index in 1..=len {
+            if index > 1 {
+                self.put(b",");
+            }
+            self.value(&table.raw_get(index)?, depth)?;
+        }
+        self.put(b"]");
+        Ok(())
+    }
+
+    fn object(&self, table: &Table, depth: usize) -> mlua::Result<()> {
+        self.put(b"{");
+        for (index, pair) in table.pairs::<Value, Value>().enumerate() {
+            let (key, value) = pair?;
+            if index > 0 {
+                self.put(b",");
+            }
+            match &key {
+                Value::String(text) => self.string(&text.as_bytes()),
+                Value::Integer(_) | Value::Number(_) => {
+                    self.put(b"\"");
+                    self.number(key.as_f64().unwrap_or_default())?;
+                    self.put(b"\"");
+                }
+                _ => {
+                    let text = "Cannot serialise table: table key must be a number or string";
+                    return Err(message(self.lua, text));
+                }
+            }
+            self.put(b":");
+            self.value(&value, depth)?;
+        }
+        self.put(b"}");
+        Ok(())
+    }
+}
+
+/// A number with so many digits, in the shorter of C's two notations (`%.*g`).
+fn general(number: f64, precision: usize) -> String {
+    if number == 0.0 {
+        return if number.is_sign_negative() { "-0" } else { "0" }.to_owned();
+    }
+    let text = format!("{number:.*e}", precision - 1);
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if exponent < -4 || exponent >= precision as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
+    }
+    let decimals = (precision as i32 - 1 - exponent).max(0) as usize;
+    trimmed(&format!("{number:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_as_c_prints_them() {
+        for (number, text) in [
+            (1.0, "1"),
+            (100.0, "100"),
+            (-0.5, "-0.5"),
+            (1.0 / 3.0, "0.33333333333333"),
+            (12_345_678_901_234_567_890.0, "1.2345678901235e+19"),
+            (0.000_012_5, "1.25e-05"),
+            (1e14, "1e+14"),
+            (123_456.789, "123456.789"),
+        ] {
+            assert_eq!(general(number, 14), text);
+        }
+        assert_eq!(general(123_456.789, 3), "1.23e+05");
+    }
+}

@@ -1,0 +1,405 @@
+//! FCALL, FCALL_RO, FUNCTION.
+//!
+//! A dump is, for each library, the byte 245 and the text as a string of the RDB format, then two bytes of the format's version
+//! and a CRC-64 of all before it:
+//!
+//! ```text
+//!   f5 | length | text ... | f5 | length | text | 50 00 | crc (8, little-endian)
+//! ```
+
+use super::eval::{invoke, kill};
+use super::flags::ScriptFlags;
+use super::functions::{self, Made};
+use super::interpreter::Interpreter;
+use super::run::Call;
+use super::{crc64, rdb_string};
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::help::help;
+use crate::row::{ALLOW_BUSY, Command, DENY_OOM, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
+use crate::row::{SKIP_MONITOR, STALE, WRITE, key};
+use engine::Error;
+use engine::glob;
+use engine::scripts::{Libraries, Library, Running};
+use std::sync::Arc;
+
+const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..ROW };
+
+const FCALL: Command = Command {
+    arity: -3,
+    flags: NO_SCRIPT.and(SKIP_MONITOR).and(MAY_REPLICATE).and(NO_MANDATORY_KEYS).and(STALE),
+    syntax: "function numkeys:int [key]... [arg]...",
+    complexity: "Depends on the function that is executed.",
+    ..FUNCTION
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "fcall",
+        keys: &[key(2).rw().access().update().counted(0, 1, 1).notes(
+            "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
+        )],
+        summary: "Invokes a function.",
+        run: |cx, args| fcall(cx, args, false),
+        ..FCALL
+    },
+    Command {
+        name: "fcall_ro",
+        flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
+        keys: &[key(2).ro().access().counted(0, 1, 1).notes(
+            "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS",
+        )],
+        summary: "Invokes a read-only function.",
+        run: |cx, args| fcall(cx, args, true),
+        ..FCALL
+    },
+    Command {
+        name: "function",
+        arity: -2,
+        summary: "A container for function commands.",
+        complexity: "Depends on subcommand.",
+        subcommands: SUBCOMMANDS,
+        ..FUNCTION
+    },
+];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "delete",
+        arity: 3,
+        flags: NO_SCRIPT.and(WRITE),
+        syntax: "library-name",
+        summary: "Deletes a library and its functions.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: delete,
+        ..FUNCTION
+    },
+    Command {
+        name: "dump",
+        arity: 2,
+        flags: NO_SCRIPT,
+        summary: "Dumps all libraries into a serialized binary payload.",
+        complexity: "O(N) where N is the number of functions",
+        run: dump,
+        ..FUNCTION
+    },
+    Command {
+        name: "flush",
+        arity: -2,
+        flags: NO_SCRIPT.and(WRITE),
+        syntax: "[flush-type: ASYNC | SYNC]",
+        summary: "Deletes all libraries and functions.",
+        complexity: "O(N) where N is the number of functions deleted",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: flush,
+        ..FUNCTION
+    },
+    Command {
+        name: "help",
+        arity: 2,
+        flags: LOADING.and(STALE),
+        summary: "Returns helpful text about the different subcommands.",
+        complexity: "O(1)",
+        run: help,
+        ..FUNCTION
+    },
+    Command {
+        name: "kill",
+        arity: 2,
+        flags: NO_SCRIPT.and(ALLOW_BUSY),
+        summary: "Terminates a function during execution.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+        run: |cx, _| kill(cx, true),
+        ..FUNCTION
+    },
+    Command {
+        name: "list",
+        arity: -2,
+        flags: NO_SCRIPT,
+        syntax: "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+        summary: "Returns information about all libraries.",
+        complexity: "O(N) where N is the number of functions",
+        tips: &["nondeterministic_output_order"],
+        run: list,
+        ..FUNCTION
+    },
+    Command {
+        name: "load",
+        arity: -3,
+        flags: NO_SCRIPT.and(WRITE).and(DENY_OOM),
+        syntax: "[REPLACE] function-code",
+        summary: "Creates a library.",
+        complexity: "O(1) (considering compilation time is redundant)",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: load,
+        ..FUNCTION
+    },
+    Command {
+        name: "restore",
+        arity: -3,
+        flags: NO_SCRIPT.and(WRITE).and(DENY_OOM),
+        syntax: "serialized-value [policy: FLUSH | APPEND | REPLACE]",
+        summary: "Restores all libraries from a payload.",
+        complexity: "O(N) where N is the number of functions on the payload",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: restore,
+        ..FUNCTION
+    },
+    Command {
+        name: "stats",
+        arity: 2,
+        flags: NO_SCRIPT.and(ALLOW_BUSY),
+        summary: "Returns information about a function during execution.",
+        complexity: "O(1)",
+        tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        run: stats,
+        ..FUNCTION
+    },
+];
+
+const NO_LIBRARY: Error = Error::text("ERR Library not found");
+
+fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let scripts = cx.engine.scripts();
+    let interpreter = Interpreter::current(scripts)?;
+    let found = interpreter.functions.find(&interpreter, scripts, &args[1])?;
+    let found = found.ok_or(Error::text("ERR Function not found"))?;
+    let count = args.int(2).map_err(|_| Error::text("ERR Bad number of keys provided"))?;
+    if count > (args.len() - 3) as i64 {
+        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
+    }
+    let keys = usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))?;
+    let call = Call { name: &args[1], is_function: true, flags: found.flags, read_only, command: args };
+    invoke(cx, &interpreter, call, &found.reach, &found.function, keys)
+}
+
+/// Adds a library; fails when its name, or one of its functions' names in another library, is taken.
+fn insert(libraries: &mut Libraries, library: Library, replace: bool) -> Result<(), Error> {
+    if libraries.contains_key(&library.name) && !replace {
+        return Err(Error::new([b"ERR Library '", &library.name[..], b"' already exists"].concat()));
+    }
+    libraries.remove(&library.name);
+    for function in &library.functions {
+        let taken = |other: &Arc<Library>| other.functions.iter().any(|f| f.name.eq_ignore_ascii_case(&function.name));
+        if libraries.values().any(taken) {
+            return Err(Error::new([b"ERR Function ", &function.name[..], b" already exists"].concat()));
+        }
+    }
+    libraries.insert(library.name.clone(), Arc::new(library));
+    Ok(())
+}
+
+fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let code = args.len() - 1;
+    let mut replace = false;
+    for index in 2..code {
+        if !args.is(index, "replace") {
+            return Err(Error::new([b"ERR Unknown option given: ", &args[index]].concat()));
+        }
+        replace = true;
+    }
+    let scripts = cx.engine.scripts();
+    let interpreter = Interpreter::current(scripts)?;
+    let made = functions::make(&interpreter, scripts, &args[code])?;
+    let id = scripts.next_library_id();
+    let library = made.library(&args[code], id);
+    scripts.change_libraries(|libraries| insert(libraries, library, replace))?;
+    cx.reply.bulk(&made.name);
+    changed(cx);
+    Ok(())
+}
+
+/// The change is counted, and goes into the log as the command that made it.
+fn changed(cx: &mut Cx<'_>) {
+    cx.keys.effects.dirty += 1;
+}
+
+fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let removed = |libraries: &mut Libraries| libraries.remove(&args[2]).map(drop).ok_or(NO_LIBRARY);
+    cx.engine.scripts().change_libraries(removed)?;
+    cx.reply.ok();
+    changed(cx);
+    Ok(())
+}
+
+fn wrong_arguments(name: &str) -> Error {
+    Error::new(format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try FUNCTION HELP."))
+}
+
+fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() > 3 {
+        return Err(wrong_arguments("flush"));
+    }
+    if args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async") {
+        return Err(Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
+    }
+    cx.engine.scripts().change_libraries(|libraries| {
+        libraries.clear();
+        Ok::<(), Error>(())
+    })?;
+    cx.reply.ok();
+    changed(cx);
+    Ok(())
+}
+
+fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (mut pattern, mut with_code, mut index) = (None, false, 2);
+    while index < args.len() {
+        if !with_code && args.is(index, "withcode") {
+            with_code = true;
+        } else if pattern.is_none() && args.is(index, "libraryname") {
+            index += 1;
+            pattern = Some(args.get(index).ok_or(Error::text("ERR library name argument was not given"))?);
+        } else {
+            return Err(Error::new([b"ERR Unknown argument ", &args[index]].concat()));
+        }
+        index += 1;
+    }
+    let libraries = cx.engine.scripts().libraries();
+    let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches_ignoring_case(pattern, name));
+    let shown: Vec<_> = libraries.values().filter(|library| wanted(&library.name)).collect();
+    let reply = &mut *cx.reply;
+    reply.array(shown.len());
+    for library in shown {
+        reply.map(if with_code { 4 } else { 3 });
+        reply.bulk(b"library_name");
+        reply.bulk(&library.name);
+        reply.bulk(b"engine");
+        reply.bulk(b"LUA");
+        reply.bulk(b"functions");
+        reply.array(library.functions.len());
+        for function in &library.functions {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(&function.name);
+            reply.bulk(b"description");
+            match &function.description {
+                Some(text) => reply.bulk(text),
+                None => reply.null(),
+            }
+            reply.bulk(b"flags");
+            let flags = ScriptFlags(function.flags);
+            let names: Vec<_> = ScriptFlags::NAMES.iter().filter(|(flag, _)| flags.has(*flag)).collect();
+            reply.set(names.len());
+            names.iter().for_each(|(_, name)| reply.simple(name));
+        }
+        if with_code {
+            reply.bulk(b"library_code");
+            reply.bulk(&library.code);
+        }
+    }
+    Ok(())
+}
+
+fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let scripts = cx.engine.scripts();
+    let busy = scripts.busy();
+    let running = busy.first();
+    if let Some(script) = running.filter(|running| !running.is_function) {
+        return Err(super::busy_error(script.is_function));
+    }
+    cx.reply.map(2);
+    cx.reply.bulk(b"running_script");
+    match running {
+        None => cx.reply.null(),
+        Some(running) => show_running(cx, running),
+    }
+    let libraries = scripts.libraries();
+    cx.reply.bulk(b"engines");
+    cx.reply.map(1);
+    cx.reply.bulk(b"LUA");
+    cx.reply.map(2);
+    cx.reply.bulk(b"libraries_count");
+    cx.reply.int(libraries.len() as i64);
+    cx.reply.bulk(b"functions_count");
+    cx.reply.int(libraries.values().map(|library| library.functions.len()).sum::<usize>() as i64);
+    Ok(())
+}
+
+fn show_running(cx: &mut Cx<'_>, running: &Running) {
+    let milliseconds = cx.engine.host().nanos().saturating_sub(running.began) / 1_000_000;
+    cx.reply.map(3);
+    cx.reply.bulk(b"name");
+    cx.reply.bulk(&running.name);
+    cx.reply.bulk(b"command");
+    cx.reply.array(running.command.len());
+    running.command.iter().for_each(|word| cx.reply.bulk(word));
+    cx.reply.bulk(b"duration_ms");
+    cx.reply.int(milliseconds as i64);
+}
+
+/// The RDB version that dumps name, and the highest that is read.
+const DUMP_VERSION: u16 = 80;
+const LIBRARY: u8 = 245;
+
+fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let mut out = Vec::new();
+    for library in cx.engine.scripts().libraries().values() {
+        out.push(LIBRARY);
+        rdb_string::write(&mut out, &library.code);
+    }
+    out.extend_from_slice(&DUMP_VERSION.to_le_bytes());
+    let crc = crc64::of(&out);
+    out.extend_from_slice(&crc.to_le_bytes());
+    cx.reply.bulk(&out);
+    Ok(())
+}
+
+/// The texts of the libraries in a dump.
+fn texts(dump: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    const DAMAGED: Error = Error::text("ERR DUMP payload version or checksum are wrong");
+    let (checked, crc) = dump.split_last_chunk::<8>().ok_or(DAMAGED)?;
+    let (mut rest, version) = checked.split_last_chunk::<2>().ok_or(DAMAGED)?;
+    let crc = u64::from_le_bytes(*crc);
+    if u16::from_le_bytes(*version) > DUMP_VERSION || crc != 0 && crc != crc64::of(checked) {
+        return Err(DAMAGED);
+    }
+    let mut texts = Vec::new();
+    while let Some((&kind, string)) = rest.split_first() {
+        if kind != LIBRARY {
+            return Err(Error::text("ERR given type is not a function"));
+        }
+        let (text, left) = rdb_string::read(string).ok_or(Error::text("ERR Failed loading library data"))?;
+        texts.push(text);
+        rest = left;
+    }
+    Ok(texts)
+}
+
+fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() > 4 {
+        return Err(wrong_arguments("restore"));
+    }
+    let (mut replace, mut flush) = (false, false);
+    if args.len() == 4 {
+        (replace, flush) = (args.is(3, "replace"), args.is(3, "flush"));
+        if !replace && !flush && !args.is(3, "append") {
+            return Err(Error::text("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."));
+        }
+    }
+    let scripts = cx.engine.scripts();
+    let interpreter = Interpreter::current(scripts)?;
+    let texts = texts(&args[2])?;
+    let make = |code: &Vec<u8>| functions::make(&interpreter, scripts, code);
+    let made: Vec<Made> = texts.iter().map(make).collect::<Result<_, Error>>()?;
+    scripts.change_libraries(|libraries| {
+        if flush {
+            libraries.clear();
+        }
+        let mut restored = Libraries::new();
+        for (made, code) in made.iter().zip(&texts) {
+            let library = made.library(code, scripts.next_library_id());
+            insert(&mut restored, library, false)?;
+        }
+        for name in restored.keys().filter(|name| libraries.contains_key(*name) && !replace) {
+            return Err(Error::new([b"ERR Library ", &name[..], b" already exists"].concat()));
+        }
+        restored.keys().for_each(|name| _ = libraries.remove(name));
+        restored.into_values().try_for_each(|library| insert(libraries, Library::clone(&library), false))
+    })?;
+    cx.reply.ok();
+    changed(cx);
+    Ok(())
+}
