@@ -252,7 +252,14 @@ fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let live = hash.live_len(now);
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    if count < 0 {
+    if count < 0 && live > 0 && wanted > pieces::DRAWS_AT_ONCE.max(hash.len()) {
+        let mut items = Vec::with_capacity(live);
+        hash.visit(now, |name, value| items.push((name.to_vec(), value.to_vec())));
+        show.header(cx.reply, wanted);
+        pieces::draw(cx, items, wanted, move |reply, (name, value)| {
+            show.write(reply, Item::Bytes(name), Item::Bytes(value));
+        });
+    } else if count < 0 {
         draw_with_repeats(cx.reply, hash, now, if live == 0 { 0 } else { wanted }, show);
     } else if wanted >= live {
         show.header(cx.reply, live);

@@ -23,6 +23,7 @@ use crate::cx::{Cx, Flow, Piecewise};
 use engine::keys::Key;
 use engine::listing::{Lister, Listing};
 use engine::value::{Object, Value};
+use resp::Reply;
 use std::sync::Arc;
 
 /// Lists up to this many elements are written at once.
@@ -45,8 +46,39 @@ pub fn list(cx: &mut Cx<'_>, key: Key<'_>, count: usize, mut lister: impl Lister
 }
 
 /// Writes all elements now.
-pub fn write_all(object: &Object, lister: &mut impl Lister, reply: &mut resp::Reply) {
+pub fn write_all(object: &Object, lister: &mut impl Lister, reply: &mut Reply) {
     while !lister.piece(object, AT_ONCE, reply) {}
+}
+
+/// So many elements are drawn with repetitions at once, or as many as the collection has.
+pub const DRAWS_AT_ONCE: usize = 10_000;
+
+/// Replies `count` random ones of `items`, which are of one moment, as fast as the client takes them: it may ask for more than
+/// fits into memory.
+pub fn draw<T: Send + 'static>(
+    cx: &mut Cx<'_>,
+    items: Vec<T>,
+    count: usize,
+    write: impl Fn(&mut Reply, &T) + Send + 'static,
+) {
+    cx.flow = Flow::More(Box::new(Draws { items, left: count, write }));
+}
+
+struct Draws<T, W> {
+    items: Vec<T>,
+    left: usize,
+    write: W,
+}
+
+impl<T: Send, W: Fn(&mut Reply, &T) + Send> Piecewise for Draws<T, W> {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let count = self.left.min(AT_ONCE);
+        self.left -= count;
+        for _ in 0..count {
+            (self.write)(cx.reply, &self.items[fastrand::usize(..self.items.len())]);
+        }
+        self.left == 0
+    }
 }
 
 struct Job {

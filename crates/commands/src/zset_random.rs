@@ -2,8 +2,9 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::pieces;
 use crate::row::{Command, Group, READONLY, ROW, key};
-use crate::sorted_set::reply_pairs;
+use crate::sorted_set::{begin_pairs, reply_pair, reply_pairs};
 use engine::Error;
 use foldhash::fast::RandomState;
 use std::collections::HashSet;
@@ -54,6 +55,14 @@ fn zrandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     };
     let (len, wanted) = (set.len(), usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX));
+    if count < 0 && wanted > pieces::DRAWS_AT_ONCE.max(len) {
+        let items: Vec<_> = set.iter().map(|(member, score)| (member.to_vec(), score)).collect();
+        let paired = begin_pairs(cx.reply, wanted, with_scores);
+        pieces::draw(cx, items, wanted, move |reply, (member, score)| {
+            reply_pair(reply, member, *score, with_scores, paired);
+        });
+        return Ok(());
+    }
     let at = |rank: usize| set.range(rank..rank + 1).next().unwrap_or_default();
     if count < 0 {
         let picks = Picks { left: wanted, len };

@@ -75,6 +75,12 @@ impl ClientLimits {
         }
     }
 
+    /// Whether the connection's replies have a hard limit.
+    pub fn is_hard(&self, connection: &Connection) -> bool {
+        let limit = if connection.session.subscriptions.is_some() { &self.subscriber } else { &self.normal };
+        limit.hard < usize::MAX
+    }
+
     /// Whether a connection has too much to read when `more` bytes come to what waits.
     #[inline]
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: i64) -> bool {
@@ -85,7 +91,7 @@ impl ClientLimits {
     #[cold]
     fn is_over_by_class(&self, connection: &mut Connection, bytes: usize, skip_first: bool, now: i64) -> bool {
         let (room, _) = connection.outbox.room();
-        let beyond = if skip_first { bytes.next_multiple_of(CHUNK) } else { bytes.saturating_sub(room) };
+        let beyond = bytes.saturating_sub(if skip_first { 0 } else { room }).div_ceil(CHUNK).saturating_mul(CHUNK);
         let session = &connection.session;
         if beyond > UNAUTHENTICATED_OUTPUT && !session.authenticated && !session.was_authenticated {
             return true;

@@ -80,6 +80,8 @@ pub struct Connection {
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
     pub held_back: Vec<u8>,
+    /// Replies in the outbox wait for the end of the command in pieces: it may turn out that there is too much of them.
+    pub withheld: bool,
     /// Since when it has been above the soft limit of its output, Unix time in milliseconds.
     pub over_soft_since: Option<i64>,
     /// Bytes of memory as they were last shown, and as they are counted among its worker's.
@@ -120,6 +122,17 @@ impl Connection {
     /// something to say and may be unable to read before it has said it.
     pub fn must_rest(&self, now: i64) -> bool {
         self.outbox.len() > OUTBOX_FULL && (self.is_stuffed(now) || !self.socket.readable)
+    }
+
+    /// Keeps a part of a reply that may still come to be above a limit, as long as it is not much.
+    pub fn withhold(&mut self, bytes: &[u8]) -> bool {
+        let may = self.job.is_some() && self.outbox.len() + bytes.len() <= OUTBOX_FULL;
+        if may && (self.withheld || self.outbox.is_empty()) {
+            self.withheld = true;
+            self.outbox.append(bytes);
+            return true;
+        }
+        false
     }
 
     /// Whether a resting command may go on; it does not rest any more then.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   first   [ sent | unsent      ]        as much room as the client's replies have needed lately (1 to 16 KiB)
-//!   list    [ unsent             ]        16 KiB each, or as large as what was added at once
+//!   list    [ unsent             ]        20 KiB each, or as large as what was added at once
 //!           [ unsent |    free   ]
 //! ```
 //!
@@ -31,10 +31,11 @@ pub struct Outbox {
     measured_at: i64,
 }
 
-/// Bytes of a buffer behind the first, at least, and of the first one at most.
-pub const CHUNK: usize = 16 << 10;
-/// Bytes of the first buffer, at least.
+/// Bytes of a buffer behind the first, at least: what Valkey's take up, so that limits end the same replies.
+pub const CHUNK: usize = 20 << 10;
+/// Bytes of the first buffer.
 const FIRST_MIN: u32 = 1 << 10;
+const FIRST_MAX: u32 = 16 << 10;
 /// Buffers that are sent together.
 const SLICES: usize = 16;
 
@@ -54,8 +55,8 @@ impl Default for Outbox {
             sent: 0,
             len: 0,
             list_bytes: 0,
-            room: CHUNK as u32,
-            peak: CHUNK as u32,
+            room: FIRST_MAX,
+            peak: FIRST_MAX,
             measured_at: 0,
         }
     }
@@ -177,8 +178,8 @@ impl Outbox {
         let room = self.room;
         if self.room / 2 >= FIRST_MIN && self.peak < self.room / 2 {
             self.room = FIRST_MIN.max(self.peak + 1);
-        } else if self.room < CHUNK as u32 && self.peak == self.room {
-            self.room = (self.room * 2).min(CHUNK as u32);
+        } else if self.room < FIRST_MAX && self.peak == self.room {
+            self.room = (self.room * 2).min(FIRST_MAX);
         }
         if peak_reset_time >= 0 && now - self.measured_at > peak_reset_time {
             self.peak = self.first_len().min(self.room as usize) as u32;

@@ -284,8 +284,18 @@ impl Worker {
             metrics.writes.add(1);
             metrics.output_bytes.add(bytes.len() as u64);
             connection.session.info.count_output(bytes.len());
+            if connection.job.is_some() && self.settings.clients.is_hard(connection) && connection.withhold(bytes) {
+                continue;
+            }
             if connection.outbox.is_empty() {
                 connection.progress_at = now.unix_ms();
+            }
+            if std::mem::take(&mut connection.withheld) {
+                connection.outbox.append(bytes);
+                if connection.outbox.flush(&mut connection.socket.stream).is_err() {
+                    failed.push(token);
+                }
+                continue;
             }
             if connection.outbox.send(&mut connection.socket.stream, bytes).is_err() {
                 failed.push(token);

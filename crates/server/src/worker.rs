@@ -168,7 +168,7 @@ impl Worker {
             connection.socket.readable = true;
             connection.socket.hung_up |= event.is_read_closed() || event.is_error();
         }
-        if event.is_writable() && !connection.outbox.is_empty() {
+        if event.is_writable() && !connection.outbox.is_empty() && !connection.withheld {
             match connection.outbox.flush(&mut connection.socket.stream) {
                 Ok(went) if went > 0 => connection.progress_at = now.unix_ms(),
                 Ok(_) => {}
@@ -233,6 +233,7 @@ impl Worker {
                     noted: false,
                     pushed: false,
                     held_back: Vec::new(),
+                    withheld: false,
                     over_soft_since: None,
                     shown_memory: 0,
                     counted_memory: 0,
@@ -331,6 +332,10 @@ impl Worker {
                 self.shared.engine.sample_rates(now);
             }
             self.wake_stuffed(now);
+            if self.reply.is_empty() {
+                // One large reply makes it large.
+                drop(self.reply.take());
+            }
             if !paused {
                 self.tend_outboxes(now);
                 commands::save::tick(&self.shared.engine, now);

@@ -43,9 +43,9 @@ impl LargeArg {
         self.filled
     }
 
-    /// Bytes of memory that the argument holds so far.
+    /// Bytes of memory that the argument holds so far, with what is reserved.
     pub(super) fn memory(&self) -> usize {
-        self.bytes.len()
+        self.bytes.capacity()
     }
 
     /// Room to read into: never empty while bytes are missing, never more than are missing. Tell
