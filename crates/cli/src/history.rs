@@ -17,8 +17,13 @@ pub struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// `~/.cinnabarcli_history`, or no file without a home.
-    pub fn in_home() -> HistoryFile {
+    /// The file that VALKEYCLI_HISTFILE or REDISCLI_HISTFILE names; else `~/.cinnabarcli_history`, or no file without
+    /// a home.
+    pub fn of_user() -> HistoryFile {
+        let named = std::env::var_os("VALKEYCLI_HISTFILE").or_else(|| std::env::var_os("REDISCLI_HISTFILE"));
+        if let Some(path) = named.filter(|path| !path.is_empty()) {
+            return HistoryFile { path: Some(PathBuf::from(path)) };
+        }
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
         HistoryFile { path: home.map(|home| PathBuf::from(home).join(".cinnabarcli_history")) }
     }

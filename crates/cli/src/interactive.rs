@@ -151,7 +151,7 @@ impl Lines {
         let config = Config::builder().max_history_size(LINES_MAX).map_err(io::Error::other)?.build();
         let history = MemHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).map_err(io::Error::other)?;
-        let file = HistoryFile::in_home();
+        let file = HistoryFile::of_user();
         for line in file.load() {
             editor.add_history_entry(line).map_err(io::Error::other)?;
         }
