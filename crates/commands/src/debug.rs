@@ -240,6 +240,7 @@ fn serialized_len(value: &Value<'_>) -> usize {
             hash.visit(0, |field, value| sum += string(field.len()) + string(value.len()));
             sum
         }
+        Value::Payload(Object::Stream(stream)) => stream.nodes().map(|(_, node)| 17 + string(node.byte_len())).sum(),
     }
 }
 

@@ -11,6 +11,7 @@
 //!              list: for each element mix(element); set: for each member add(member)
 //!              hash: for each field add(digest of mix(field), mix(value))
 //!              sorted set: for each member add(digest of mix(member), mix(score))
+//!              stream: for each entry mix(id), and for each field mix(name), mix(value)
 //!              with a deadline: add("!!expire!!")
 //! data set     for each database that has keys: mix(number, 4 bytes);
 //!              for each of its keys: add(digest of mix(key), its value)
@@ -20,6 +21,7 @@ use engine::value::{Object, Type, Value, ValueExt};
 use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
 use std::fmt;
+use structures::stream::Id;
 
 /// The digest of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +81,16 @@ impl Digest {
                     self.add_pair(name, format_by_digits(score).as_bytes());
                 }
             }
+            Value::Payload(Object::Stream(stream)) => {
+                let mut cursor = stream.range(Id::MIN, Id::MAX);
+                while let Some(id) = cursor.next() {
+                    self.mix(&id.to_vec());
+                    while let Some((name, value)) = cursor.field() {
+                        self.mix(name.bytes(&mut digits));
+                        self.mix(value.bytes(&mut digits));
+                    }
+                }
+            }
         }
         if expires {
             self.add(b"!!expire!!");
@@ -94,6 +106,7 @@ fn number(kind: Type) -> u32 {
         Type::Set => 2,
         Type::SortedSet => 3,
         Type::Hash => 4,
+        Type::Stream => 6,
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::config::{Config, Directive};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use structures::quicklist::{Fill, Rules};
-use structures::{hash, set, sorted_set};
+use structures::{hash, set, sorted_set, stream};
 
 /// Limits of the packed forms.
 pub struct Packing {
@@ -22,6 +22,8 @@ pub struct Packing {
     sorted_set_members: AtomicUsize,
     sorted_set_bytes: AtomicUsize,
     hll_sparse_bytes: AtomicUsize,
+    stream_bytes: AtomicUsize,
+    stream_entries: AtomicUsize,
 }
 
 impl Packing {
@@ -38,6 +40,8 @@ impl Packing {
             sorted_set_members: AtomicUsize::new(0),
             sorted_set_bytes: AtomicUsize::new(0),
             hll_sparse_bytes: AtomicUsize::new(0),
+            stream_bytes: AtomicUsize::new(0),
+            stream_entries: AtomicUsize::new(0),
         };
         packing.load(config);
         packing
@@ -58,6 +62,8 @@ impl Packing {
         set(&self.sorted_set_members, Directive::ZsetMaxListpackEntries);
         set(&self.sorted_set_bytes, Directive::ZsetMaxListpackValue);
         set(&self.hll_sparse_bytes, Directive::HllSparseMaxBytes);
+        set(&self.stream_bytes, Directive::StreamNodeMaxBytes);
+        set(&self.stream_entries, Directive::StreamNodeMaxEntries);
     }
 
     #[inline]
@@ -93,6 +99,11 @@ impl Packing {
     pub fn sorted_set(&self) -> sorted_set::Limits {
         let (members, bytes) = (self.sorted_set_members.load(Relaxed), self.sorted_set_bytes.load(Relaxed));
         sorted_set::Limits { members, bytes }
+    }
+
+    #[inline]
+    pub fn stream(&self) -> stream::Limits {
+        stream::Limits { bytes: self.stream_bytes.load(Relaxed), entries: self.stream_entries.load(Relaxed) as u64 }
     }
 
     /// Bytes that a sparse HyperLogLog may have.

@@ -10,6 +10,7 @@ use structures::hash::Hash;
 use structures::list::List;
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
+use structures::stream::Stream;
 
 /// A key and its value.
 pub type KeyEntry = Entry<Object>;
@@ -26,6 +27,7 @@ pub enum Object {
     List(List),
     Hash(Hash),
     SortedSet(SortedSet),
+    Stream(Box<Stream>),
 }
 
 /// The type of a value, as TYPE and SCAN name it.
@@ -36,6 +38,7 @@ pub enum Type {
     Set,
     Hash,
     SortedSet,
+    Stream,
 }
 
 impl Type {
@@ -46,6 +49,7 @@ impl Type {
             Type::Set => "set",
             Type::Hash => "hash",
             Type::SortedSet => "zset",
+            Type::Stream => "stream",
         }
     }
 }
@@ -63,7 +67,7 @@ pub trait ValueExt<'a> {
     fn as_collection<C: Collection>(&self) -> Result<&'a C, Error>;
 }
 
-/// A type of value that has elements: no key holds an empty one.
+/// A type of value that has elements: no key holds an empty one, but for streams.
 pub trait Collection: Default {
     fn of(object: &Object) -> Option<&Self>;
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
@@ -140,6 +144,22 @@ impl Collection for SortedSet {
     }
 }
 
+impl Collection for Stream {
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Stream(Box::new(self))
+    }
+    /// A stream without entries has an id to go on from, and groups: it stays.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
 impl<'a> ValueExt<'a> for Value<'a> {
     fn kind(&self) -> Type {
         match self {
@@ -147,6 +167,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Payload(Object::List(_)) => Type::List,
             Value::Payload(Object::Hash(_)) => Type::Hash,
             Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
+            Value::Payload(Object::Stream(_)) => Type::Stream,
             _ => Type::String,
         }
     }
@@ -160,6 +181,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Payload(Object::List(list)) => list.encoding(),
             Value::Payload(Object::Hash(hash)) => hash.encoding(),
             Value::Payload(Object::SortedSet(set)) => set.encoding(),
+            Value::Payload(Object::Stream(_)) => "stream",
         }
     }
 
@@ -219,6 +241,7 @@ impl Object {
             Object::List(list) => list.free_effort(),
             Object::Hash(hash) => hash.free_effort(),
             Object::SortedSet(set) => set.free_effort(),
+            Object::Stream(stream) => stream.free_effort(),
         }
     }
 
@@ -240,6 +263,7 @@ impl Object {
             Object::List(list) => list.drain_step(max),
             Object::Hash(hash) => hash.drain_step(max),
             Object::SortedSet(set) => set.drain_step(max),
+            Object::Stream(stream) => stream.drain_step(max),
         }
     }
 
@@ -251,6 +275,7 @@ impl Object {
             Object::List(list) => list.memory_usage(),
             Object::Hash(hash) => hash.memory_usage(samples),
             Object::SortedSet(set) => set.memory_usage(),
+            Object::Stream(stream) => stream.memory_usage(),
         }
     }
 

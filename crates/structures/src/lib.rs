@@ -21,4 +21,5 @@ pub mod quicklist;
 pub mod ranked_tree;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 pub mod thin;

@@ -281,6 +281,39 @@ impl Listpack {
         self.splice(self.end(), 0, 0, &elements.map(Item::of));
     }
 
+    /// Adds any number of elements at the end with one allocation.
+    pub fn push_items(&mut self, items: &[Item<'_>]) {
+        let added: usize = items.iter().map(|item| encoding::entry_size(*item)).sum();
+        let count = self.stored_count();
+        let end = self.end();
+        self.block.resize(end + added + 1);
+        let body = self.block.body_mut();
+        let mut at = end - crate::thin::PREFIX;
+        for item in items {
+            let frame = Frame::of(*item);
+            let string: &[u8] = if let Item::Bytes(bytes) = item { bytes } else { &[] };
+            for part in [frame.head(), string, frame.back()] {
+                body[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            }
+        }
+        body[at] = END;
+        self.store_count(count.saturating_add(items.len()).min(UNCOUNTED));
+    }
+
+    /// Puts an integer in the place of the element at `pos`.
+    pub fn set_int(&mut self, pos: Pos, n: i64) {
+        let size = self.read(pos).size;
+        if size == encoding::entry_size(Item::Int(n)) {
+            let frame = Frame::of(Item::Int(n));
+            let at = pos.at() - crate::thin::PREFIX;
+            let body = self.block.body_mut();
+            body[at..at + frame.head().len()].copy_from_slice(frame.head());
+        } else {
+            self.splice(pos.at(), size, 1, &[Item::Int(n)]);
+        }
+    }
+
     pub fn push_front(&mut self, bytes: &[u8]) {
         self.splice(HEADER, 0, 0, &[Item::of(bytes)]);
     }

@@ -1,0 +1,172 @@
+//! Consumer groups: who reads a stream together, and who was given which entry and has not acknowledged it yet.
+//!
+//! ```text
+//! Group   last delivered id, entries read
+//!         pending:    id -> when, how often, to whom            in the order of ids
+//!         names:      name -> consumer                          in the order of names
+//! Consumer            its pending ids, when it was seen, when it was given something
+//! ```
+//!
+//! Asserted by the property test: an entry is pending for a consumer exactly when the group's list says that it is its.
+
+use super::Id;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A consumer's place in its group. It is good until the consumer is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerRef(u32);
+
+/// An entry that was given to somebody and is not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Unix time in milliseconds.
+    pub delivered_at: i64,
+    pub deliveries: u64,
+    /// None: it was given back.
+    pub consumer: Option<ConsumerRef>,
+}
+
+/// One who reads for a group.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    pub name: Box<[u8]>,
+    /// Unix time in milliseconds of its last attempt.
+    pub seen_at: i64,
+    /// And of the last one that gave it something.
+    pub active_at: Option<i64>,
+    pending: BTreeSet<Id>,
+}
+
+impl Consumer {
+    /// What it has not acknowledged, from an id on.
+    pub fn pending_from(&self, start: Id) -> impl Iterator<Item = Id> + '_ {
+        self.pending.range(start..).copied()
+    }
+
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+/// A group of consumers.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    pub last_id: Id,
+    /// How many entries of the stream lie up to `last_id`, if that is known.
+    pub entries_read: Option<u64>,
+    pending: BTreeMap<Id, Pending>,
+    names: BTreeMap<Box<[u8]>, ConsumerRef>,
+    consumers: Vec<Option<Consumer>>,
+    free: Vec<u32>,
+}
+
+impl Group {
+    pub fn new(last_id: Id, entries_read: Option<u64>) -> Self {
+        Group { last_id, entries_read, ..Group::default() }
+    }
+
+    pub fn find(&self, name: &[u8]) -> Option<ConsumerRef> {
+        self.names.get(name).copied()
+    }
+
+    /// The consumer of this name, a new one if there is none, and whether it is new.
+    pub fn find_or_add(&mut self, name: &[u8], now: i64) -> (ConsumerRef, bool) {
+        if let Some(found) = self.find(name) {
+            return (found, false);
+        }
+        let consumer = Consumer { name: name.into(), seen_at: now, active_at: None, pending: BTreeSet::new() };
+        let at = self.free.pop().unwrap_or(self.consumers.len() as u32);
+        match self.consumers.get_mut(at as usize) {
+            Some(slot) => *slot = Some(consumer),
+            None => self.consumers.push(Some(consumer)),
+        }
+        self.names.insert(name.into(), ConsumerRef(at));
+        (ConsumerRef(at), true)
+    }
+
+    /// Removes a consumer with what it has not acknowledged; how many entries these were.
+    pub fn remove(&mut self, name: &[u8]) -> Option<usize> {
+        let at = self.names.remove(name)?;
+        let consumer = self.consumers.get_mut(at.0 as usize)?.take()?;
+        self.free.push(at.0);
+        consumer.pending.iter().for_each(|id| {
+            self.pending.remove(id);
+        });
+        Some(consumer.pending.len())
+    }
+
+    pub fn consumer(&self, at: ConsumerRef) -> Option<&Consumer> {
+        self.consumers.get(at.0 as usize)?.as_ref()
+    }
+
+    pub fn consumer_mut(&mut self, at: ConsumerRef) -> Option<&mut Consumer> {
+        self.consumers.get_mut(at.0 as usize)?.as_mut()
+    }
+
+    /// Consumers by name.
+    pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&Consumer, ConsumerRef)> {
+        self.names.values().map(|at| (self.consumer(*at).expect("names are those of consumers"), *at))
+    }
+
+    pub fn consumers_len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub fn pending(&self, id: Id) -> Option<&Pending> {
+        self.pending.get(&id)
+    }
+
+    /// What is pending between two ids, both included.
+    pub fn pending_range(&self, start: Id, end: Id) -> impl DoubleEndedIterator<Item = (Id, &Pending)> {
+        let range = if start > end { Id::MAX..=Id::MAX } else { start..=end };
+        self.pending.range(range).filter(move |_| start <= end).map(|(id, pending)| (*id, pending))
+    }
+
+    /// The entry is this consumer's from now on, whoever had it.
+    pub fn assign(&mut self, id: Id, pending: Pending) {
+        let before = self.pending.insert(id, pending).and_then(|before| before.consumer);
+        if before == pending.consumer && before.is_some() {
+            return;
+        }
+        if let Some(consumer) = before.and_then(|at| self.consumer_mut(at)) {
+            consumer.pending.remove(&id);
+        }
+        if let Some(consumer) = pending.consumer.and_then(|at| self.consumer_mut(at)) {
+            consumer.pending.insert(id);
+        }
+    }
+
+    /// The entry is done with; whether it was pending.
+    pub fn acknowledge(&mut self, id: Id) -> bool {
+        let Some(pending) = self.pending.remove(&id) else { return false };
+        if let Some(consumer) = pending.consumer.and_then(|at| self.consumer_mut(at)) {
+            consumer.pending.remove(&id);
+        }
+        true
+    }
+
+    /// The same for everything below an id.
+    pub fn acknowledge_below(&mut self, end: Id) {
+        let kept = self.pending.split_off(&end);
+        for (id, pending) in std::mem::replace(&mut self.pending, kept) {
+            if let Some(consumer) = pending.consumer.and_then(|at| self.consumer_mut(at)) {
+                consumer.pending.remove(&id);
+            }
+        }
+    }
+
+    /// Whether the entry may still be given to somebody, or has been and is not acknowledged.
+    pub fn needs(&self, id: Id) -> bool {
+        id > self.last_id || self.pending.contains_key(&id)
+    }
+
+    /// Bytes on the heap, about.
+    pub fn memory_usage(&self) -> usize {
+        let names: usize = self.names.keys().map(|name| 2 * name.len() + 24 + size_of::<Consumer>()).sum();
+        names + self.pending.len() * (size_of::<(Id, Pending)>() + size_of::<Id>()) * 3 / 2
+    }
+}

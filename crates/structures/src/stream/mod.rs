@@ -1,0 +1,430 @@
+//! A stream: entries with ids that only grow, and groups of consumers that read them.
+//!
+//! ```text
+//! nodes    id of its first entry -> listpack of entries (see `node`)      an ordered tree
+//! groups   name -> Group (see `group`)                                    an ordered tree
+//! ```
+//!
+//! A node is closed when it has as many bytes or entries as the [`Limits`] allow; only the last one is added to.
+//! Trimming takes whole nodes away from the front; an entry within a node is marked as deleted and stays in its bytes.
+//!
+//! # Invariants (asserted by the property test against a map)
+//! - Every node has a live entry; `len` is their number in all nodes.
+//! - Ids ascend, within nodes and from node to node; none is above `last_id`.
+
+mod cursor;
+mod group;
+mod id;
+mod node;
+#[cfg(test)]
+mod tests;
+
+pub use cursor::Cursor;
+pub use group::{Consumer, ConsumerRef, Group, Pending};
+pub use id::Id;
+
+use crate::listpack::Listpack;
+use node::Fate;
+use std::collections::BTreeMap;
+
+/// When a node is closed; 0: never for this reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub bytes: usize,
+    pub entries: u64,
+}
+
+/// Bytes that names and values of an entry may have together; no node is longer.
+pub const MAX_BYTES: usize = 1 << 30;
+
+/// Where trimming stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    MaxLen(u64),
+    MinId(Id),
+}
+
+/// What becomes of references to an entry in groups' lists when it is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum References {
+    #[default]
+    Keep,
+    /// They go as well.
+    Delete,
+    /// An entry that a group still needs is not deleted.
+    Acknowledged,
+}
+
+/// What came of deleting an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    Missing,
+    Done,
+    /// A group needs it still.
+    Needed,
+}
+
+/// A stream.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    nodes: BTreeMap<Id, Listpack>,
+    len: u64,
+    /// The greatest id that there ever was.
+    pub last_id: Id,
+    /// The greatest id of an entry that was deleted by its id.
+    pub max_deleted_id: Id,
+    /// Entries that were ever added.
+    pub entries_added: u64,
+    groups: BTreeMap<Box<[u8]>, Group>,
+}
+
+/// Reading.
+impl Stream {
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The entries between two ids, both included.
+    pub fn range(&self, start: Id, end: Id) -> Cursor<'_> {
+        Cursor::new(self, start, end, false)
+    }
+
+    /// The same from the end.
+    pub fn range_back(&self, start: Id, end: Id) -> Cursor<'_> {
+        Cursor::new(self, start, end, true)
+    }
+
+    pub fn contains(&self, id: Id) -> bool {
+        self.range(id, id).next().is_some()
+    }
+
+    pub fn first_id(&self) -> Option<Id> {
+        self.range(Id::MIN, Id::MAX).next()
+    }
+
+    /// The id of the last entry that is there.
+    pub fn last_live_id(&self) -> Option<Id> {
+        self.range_back(Id::MIN, Id::MAX).next()
+    }
+
+    /// How many entries lie between two ids, both included; counted up to `max`.
+    pub fn count(&self, start: Id, end: Id, max: u64) -> u64 {
+        if start > end {
+            return 0;
+        }
+        let mut sum = 0;
+        let mut nodes = self.nodes.range(self.node_of(start)..=end).peekable();
+        while let Some((base, listpack)) = nodes.next() {
+            let whole = *base >= start && nodes.peek().is_some_and(|(next, _)| **next <= end);
+            if whole {
+                sum += node::counts(listpack).0;
+            } else {
+                // Entries of this node are below the next one's.
+                let last = nodes.peek().and_then(|(next, _)| next.prev()).unwrap_or(Id::MAX).min(end);
+                let mut cursor = self.range(start.max(*base), last);
+                while sum < max && cursor.next().is_some() {
+                    sum += 1;
+                }
+            }
+            if sum >= max {
+                return max;
+            }
+        }
+        sum
+    }
+
+    /// The beginning of the node that an entry of this id is in.
+    fn node_of(&self, id: Id) -> Id {
+        self.nodes.range(..=id).next_back().map_or(id, |(base, _)| *base)
+    }
+
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes with the ids that they count from, as dumps hold them.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Id, &Listpack)> {
+        self.nodes.iter().map(|(base, listpack)| (*base, listpack))
+    }
+
+    /// How many nodes and pending entries there are to free.
+    pub fn free_effort(&self) -> usize {
+        1 + self.nodes.len() + self.groups.values().map(|group| group.pending_len() / 8 + 1).sum::<usize>()
+    }
+
+    /// Frees about so many nodes; whether nothing is left.
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        for _ in 0..max {
+            if self.nodes.pop_first().is_none() && self.groups.pop_first().is_none() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Bytes on the heap, about.
+    pub fn memory_usage(&self) -> usize {
+        let nodes: usize = self.nodes.values().map(|node| node.memory_usage() + 40).sum();
+        let groups: usize = self.groups.iter().map(|(name, group)| name.len() + 200 + group.memory_usage()).sum();
+        size_of::<Stream>() + nodes + groups
+    }
+}
+
+/// Groups.
+impl Stream {
+    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+        self.groups.get_mut(name)
+    }
+
+    /// Groups by name.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &Group)> {
+        self.groups.iter().map(|(name, group)| (&**name, group))
+    }
+
+    /// Adds a group; false if there is one of this name.
+    pub fn add_group(&mut self, name: &[u8], group: Group) -> bool {
+        if self.groups.contains_key(name) {
+            return false;
+        }
+        self.groups.insert(name.into(), group);
+        true
+    }
+
+    pub fn remove_group(&mut self, name: &[u8]) -> Option<Group> {
+        self.groups.remove(name)
+    }
+
+    /// How many entries were ever added up to this id, when that can be told.
+    pub fn entries_up_to(&self, id: Id) -> Option<u64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        if self.is_empty() && id <= self.last_id {
+            return Some(self.entries_added);
+        }
+        if id != Id::MIN && id < self.max_deleted_id {
+            return None;
+        }
+        match id.cmp(&self.last_id) {
+            std::cmp::Ordering::Equal => return Some(self.entries_added),
+            std::cmp::Ordering::Greater => return None,
+            std::cmp::Ordering::Less => {}
+        }
+        let first = self.first_id().unwrap_or_default();
+        if self.max_deleted_id != Id::MIN && self.max_deleted_id >= first {
+            return None;
+        }
+        let before_first = self.entries_added.saturating_sub(self.len);
+        match id.cmp(&first) {
+            std::cmp::Ordering::Less => Some(before_first),
+            std::cmp::Ordering::Equal => Some(before_first + 1),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// Whether an entry at or above this id may have been deleted.
+    pub fn has_gaps_from(&self, id: Id) -> bool {
+        if self.is_empty() || self.max_deleted_id == Id::MIN || id > self.max_deleted_id {
+            return false;
+        }
+        self.first_id().is_some_and(|first| first <= self.max_deleted_id)
+    }
+
+    /// How many entries a group has yet to read, when that can be told.
+    pub fn lag(&self, group: &Group) -> Option<i64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        let read = match group.entries_read {
+            Some(read) if !self.has_gaps_from(group.last_id) => Some(read),
+            _ => self.entries_up_to(group.last_id),
+        };
+        read.map(|read| (self.entries_added as i64).wrapping_sub(read as i64))
+    }
+}
+
+/// Entries.
+impl Stream {
+    /// The id for an entry that is added at this time.
+    pub fn next_id(&self, now_ms: u64) -> Option<Id> {
+        if now_ms > self.last_id.ms { Some(Id::new(now_ms, 0)) } else { self.last_id.next() }
+    }
+
+    /// Adds an entry of at most [`MAX_BYTES`], whose id must be above `last_id`.
+    pub fn append<'a>(
+        &mut self,
+        id: Id,
+        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        limits: Limits,
+    ) {
+        let bytes: usize = pairs.clone().map(|(name, value)| name.len() + value.len()).sum();
+        let max_bytes = if limits.bytes == 0 { MAX_BYTES } else { limits.bytes.min(MAX_BYTES) };
+        let open = self.nodes.last_entry().filter(|last| {
+            let (live, deleted) = node::counts(last.get());
+            last.get().byte_len() + bytes < max_bytes && (limits.entries == 0 || live + deleted < limits.entries)
+        });
+        match open {
+            Some(mut last) => {
+                let base = *last.key();
+                node::append(last.get_mut(), base, id, pairs, &mut Vec::with_capacity(16));
+            }
+            None => {
+                self.nodes.insert(id, node::first(pairs));
+            }
+        }
+        self.len += 1;
+        self.entries_added += 1;
+        self.last_id = id;
+    }
+
+    /// Deletes an entry; whether it was there.
+    pub fn delete(&mut self, id: Id) -> bool {
+        if !self.mark_deleted(id) {
+            return false;
+        }
+        self.max_deleted_id = self.max_deleted_id.max(id);
+        true
+    }
+
+    /// Deletes an entry as [`References`] say.
+    pub fn delete_with(&mut self, id: Id, references: References) -> Deletion {
+        let referenced = self.groups.values().any(|group| group.needs(id));
+        if references == References::Acknowledged && referenced {
+            return if self.contains(id) { Deletion::Needed } else { Deletion::Missing };
+        }
+        if references == References::Delete {
+            self.groups.values_mut().for_each(|group| {
+                group.acknowledge(id);
+            });
+        }
+        if self.delete(id) { Deletion::Done } else { Deletion::Missing }
+    }
+
+    fn mark_deleted(&mut self, id: Id) -> bool {
+        let Some((base, listpack)) = self.nodes.range_mut(..=id).next_back() else { return false };
+        let base = *base;
+        let marked = node::delete_while(listpack, base, |other| match other.cmp(&id) {
+            std::cmp::Ordering::Less => Fate::Keep,
+            std::cmp::Ordering::Equal => Fate::Delete,
+            std::cmp::Ordering::Greater => Fate::Stop,
+        });
+        if node::counts(listpack).0 == 0 {
+            self.nodes.remove(&base);
+        }
+        self.len -= marked;
+        marked > 0
+    }
+
+    /// Removes entries from the front until the bound is met. Not exactly: only whole nodes. Not more than
+    /// `limit` entries (0: any number). How many went.
+    pub fn trim(&mut self, bound: Bound, exactly: bool, limit: u64, references: References) -> u64 {
+        if self.groups.is_empty() || references == References::Keep {
+            return self.trim_front(bound, exactly, limit);
+        }
+        if references == References::Acknowledged {
+            return self.trim_acknowledged(bound, exactly, limit);
+        }
+        let removed = self.trim_front(bound, exactly, limit);
+        if removed > 0 {
+            let kept = self.first_id().or_else(|| self.last_id.next()).unwrap_or(Id::MAX);
+            self.groups.values_mut().for_each(|group| group.acknowledge_below(kept));
+        }
+        removed
+    }
+
+    /// Removes what no group needs, until the bound is met.
+    fn trim_acknowledged(&mut self, bound: Bound, exactly: bool, limit: u64) -> u64 {
+        let mut removed = 0;
+        let mut from = Id::MIN;
+        while let Some((base, listpack)) = self.nodes.range_mut(from..).next() {
+            let (base, live) = (*base, node::counts(listpack).0);
+            if matches!(bound, Bound::MaxLen(max) if self.len <= max) || (limit > 0 && removed + live > limit) {
+                break;
+            }
+            let (groups, mut left) = (&self.groups, self.len);
+            let marked = if exactly || node::all_live(listpack, base, |id| fate_of(bound, &mut left, groups, id) == Fate::Delete) {
+                left = self.len;
+                node::delete_while(listpack, base, |id| fate_of(bound, &mut left, groups, id))
+            } else {
+                0
+            };
+            if node::counts(listpack).0 == 0 {
+                self.nodes.remove(&base);
+            }
+            self.len -= marked;
+            removed += marked;
+            let Some(next) = base.next() else { break };
+            from = next;
+        }
+        removed
+    }
+
+    fn trim_front(&mut self, bound: Bound, exactly: bool, limit: u64) -> u64 {
+        let mut removed = 0;
+        while let Some(mut entry) = self.nodes.first_entry() {
+            let base = *entry.key();
+            if matches!(bound, Bound::MaxLen(max) if self.len <= max) {
+                break;
+            }
+            let (live, _) = node::counts(entry.get());
+            if limit > 0 && removed + live > limit {
+                break;
+            }
+            let whole = match bound {
+                Bound::MaxLen(max) => self.len - live >= max,
+                Bound::MinId(min) => node::last_id(entry.get(), base).is_none_or(|last| last < min),
+            };
+            if whole {
+                entry.remove();
+                self.len -= live;
+                removed += live;
+                continue;
+            }
+            if exactly {
+                let mut left = self.len;
+                let marked = node::delete_while(entry.get_mut(), base, |id| {
+                    let stop = match bound {
+                        Bound::MaxLen(max) => left <= max,
+                        Bound::MinId(min) => id >= min,
+                    };
+                    if stop {
+                        return Fate::Stop;
+                    }
+                    left -= 1;
+                    Fate::Delete
+                });
+                if node::counts(entry.get()).0 == 0 {
+                    entry.remove();
+                }
+                self.len -= marked;
+                removed += marked;
+            }
+            break;
+        }
+        removed
+    }
+}
+
+/// What trimming does with an entry when `left` entries are left; one that goes is taken off.
+fn fate_of(bound: Bound, left: &mut u64, groups: &BTreeMap<Box<[u8]>, Group>, id: Id) -> Fate {
+    let met = match bound {
+        Bound::MaxLen(max) => *left <= max,
+        Bound::MinId(min) => id >= min,
+    };
+    if met {
+        return Fate::Stop;
+    }
+    if groups.values().any(|group| group.needs(id)) {
+        return Fate::Keep;
+    }
+    *left -= 1;
+    Fate::Delete
+}
