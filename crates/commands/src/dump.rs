@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// How values are written, as the configuration says.
 pub fn style(config: &Config) -> Style {
-    let family = if config.has_choice(Directive::RdbVersionCompat, "redis") { Family::Redis } else { Family::Valkey };
+    let family = if config.choice(Directive::RdbVersionCompat) == "redis" { Family::Redis } else { Family::Valkey };
     Style { compress: config.flag(Directive::RdbCompression), family }
 }
 
@@ -118,7 +118,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if ttl < 0 {
         return Err(Error::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let relaxed = engine.config().snapshot().has_choice(Directive::RdbVersionCheck, "relaxed");
+    let relaxed = engine.config().snapshot().choice(Directive::RdbVersionCheck) == "relaxed";
     let payload =
         dump::verify(&args[3], relaxed).ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
     let value = dump::restore(payload, engine.packing()).map_err(|_| Error::text("ERR Bad data format"))?;

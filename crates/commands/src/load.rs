@@ -32,7 +32,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, String>
     saves.loading.loaded_bytes.store(0, Relaxed);
     saves.set_loading(true);
     let options = Options {
-        relaxed: config.has_choice(Directive::RdbVersionCheck, "relaxed"),
+        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
         check_sum: config.flag(Directive::RdbChecksum),
     };
     let mut loader = Loader { engine, merge, now: began / 1000, loaded: Loaded::default() };
