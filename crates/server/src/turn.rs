@@ -12,7 +12,7 @@ use engine::hash::KeyHash;
 use engine::keys::Key;
 use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,7 +62,8 @@ impl Worker {
         self.write_replies(now);
         if !heavy.is_empty() {
             // They stay on the list, before those who get onto it again.
-            ready.retain(|token| !heavy.contains(token));
+            let left: HashSet<usize> = heavy.iter().copied().collect();
+            ready.retain(|token| !left.contains(token));
             self.ready.splice(0..0, heavy);
         }
         for &token in &ready {
