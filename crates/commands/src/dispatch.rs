@@ -12,7 +12,8 @@ use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::pubsub;
-use crate::row::{Command, LOADING, NO_AUTH, WRITE};
+use crate::script;
+use crate::row::{ALLOW_BUSY, Command, LOADING, NO_AUTH, WRITE};
 use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
 use crate::tracking;
@@ -113,7 +114,7 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if is_admitted(session, entry, reply.protocol()) && is_possible(engine, entry) => {
+        Some(entry) if is_admitted(session, entry, reply.protocol()) && is_possible(engine, session, entry) => {
             if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
                 end_reply(session, reply, start);
                 return Flow::Next;
@@ -146,13 +147,18 @@ fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
 
 /// Whether the server is in a state in which the command can run.
 #[inline(always)]
-fn is_possible(engine: &Engine, entry: &Entry) -> bool {
-    engine.saves().hindrance().is_none() || hindered(engine, entry).is_none()
+fn is_possible(engine: &Engine, session: &Session, entry: &Entry) -> bool {
+    engine.saves().hindrance().is_none() && !engine.scripts().is_busy() || hindered(engine, session, entry).is_none()
 }
 
 /// Why the command cannot run for now.
 #[cold]
-fn hindered(engine: &Engine, entry: &Entry) -> Option<Error> {
+fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> {
+    // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
+    let lockless = entry.command.keys.is_empty() && session.watching.is_none();
+    if engine.scripts().is_busy() && !(entry.command.flags.has(ALLOW_BUSY) && lockless) {
+        return Some(script::busy(engine));
+    }
     let hindrance = engine.saves().hindrance();
     if hindrance.is_loading() && !entry.command.flags.has(LOADING) {
         return Some(Error::LOADING);
@@ -163,7 +169,7 @@ fn hindered(engine: &Engine, entry: &Entry) -> Option<Error> {
 /// Why a command that exists is refused.
 fn refusal(engine: &Engine, session: &Session, entry: &Entry, protocol: Protocol) -> Error {
     if is_admitted(session, entry, protocol)
-        && let Some(error) = hindered(engine, entry)
+        && let Some(error) = hindered(engine, session, entry)
     {
         return error;
     }
@@ -259,7 +265,10 @@ pub(crate) fn call_row<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
-    let held = Held::keys(engine, key_args.iter().map(|(_, hash)| *hash));
+    let Some(held) = Held::keys_unless_busy(engine, key_args.iter().map(|(_, hash)| *hash)) else {
+        refuse(engine, session, &script::busy(engine), reply);
+        return (Flow::Next, true);
+    };
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, now.unix_ms());
     keys.set_no_touch(session.no_touch);

@@ -41,6 +41,8 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !save::before_end(cx.engine, ending) && !given("force") {
         return Err(Error::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
+    // Whatever they have written: there is no other way past them.
+    cx.engine.scripts().busy().iter().for_each(|running| running.kill());
     cx.flow = Flow::Shutdown;
     Ok(())
 }

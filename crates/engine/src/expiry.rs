@@ -36,6 +36,7 @@ use crate::config::Directive;
 use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::shard::Shard;
+use crate::tracking::Origin;
 use crate::value::{KeyEntry, Value};
 use std::ops::Range;
 use structures::deadlines::Deadlines;
@@ -83,7 +84,8 @@ impl Engine {
         let mut effects = Effects::default();
         let (mut keys, mut elements) = (0, 0);
         {
-            let mut guard = self.locks().one(index);
+            // A long script may have it; others are not to wait for that.
+            let Some(mut guard) = self.locks().one_unless(index, || true) else { return (0, false) };
             let shard = &mut *guard;
             for db in 0..self.databases() as u32 {
                 keys += self.expire_keys(shard, &mut effects, db, now, max - keys);
@@ -100,7 +102,7 @@ impl Engine {
         {
             effects.rare().garbage.clear();
         }
-        let ready = self.carry_out(&mut effects);
+        let ready = self.carry_out(&mut effects, Origin { worker: server.worker, client: 0 });
         blocked::serve(self, ready, server);
         (keys + elements, keys == max || elements == max)
     }
@@ -162,6 +164,7 @@ impl Engine {
             rare.garbage.append(&mut own.garbage);
             rare.events.append(&mut own.events);
             rare.ready.append(&mut own.ready);
+            rare.changes.append(&mut own.changes);
         }
     }
 }

@@ -41,24 +41,45 @@ pub enum Held<'e> {
 impl<'e> Held<'e> {
     /// Locks the shards of these keys.
     #[inline(always)]
-    pub fn keys(engine: &'e Engine, mut hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+    pub fn keys(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+        Held::keys_unless(engine, hashes, || false).unwrap_or(Held::Nothing)
+    }
+
+    /// The same; None when one of the locks is not free and a script that runs for too long keeps the server busy.
+    #[inline(always)]
+    pub fn keys_unless_busy(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Option<Self> {
+        Held::keys_unless(engine, hashes, || engine.scripts().is_busy())
+    }
+
+    #[inline(always)]
+    fn keys_unless(
+        engine: &'e Engine,
+        mut hashes: impl ExactSizeIterator<Item = KeyHash>,
+        give_up: impl Fn() -> bool,
+    ) -> Option<Self> {
         if hashes.len() <= 1 {
-            let only = hashes.next().map(|hash| hash.shard());
-            return only.map_or(Held::Nothing, |only| Held::One(only, engine.locks().one(only)));
+            let Some(only) = hashes.next().map(|hash| hash.shard()) else { return Some(Held::Nothing) };
+            return Some(Held::One(only, engine.locks().one_unless(only, give_up)?));
         }
-        Held::many(engine, hashes)
+        Held::many(engine, hashes, give_up)
     }
 
     #[inline(never)]
     fn release(self) {}
 
-    fn many(engine: &'e Engine, hashes: impl Iterator<Item = KeyHash>) -> Self {
+    fn many(
+        engine: &'e Engine,
+        hashes: impl Iterator<Item = KeyHash>,
+        give_up: impl Fn() -> bool,
+    ) -> Option<Self> {
         let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| hash.shard()).collect();
-        match shards[..] {
+        Some(match shards[..] {
             [] => Held::Nothing,
-            [first, ..] if shards.iter().all(|shard| *shard == first) => Held::One(first, engine.locks().one(first)),
-            _ => Held::Several(Box::new(engine.locks().several(&mut shards))),
-        }
+            [first, ..] if shards.iter().all(|shard| *shard == first) => {
+                Held::One(first, engine.locks().one_unless(first, give_up)?)
+            }
+            _ => Held::Several(Box::new(engine.locks().several_unless(&mut shards, give_up)?)),
+        })
     }
 }
 

@@ -19,7 +19,7 @@
 //! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
 //! every shard that both touch, because all locks of a command are held until it has ended.
 
-use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_soon, read_soon};
 use smallvec::SmallVec;
 
 /// A lock on cache lines of its own, so that neighbours do not disturb each other.
@@ -70,6 +70,47 @@ impl<T> LockSet<T> {
     #[inline]
     pub fn one(&self, index: usize) -> MutexGuard<'_, T> {
         self.slots[index].0.lock()
+    }
+
+    /// The lock, or None when it is not free yet and `give_up` says that it will not be soon.
+    #[inline]
+    pub fn one_unless(&self, index: usize, give_up: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
+        match self.slots[index].0.try_lock() {
+            Some(guard) => Some(guard),
+            None => self.wait_for_one(index, give_up),
+        }
+    }
+
+    #[cold]
+    fn wait_for_one(&self, index: usize, give_up: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
+        loop {
+            if let Some(guard) = lock_soon(&self.slots[index].0) {
+                return Some(guard);
+            }
+            if give_up() {
+                return None;
+            }
+        }
+    }
+
+    /// [`several`](Self::several), or None when one of them is not free and `give_up` says that it will not be soon.
+    pub fn several_unless(
+        &self,
+        indices: &mut SmallVec<[usize; 8]>,
+        give_up: impl Fn() -> bool,
+    ) -> Option<Several<'_, T>> {
+        indices.sort_unstable();
+        indices.dedup();
+        let lane = &self.gate[indices.iter().sum::<usize>() % LANES].0;
+        let gate = loop {
+            match read_soon(lane) {
+                Some(gate) => break gate,
+                None if give_up() => return None,
+                None => {}
+            }
+        };
+        let guards = indices.iter().map(|&index| Some((index, self.one_unless(index, &give_up)?)));
+        Some(Several { guards: guards.collect::<Option<_>>()?, _gate: gate })
     }
 
     /// The lock, unless somebody else holds it. For work that may be left out.

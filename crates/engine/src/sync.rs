@@ -6,6 +6,16 @@ mod primitives {
     pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::atomic::AtomicU8;
 
+    /// The lock, unless it is not free for some milliseconds.
+    pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        mutex.try_lock_for(std::time::Duration::from_millis(5))
+    }
+
+    /// The same of a read-write lock, for reading.
+    pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
+        lock.try_read_for(std::time::Duration::from_millis(5))
+    }
+
     /// A moment's wait for another thread, which waits for nothing.
     pub fn spin() {
         std::thread::yield_now();
@@ -17,6 +27,14 @@ mod primitives {
     pub use shuttle::sync::atomic::AtomicU8;
     pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub use shuttle::thread::yield_now as spin;
+
+    pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        Some(mutex.lock())
+    }
+
+    pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
+        Some(lock.read())
+    }
 
     /// shuttle's mutex with parking_lot's signatures: no poisoning.
     #[derive(Debug, Default)]

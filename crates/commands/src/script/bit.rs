@@ -6,7 +6,7 @@ use mlua::{Lua, MultiValue, Table};
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let bit = lua.create_table()?;
-    let mut add = |name: &'static str, operation: fn(&Words<'_>) -> mlua::Result<i32>| {
+    let add = |name: &'static str, operation: fn(&Words<'_>) -> mlua::Result<i32>| {
         let function = lua.create_function(move |lua, values: MultiValue| {
             operation(&Words { lua, function: name, values }).map(f64::from)
         })?;

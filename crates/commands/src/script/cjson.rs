@@ -4,7 +4,7 @@
 //! `cjson.null`. What the library's options change lasts as long as the interpreter.
 
 use super::failure::{bad_argument, message};
-use super::libraries::Words;
+use super::libraries::{Words, number};
 use super::cjson_decode;
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 use std::cell::{Cell, RefCell};
@@ -277,7 +277,7 @@ impl Encoder<'_> {
                 Value::String(text) => self.string(&text.as_bytes()),
                 Value::Integer(_) | Value::Number(_) => {
                     self.put(b"\"");
-                    self.number(key.as_f64().unwrap_or_default())?;
+                    self.number(number(&key).unwrap_or_default())?;
                     self.put(b"\"");
                 }
                 _ => {

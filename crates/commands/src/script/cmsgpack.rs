@@ -4,7 +4,7 @@
 //! as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
 
 use super::failure::{bad_argument, message};
-use super::libraries::Words;
+use super::libraries::{Words, number};
 use mlua::{Lua, MultiValue, Table, Value};
 
 const DEPTH_MAX: usize = 16;
@@ -87,7 +87,7 @@ fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<(
     let (mut pairs, mut highest, mut array) = (0usize, 0usize, true);
     for pair in table.pairs::<Value, Value>() {
         pairs += 1;
-        match pair?.0.as_f64() {
+        match number(&pair?.0) {
             Some(index) if index >= 1.0 && index == index.trunc() => highest = highest.max(index as usize),
             _ => array = false,
         }
@@ -180,23 +180,23 @@ impl Reader<'_> {
             return Err(message(self.lua, "Bad data format in input."));
         }
         let tag = self.take(1)?[0];
-        let number = |number: f64| Ok(Value::Number(number));
+        let real = |number: f64| Ok(Value::Number(number));
         match tag {
-            0x00..0x80 => number(tag.into()),
-            0xe0.. => number(f64::from(tag as i8)),
+            0x00..0x80 => real(tag.into()),
+            0xe0.. => real(f64::from(tag as i8)),
             0x80..0x90 => self.map((tag & 15).into(), depth),
             0x90..0xa0 => self.array((tag & 15).into(), depth),
             0xa0..0xc0 => self.text((tag & 31).into()),
             0xc0 => Ok(Value::Nil),
             0xc2 => Ok(Value::Boolean(false)),
             0xc3 => Ok(Value::Boolean(true)),
-            0xca => number(f32::from_bits(self.unsigned(4)? as u32).into()),
-            0xcb => number(f64::from_bits(self.unsigned(8)?)),
-            0xcc..=0xcf => number(self.unsigned(1 << (tag - 0xcc))? as f64),
-            0xd0 => number(f64::from(self.unsigned(1)? as i8)),
-            0xd1 => number(f64::from(self.unsigned(2)? as i16)),
-            0xd2 => number(f64::from(self.unsigned(4)? as i32)),
-            0xd3 => number(self.unsigned(8)? as i64 as f64),
+            0xca => real(f32::from_bits(self.unsigned(4)? as u32).into()),
+            0xcb => real(f64::from_bits(self.unsigned(8)?)),
+            0xcc..=0xcf => real(self.unsigned(1 << (tag - 0xcc))? as f64),
+            0xd0 => real(f64::from(self.unsigned(1)? as i8)),
+            0xd1 => real(f64::from(self.unsigned(2)? as i16)),
+            0xd2 => real(f64::from(self.unsigned(4)? as i32)),
+            0xd3 => real(self.unsigned(8)? as i64 as f64),
             0xc4..=0xc6 => {
                 let len = self.unsigned(1 << (tag - 0xc4))?;
                 self.text(len)

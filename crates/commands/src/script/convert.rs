@@ -196,7 +196,7 @@ fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
         return reply.simple(&String::from_utf8_lossy(&one_line(&status)));
     }
     if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
-        return reply.double(number.as_f64().unwrap_or_default());
+        return reply.double(super::libraries::number(&number).unwrap_or_default());
     }
     if let Ok(Value::Table(map)) = table.raw_get("map") {
         let mark = reply.begin_map();

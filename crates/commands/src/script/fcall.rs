@@ -175,10 +175,14 @@ fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Er
     invoke(cx, &interpreter, call, &found.reach, &found.function, keys)
 }
 
+fn exists(library: &[u8]) -> Error {
+    Error::new([b"ERR Library '", library, b"' already exists"].concat())
+}
+
 /// Adds a library; fails when its name, or one of its functions' names in another library, is taken.
 fn insert(libraries: &mut Libraries, library: Library, replace: bool) -> Result<(), Error> {
     if libraries.contains_key(&library.name) && !replace {
-        return Err(Error::new([b"ERR Library '", &library.name[..], b"' already exists"].concat()));
+        return Err(exists(&library.name));
     }
     libraries.remove(&library.name);
     for function in &library.functions {
@@ -202,6 +206,13 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
+    if !replace && let Ok(name) = functions::library_name(&args[code]) {
+        // Before it runs.
+        let taken = scripts.libraries().contains_key(&name[..]);
+        if taken {
+            return Err(exists(&name));
+        }
+    }
     let made = functions::make(&interpreter, scripts, &args[code])?;
     let id = scripts.next_library_id();
     let library = made.library(&args[code], id);
@@ -330,8 +341,9 @@ fn show_running(cx: &mut Cx<'_>, running: &Running) {
     cx.reply.int(milliseconds as i64);
 }
 
-/// The RDB version that dumps name, and the highest that is read.
-const DUMP_VERSION: u16 = 80;
+/// The RDB version that dumps name, which older servers read too, and the highest that is read.
+const DUMP_VERSION: u16 = 11;
+const DUMP_VERSION_MAX: u16 = 80;
 const LIBRARY: u8 = 245;
 
 fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
@@ -353,7 +365,7 @@ fn texts(dump: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let (checked, crc) = dump.split_last_chunk::<8>().ok_or(DAMAGED)?;
     let (mut rest, version) = checked.split_last_chunk::<2>().ok_or(DAMAGED)?;
     let crc = u64::from_le_bytes(*crc);
-    if u16::from_le_bytes(*version) > DUMP_VERSION || crc != 0 && crc != crc64::of(checked) {
+    if u16::from_le_bytes(*version) > DUMP_VERSION_MAX || crc != 0 && crc != crc64::of(checked) {
         return Err(DAMAGED);
     }
     let mut texts = Vec::new();

@@ -93,7 +93,7 @@ impl Made {
 }
 
 /// The name that the first line of a library's text gives it.
-fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
+pub(super) fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
     let Some(line) = code.strip_prefix(b"#!") else { return Err(Error::text("ERR Missing library metadata")) };
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
         return Err(Error::text("ERR Invalid library metadata"));

@@ -14,6 +14,15 @@ pub(super) fn all(lua: &Lua) -> mlua::Result<Table> {
     Ok(libraries)
 }
 
+/// A number, whichever of the binding's two kinds it is.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
 /// The arguments of a function of a library.
 pub(super) struct Words<'l> {
     pub lua: &'l Lua,

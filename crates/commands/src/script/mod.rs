@@ -48,7 +48,17 @@ mod pack;
 mod random;
 mod rdb_string;
 
-use engine::Error;
+use engine::{Engine, Error};
+
+/// What clients are told while some script runs for too long.
+pub(crate) fn busy(engine: &Engine) -> Error {
+    busy_error(engine.scripts().busy().first().is_some_and(|running| running.is_function))
+}
+
+/// Whether a command is one that runs scripts: it may let its worker serve others meanwhile.
+pub fn runs_scripts(entry: &crate::table::Entry) -> bool {
+    ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"].contains(&entry.command.name)
+}
 
 /// What clients are told while a script runs for too long.
 pub(crate) fn busy_error(by_function: bool) -> Error {
