@@ -9,6 +9,8 @@
 mod bad_habits;
 #[path = "black_box/book.rs"]
 mod book;
+#[path = "black_box/caching.rs"]
+mod caching;
 #[path = "black_box/commands.rs"]
 mod commands;
 #[path = "black_box/connections.rs"]
