@@ -139,7 +139,7 @@ impl Engine {
         let mut timed = false;
         for index in 0..self.locks().len() {
             for db in &mut locks.get(index).dbs {
-                timed |= db.expiry.elements.len() > 0;
+                timed |= !db.expiry.elements.is_empty();
                 let (encode, next) = (Arc::clone(&encode), if db.table.is_empty() { END } else { 0 });
                 let open = Open { encode, next, kept: Vec::new(), kept_keys: 0, seen: HashSet::new() };
                 db.cut = Cut(Some(Box::new(open)));

@@ -166,7 +166,7 @@ pub fn fuzz(data: &[u8]) {
     let mut bytes = data;
     let mut source = Source::new(&mut bytes, true);
     let mut sink = Count(0);
-    let options = Options { relaxed: data.len() % 2 == 0, check_sum: false };
+    let options = Options { relaxed: data.len().is_multiple_of(2), check_sum: false };
     let _ = load(&mut source, options, &packing, &mut sink);
     assert!(source.offset() <= data.len() as u64 && sink.0 <= data.len());
 }

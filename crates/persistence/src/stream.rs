@@ -140,8 +140,9 @@ fn add_entries(stream: &mut Stream, base: Id, pack: &Listpack, limits: Limits) -
         let same = flags & SAME_FIELDS != 0;
         let fields = if same { width } else { usize::try_from(number()?).ok().filter(|n| *n <= pack.len())? };
         let mut pairs = Vec::with_capacity(fields);
-        for at in 0..fields {
-            let name = if same { names[at].clone() } else { items.next()?.to_vec() };
+        let mut known = names.iter();
+        for _ in 0..fields {
+            let name = if same { known.next()?.clone() } else { items.next()?.to_vec() };
             pairs.push((name, items.next()?.to_vec()));
         }
         let elements = if same { fields + 3 } else { 2 * fields + 4 };
