@@ -77,6 +77,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
     let work = move || {
         if let Err(text) = commands::load::load_file(&shared.engine, false) {
             log::warning(text);
+            log::warning("Fatal error loading the DB, check server logs. Exiting.");
             std::process::exit(1);
         }
         shared.engine.saves().set_loading(false);
