@@ -96,6 +96,12 @@ impl Prepared {
         }
     }
 
+    /// Whether the command may run a script.
+    #[inline]
+    pub fn runs_scripts(&self) -> bool {
+        self.entry.is_some_and(|entry| entry.runs_scripts)
+    }
+
     /// The row, unless the command is refused anyway.
     pub fn entry(&self) -> Option<&'static Entry> {
         self.entry

@@ -32,6 +32,8 @@ pub struct Entry {
     most: usize,
     /// The name has at most eight bytes and all are letters, so that its packed form says everything.
     short_letters: bool,
+    /// It may run a script, and then for long.
+    pub(crate) runs_scripts: bool,
     pub subcommands: Vec<Entry>,
 }
 
@@ -133,6 +135,9 @@ impl Table {
     }
 }
 
+/// Commands that run scripts.
+const SCRIPTS: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"];
+
 impl Entry {
     fn new(command: &'static Command, called: &[u8], container: &str, count: &mut usize) -> Entry {
         let id = *count;
@@ -143,11 +148,12 @@ impl Entry {
         };
         let inner = |sub: &'static Command| Entry::new(sub, sub.name.as_bytes(), command.name, count);
         let subcommands = command.subcommands.iter().map(inner).collect();
+        let runs_scripts = container.is_empty() && SCRIPTS.contains(&command.name);
         let short_letters = called.len() <= 8 && called.iter().all(u8::is_ascii_alphabetic);
         let least = command.arity.unsigned_abs() as usize;
         let most = if command.arity < 0 { usize::MAX } else { least };
         let plan = KeyPlan::of(command);
-        Entry { command, called: called.into(), full_name, id, plan, least, most, short_letters, subcommands }
+        Entry { command, called: called.into(), full_name, id, plan, least, most, short_letters, runs_scripts, subcommands }
     }
 
     /// Whether a call may have so many arguments, the name included.

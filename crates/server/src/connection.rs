@@ -89,6 +89,8 @@ pub struct Connection {
     pub counted_memory: usize,
     /// It sent much when it was read last, or ran for long.
     pub is_heavy: bool,
+    /// Its command may run a script, and has its session.
+    pub is_apart: bool,
     /// Already on the list of connections that have something to do in this turn.
     pub listed: bool,
     /// Unix time in milliseconds of the last input, and of the last output that the socket took.
@@ -151,7 +153,12 @@ impl Connection {
 
     /// True while a command is not over: it goes on in pieces, or waits.
     pub fn is_busy(&self) -> bool {
-        self.job.is_some() || self.is_waiting()
+        self.job.is_some() || self.is_waiting() || self.is_apart
+    }
+
+    /// True while a reply is being written, or is on its way here from whoever ended a wait: pushes come after it.
+    pub fn owes_reply(&self) -> bool {
+        self.job.is_some() || self.blocked.as_ref().is_some_and(|ticket| !ticket.is_waiting())
     }
 
     /// True while a command waits for others.

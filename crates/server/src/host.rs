@@ -7,6 +7,7 @@ use crate::front::Desk;
 use crate::limits;
 use crate::log;
 use crate::mailbox::Letter;
+use crate::meanwhile;
 use crate::oom;
 use crate::reaper::Reaper;
 use crate::shared::{Shared, this_worker};
@@ -123,6 +124,10 @@ impl engine::host::Host for EngineHost {
 
     fn unix_us(&self, _: i64) -> i64 {
         clock::now().unix_us
+    }
+
+    fn while_busy(&self) {
+        meanwhile::serve();
     }
 
     fn pause_changed(&self) {

@@ -14,6 +14,7 @@ mod limits;
 mod listener;
 mod log;
 mod mailbox;
+mod meanwhile;
 mod oom;
 mod outbox;
 mod pushes;

@@ -32,6 +32,8 @@ const HEAVY: usize = 16 << 10;
 /// Nanoseconds of a turn for all such connections together, and for any one without a look at others.
 const HEAVY_MAX: u64 = 500_000;
 const VISIT_MAX: u64 = 1_000_000;
+/// The arena of a turn within a turn, for one connection at a time.
+pub const SMALL_ARENA: usize = READ_MAX + PENDING_COPY_MAX;
 /// Replies are written before the end of a turn when they are this many bytes.
 const REPLY_HIGH: usize = 1 << 20;
 
@@ -39,6 +41,8 @@ impl Worker {
     pub fn turn(&mut self, now: Now) {
         self.step_jobs(now);
         let mut ready = std::mem::take(&mut self.ready);
+        self.in_turn.clear();
+        self.in_turn.extend_from_slice(&ready);
         let mut arena = std::mem::take(&mut self.arena);
         let mut inputs = Vec::with_capacity(ready.len());
         let mut fill = 0;
@@ -96,7 +100,7 @@ impl Worker {
     }
 
     /// Reads from a connection's socket and notes what there is to parse.
-    fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<Input>, now: Now) {
+    pub fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<Input>, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.listed = false;
         if connection.is_held() || connection.is_stuffed(now.unix_ms()) {
@@ -140,7 +144,7 @@ impl Worker {
     }
 
     /// Runs everything that was read, window by window.
-    fn process(&mut self, arena: &[u8], inputs: &mut Vec<Input>, now: Now) {
+    pub fn process(&mut self, arena: &[u8], inputs: &mut Vec<Input>, now: Now) {
         if inputs.is_empty() {
             return;
         }
@@ -218,7 +222,12 @@ impl Worker {
         let engine = &*self.shared.engine;
         let mut done = 0;
         let (mut last, mut has_begun) = (Flow::Next, false);
+        let mut apart = false;
         for item in items.iter_mut().take_while(|item| item.token == token) {
+            let runs_scripts = item.runs_scripts();
+            if runs_scripts && done > 0 {
+                break;
+            }
             done += 1;
             if connection.closing {
                 continue;
@@ -226,6 +235,10 @@ impl Worker {
             if (connection.is_busy() || engine.pause().is_on()) && must_wait(engine, connection, item, spans) {
                 item.put_back(connection, spans);
                 continue;
+            }
+            if runs_scripts {
+                apart = true;
+                break;
             }
             let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
             if !matches!(flow, Flow::Next) || connection.job.is_some() || engine.audience().has_own(self.index) {
@@ -235,6 +248,9 @@ impl Worker {
             }
         }
         connection.protocol = self.reply.protocol();
+        if apart {
+            last = self.run_item_apart(token, &mut items[0], spans, now);
+        }
         if has_begun {
             self.jobs.push(token);
         }
@@ -242,6 +258,18 @@ impl Worker {
         self.deliver_own();
         self.follow(token, last);
         done
+    }
+
+    /// Runs an item that [runs scripts](Item::runs_scripts).
+    fn run_item_apart(&mut self, token: usize, item: &mut Item<'_>, spans: &[Span], now: Now) -> Flow {
+        match &mut item.what {
+            What::Command { spans: range, own, prepared } => {
+                let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
+                self.run_apart(token, prepared, &mut args, now)
+            }
+            What::Queued { args, prepared } => self.run_apart(token, prepared, args, now),
+            _ => Flow::Next,
+        }
     }
 
     fn follow(&mut self, token: usize, flow: Flow) {
@@ -270,6 +298,7 @@ impl Worker {
 
     /// Sends what was replied in this turn: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
+        self.post_pushes();
         let metrics = &self.shared.engine.metrics()[self.index];
         let mut failed = Vec::new();
         let mut over = Vec::new();
@@ -344,7 +373,7 @@ impl Worker {
     }
 
     /// After the turn: a connection ends, or goes on in the next turn when there is more to do.
-    fn settle(&mut self, token: usize, now: Now) {
+    pub fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.is_waiting() && connection.socket.hung_up {
             return self.close(token);
@@ -475,6 +504,15 @@ enum What {
 }
 
 impl<'b> Item<'b> {
+    /// Whether it is a command that may run a script, which is done apart from its connection.
+    #[inline]
+    fn runs_scripts(&self) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.runs_scripts(),
+            _ => false,
+        }
+    }
+
     /// See [`Prepared::element`].
     fn element(&self) -> Option<(usize, usize, KeyHash)> {
         match &self.what {
@@ -757,7 +795,13 @@ fn run_item(
     }
 }
 
-fn run_book(engine: &Engine, connection: &mut Connection, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
+fn run_book(
+    engine: &Engine,
+    connection: &mut Connection,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &mut Reply,
+) -> Flow {
     engine.metrics()[connection.session.worker].commands.add(1);
     commands::book::run(engine, &mut connection.session, args, now, reply);
     Flow::Next

@@ -18,7 +18,7 @@ use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
-use commands::{Now, Session, dispatch, measure, pubsub, transaction};
+use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
 use engine::metrics::WorkerMetrics;
@@ -37,6 +37,8 @@ use std::time::Duration;
 const TICK: i64 = 50;
 /// Keys that expire in one turn, so that clients are served in between.
 const EXPIRE_BUDGET: usize = 256;
+/// Keys that somebody has a copy of and that are forgotten at a time, when there are too many.
+const FORGOTTEN_AT_ONCE: usize = 1000;
 /// Milliseconds between two looks for idle connections.
 const IDLE_CHECK: i64 = 1000;
 /// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
@@ -48,12 +50,16 @@ const LETTERS_MAX: usize = 256;
 pub struct Worker {
     pub index: usize,
     pub shared: Arc<Shared>,
-    poll: Poll,
-    inbox: Receiver<Letter>,
+    pub poll: Poll,
+    pub inbox: Receiver<Letter>,
+    /// Letters that have to wait for the end of a script.
+    pub kept_letters: Vec<Letter>,
     pub connections: Slab<Connection>,
     pub settings: Settings,
     /// Connections that have something to do in the next turn.
     pub ready: Vec<usize>,
+    /// Connections that are served in this one.
+    pub in_turn: Vec<usize>,
     /// Connections with a command that goes on in pieces.
     pub jobs: Vec<usize>,
     pub arena: Vec<u8>,
@@ -84,9 +90,11 @@ impl Worker {
             index,
             poll,
             inbox,
+            kept_letters: Vec::new(),
             connections: Slab::new(),
             settings,
             ready: Vec::new(),
+            in_turn: Vec::new(),
             jobs: Vec::new(),
             arena: vec![0; ARENA],
             spans: Vec::new(),
@@ -185,13 +193,16 @@ impl Worker {
     }
 
     pub fn take_letters(&mut self, now: Now) {
+        for letter in std::mem::take(&mut self.kept_letters) {
+            self.take_letter(letter, now);
+        }
         for _ in 0..LETTERS_MAX {
             let Ok(letter) = self.inbox.try_recv() else { break };
             self.take_letter(letter, now);
         }
     }
 
-    fn take_letter(&mut self, letter: Letter, now: Now) {
+    pub fn take_letter(&mut self, letter: Letter, now: Now) {
         match letter {
             Letter::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
             Letter::PauseChanged => self.release_postponed(),
@@ -208,6 +219,7 @@ impl Worker {
                 }
                 let mut session = Session::new(info);
                 session.token = token;
+                session.info.token.store(token, Relaxed);
                 session.authenticated = !self.settings.password_set;
                 session.was_authenticated = session.authenticated;
                 let (wire, protocol) = if book {
@@ -239,6 +251,7 @@ impl Worker {
                     counted_memory: 0,
                     is_heavy: false,
                     listed: false,
+                    is_apart: false,
                     active_at: now.unix_ms(),
                     progress_at: now.unix_ms(),
                 });
@@ -269,6 +282,7 @@ impl Worker {
         self.reply.raw(reply);
         measure::unblocked(&self.shared.engine, &mut connection.session, reply, clock::now());
         dispatch::end_reply(&mut connection.session, &mut self.reply, start);
+        self.reply.raw(&std::mem::take(&mut connection.held_back));
         self.note_reply(token, start);
         self.list(token);
     }
@@ -330,6 +344,10 @@ impl Worker {
             self.next_tick = now + TICK;
             if self.index == 0 && !paused {
                 self.shared.engine.sample_rates(now);
+                commands::save::tick(&self.shared.engine, now);
+                if self.shared.engine.tracking().is_over() {
+                    self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
+                }
             }
             self.wake_stuffed(now);
             if self.reply.is_empty() {
@@ -419,6 +437,7 @@ impl Worker {
                 blocked::leave(&self.shared.engine, &ticket);
             }
             transaction::forget(&self.shared.engine, &mut connection.session);
+            tracking::end(&self.shared.engine, &mut connection.session);
             pubsub::leave(&self.shared.engine, &mut connection.session);
             // The socket is closed in any case, which removes it from the poll too.
             let _ = connection.socket.stream.deregister(self.poll.registry());

@@ -55,11 +55,6 @@ pub(crate) fn busy(engine: &Engine) -> Error {
     busy_error(engine.scripts().busy().first().is_some_and(|running| running.is_function))
 }
 
-/// Whether a command is one that runs scripts: it may let its worker serve others meanwhile.
-pub fn runs_scripts(entry: &crate::table::Entry) -> bool {
-    ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"].contains(&entry.command.name)
-}
-
 /// What clients are told while a script runs for too long.
 pub(crate) fn busy_error(by_function: bool) -> Error {
     if by_function {
