@@ -26,9 +26,11 @@ use crate::args::Args;
 use crate::cx::{Cx, Flow, KeyArgs, Now};
 use crate::row::Command;
 use crate::session::Session;
+use crate::tracking;
 use engine::blocked::{Attempt, AwaitedKey, Chance, Request, Server, Ticket};
 use engine::clients::ClientInfo;
 use engine::keys::Keys;
+use engine::tracking::Tracker;
 use engine::value::Type;
 use engine::{Engine, Error};
 use resp::{Protocol, Reply};
@@ -138,6 +140,8 @@ impl Cx<'_> {
             key_args: self.key_args.iter().copied().collect(),
             db: self.session.db,
             no_touch: self.session.no_touch,
+            tracker: self.session.tracker.clone(),
+            caching: self.session.caching,
             protocol: self.reply.protocol(),
             wait,
         };
@@ -181,6 +185,8 @@ struct Blocked {
     key_args: KeyArgs,
     db: u32,
     no_touch: bool,
+    tracker: Option<Arc<Tracker>>,
+    caching: bool,
     protocol: Protocol,
     wait: Wait,
 }
@@ -203,6 +209,8 @@ impl Request for Blocked {
         let mut args = self.args.lock().unwrap_or_else(PoisonError::into_inner);
         let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
         session.no_touch = self.no_touch;
+        session.tracker = self.tracker.clone();
+        session.caching = self.caching;
         let mut reply = Reply::new(Vec::new(), self.protocol);
         let now = Now { unix_us: server.now_us };
         let mut keys = Keys::new(engine, held, self.db, now.unix_ms());
@@ -222,6 +230,7 @@ impl Request for Blocked {
             engine.metrics()[server.worker].count_error(error.as_bytes());
             cx.reply.error(&error);
         }
+        tracking::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
         let words: Vec<&[u8]> = args.iter().collect();
         engine.record(&cx.keys.effects, self.db, &words);

@@ -8,6 +8,7 @@ use crate::dispatch::before_nul;
 use crate::help::help;
 use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
+use crate::tracking;
 use engine::Error;
 use engine::clients::ClientInfo;
 use engine::config::Directive;
@@ -33,6 +34,15 @@ const EACH_CLIENT: &str = "O(N) where N is the number of client connections";
 
 const SUBCOMMANDS: &[Command] = &[
     Command {
+        name: "caching",
+        since: "6.0.0",
+        arity: 3,
+        syntax: "(mode: YES | NO)",
+        summary: "Instructs the server whether to track the keys in the next request.",
+        run: tracking::caching,
+        ..SUB
+    },
+    Command {
         name: "capa",
         since: "8.0.0",
         arity: -3,
@@ -46,7 +56,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "getredir",
         since: "6.0.0",
         summary: "Returns the client ID to which the connection's tracking notifications are redirected.",
-        run: get_redirection,
+        run: tracking::get_redirection,
         ..SUB
     },
     Command {
@@ -189,6 +199,25 @@ const SUBCOMMANDS: &[Command] = &[
         ..SUB
     },
     Command {
+        name: "tracking",
+        since: "6.0.0",
+        arity: -3,
+        flags: COMMON,
+        syntax: "(status: ON | OFF) [REDIRECT client-id:int] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+        summary: "Controls server-assisted client-side caching for the connection.",
+        complexity: "O(1). Some options may introduce additional complexity.",
+        run: tracking::tracking,
+        ..SUB
+    },
+    Command {
+        name: "trackinginfo",
+        since: "6.2.0",
+        flags: COMMON,
+        summary: "Returns information about server-assisted client-side caching for the connection.",
+        run: tracking::tracking_info,
+        ..SUB
+    },
+    Command {
         name: "unblock",
         since: "5.0.0",
         arity: -3,
@@ -243,12 +272,6 @@ fn set_info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         *field = args[3].to_vec();
     });
     cx.reply.ok();
-    Ok(())
-}
-
-/// Nobody's invalidations go to another client.
-fn get_redirection(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.reply.int(-1);
     Ok(())
 }
 

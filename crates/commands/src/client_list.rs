@@ -39,6 +39,9 @@ fn flags(client: &ClientInfo) -> String {
         ('P', is_subscriber(client)),
         ('x', client.queued.load(Relaxed) >= 0),
         ('b', client.is_blocked()),
+        ('t', client.tracks.load(Relaxed)),
+        ('R', client.redirection_broken.load(Relaxed)),
+        ('B', client.broadcasts.load(Relaxed)),
         ('d', client.is_watch_broken()),
         ('U', client.is_unix()),
         ('e', client.no_evict.load(Relaxed)),
@@ -71,7 +74,7 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         text,
         " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
          argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
-         user=default redir=-1 resp={} lib-name=",
+         user=default redir={} resp={} lib-name=",
         seconds_since(client.connected_at),
         seconds_since(client.active_at.load(Relaxed)),
         flags(client),
@@ -93,6 +96,7 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         buffers.reply_bytes,
         client.memory.load(Relaxed),
         if unsent { "rw" } else { "r" },
+        client.redirection.load(Relaxed),
         client.resp.load(Relaxed),
     );
     out.extend_from_slice(text.as_bytes());

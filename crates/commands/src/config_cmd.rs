@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::tracking;
 use engine::config::{
     ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
 };
@@ -98,7 +99,10 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine }) {
-        Ok(()) => cx.reply.ok(),
+        Ok(()) => {
+            tracking::trim_afterwards(cx);
+            cx.reply.ok();
+        }
         Err(SetError::Loading) => return Err(Error::text("LOADING Valkey is loading the dataset in memory")),
         Err(SetError::Refused(text)) => return Err(Error::new(format!("ERR {text}"))),
     }
@@ -116,7 +120,7 @@ impl ApplyHooks for Hooks<'_> {
             CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
             CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
             LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor, MaxMemoryPolicy,
-            NotifyKeyspaceEvents,
+            NotifyKeyspaceEvents, TrackingTableMaxKeys,
         };
         match changed {
             MaxMemoryPolicy | LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
@@ -129,6 +133,7 @@ impl ApplyHooks for Hooks<'_> {
             | CommandlogLargeReplyMaxLen => set_command_log(self.engine, config),
             LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
             LatencyTracking => self.engine.track_latency(config.flag(changed)),
+            TrackingTableMaxKeys => limit_tracking(self.engine, config),
             _ => {}
         }
         self.engine.packing().load(config);
@@ -169,6 +174,11 @@ fn set_latency_threshold(engine: &Engine, config: &Config) {
     engine.refresh_attention();
 }
 
+fn limit_tracking(engine: &Engine, config: &Config) {
+    let max = config.int(Directive::TrackingTableMaxKeys);
+    engine.tracking().limit_keys(usize::try_from(max).unwrap_or(0));
+}
+
 /// Puts the configuration that the engine was made with into effect.
 pub fn apply_all(engine: &Engine) {
     let config = engine.config().snapshot();
@@ -176,6 +186,7 @@ pub fn apply_all(engine: &Engine) {
     set_latency_threshold(engine, &config);
     engine.track_latency(config.flag(Directive::LatencyTracking));
     set_access_policy(engine, &config);
+    limit_tracking(engine, &config);
     engine.set_event_mask(config.keyspace_events());
 }
 

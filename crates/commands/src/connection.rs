@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::cx::{Cx, Flow};
 use crate::dispatch::before_nul;
 use crate::pubsub;
+use crate::tracking;
 use crate::row::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
 use crate::transaction::forget;
@@ -279,6 +280,7 @@ fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     use_database(cx, 0);
     forget(cx.engine, cx.session);
     pubsub::leave(cx.engine, cx.session);
+    tracking::end(cx.engine, cx.session);
     let session = &mut *cx.session;
     session.authenticated = cx.engine.config().snapshot().text(Directive::RequirePass).is_empty();
     session.no_touch = false;

@@ -128,9 +128,10 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Erro
 fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeReply, u64) {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
-    let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
+    let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.now_ms());
     cx.keys.escalate();
     cx.keys.each_shard(|_, shard, effects| {
+        engine.tracking().clear(&mut shard.tracked);
         for index in dbs.clone() {
             let Db { table, expiry, watchers, blocked, listings, cut } = &mut shard.dbs[index];
             cut.keep_all(table, |key| hasher.local_of(key));
@@ -215,8 +216,8 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
         for db in [&mut *first, &mut *second] {
             db.listings.before_swap(&db.table, |key| hasher.local_of(key));
-        }
             db.cut.keep_all(&db.table, |key| hasher.local_of(key));
+        }
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         for (index, db) in [(one, &*first), (two, &*second)] {

@@ -230,7 +230,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("client_recent_max_input_buffer", most(|client| client.buffers.sizes().query));
     text.field("client_recent_max_output_buffer", most(|client| client.buffers.sizes().reply_bytes));
     text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
-    text.zeros(&["tracking_clients"]);
+    text.field("tracking_clients", source.engine.tracking().clients());
     text.field("pubsub_clients", source.engine.audience().subscribers());
     let watched = clients.iter().map(|client| client.watched.load(Relaxed));
     text.field("watching_clients", watched.clone().filter(|keys| *keys > 0).count());
@@ -377,7 +377,9 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits"]);
     text.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
     text.zeros(&["total_active_defrag_time", "current_active_defrag_time"]);
-    text.zeros(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"]);
+    text.field("tracking_total_keys", source.overview.tracked_keys);
+    text.field("tracking_total_items", source.overview.tracked_items);
+    text.field("tracking_total_prefixes", engine.tracking().prefixes());
     text.zeros(&["unexpected_error_replies"]);
     text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
     text.field("dump_payload_sanitizations", 0);

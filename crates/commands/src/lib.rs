@@ -95,6 +95,10 @@ pub mod sorted_set;
 pub mod stream;
 pub mod stream_add;
 pub mod stream_group;
+pub mod stream_claim;
+pub mod stream_consume;
+pub mod stream_info;
+pub mod stream_pending;
 pub mod stream_range;
 pub mod stream_read;
 pub mod stream_trim;
@@ -165,6 +169,10 @@ const FAMILIES: &[&[Command]] = &[
     stream::COMMANDS,
     stream_add::COMMANDS,
     stream_group::COMMANDS,
+    stream_claim::COMMANDS,
+    stream_consume::COMMANDS,
+    stream_info::COMMANDS,
+    stream_pending::COMMANDS,
     stream_range::COMMANDS,
     stream_read::COMMANDS,
     stream_trim::COMMANDS,

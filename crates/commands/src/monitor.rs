@@ -84,7 +84,7 @@ mod tests {
         let pushes = client.engine().audience().take_own(0).unwrap_or_default();
         let text = |push| match push {
             Push::Monitor(line) => String::from_utf8_lossy(&line).trim_end().split_once(' ').unwrap().1.to_owned(),
-            Push::Message(message) => format!("{message:?}"),
+            other => format!("{other:?}"),
         };
         pushes.into_iter().map(text).collect()
     }

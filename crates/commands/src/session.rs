@@ -5,6 +5,7 @@ use crate::pubsub::Subscriptions;
 use crate::row::Flags;
 use crate::transaction::{Multi, Watching};
 use engine::clients::ClientInfo;
+use engine::tracking::Tracker;
 use std::sync::Arc;
 
 /// Which replies the client wants (CLIENT REPLY).
@@ -39,6 +40,9 @@ pub struct Session {
     pub watching: Option<Box<Watching>>,
     /// What it subscribes to, if anything.
     pub subscriptions: Option<Box<Subscriptions>>,
+    /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
+    pub tracker: Option<Arc<Tracker>>,
+    pub(crate) caching: bool,
     /// What was replied last goes out, whatever CLIENT REPLY says.
     pub(crate) keeps_reply: bool,
     /// How large arguments of its running command will be shown.
@@ -67,6 +71,8 @@ impl Session {
             multi: None,
             watching: None,
             subscriptions: None,
+            tracker: None,
+            caching: false,
             keeps_reply: false,
             kept: None,
             unfinished: None,

@@ -4,6 +4,7 @@ use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::expiry::element_deadline;
 use crate::shard::Shard;
+use crate::tracking;
 use crate::value::KeyEntry;
 
 /// How accesses are counted in an entry's 24 bits.
@@ -41,7 +42,6 @@ impl AccessClock {
         }
     }
 
-    /// The access counter as it has decayed by now (OBJECT FREQ).
     /// The 24 bits of an entry that was last used so many seconds ago, or is used so often.
     pub fn marked(self, idle: Option<u64>, frequency: Option<u8>) -> u32 {
         match (self, idle, frequency) {
@@ -53,6 +53,7 @@ impl AccessClock {
         }
     }
 
+    /// The access counter as it has decayed by now (OBJECT FREQ).
     pub fn frequency(self, meta: u32) -> u32 {
         match self {
             AccessClock::Recency(_) => 0,
@@ -93,8 +94,8 @@ pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32
 /// The same for an entry that was taken out already.
 pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
     let slot = &mut shard.dbs[db as usize];
-    if let Some(deadline) = entry.deadline() {
     slot.cut.keep(local, &entry);
+    if let Some(deadline) = entry.deadline() {
         slot.expiry.keys.remove(deadline, local);
     }
     if let Some(first) = element_deadline(&entry) {
@@ -102,6 +103,9 @@ pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u3
     }
     shard.stats.expired += 1;
     slot.watchers.touch(entry.key(), false);
+    if engine.tracking().is_on() {
+        tracking::changed(engine, &mut shard.tracked, effects, entry.key(), true);
+    }
     if slot.blocked.is_waited_for(entry.key()) {
         effects.rare().ready.push((db, entry.key().to_vec()));
     }
@@ -142,15 +146,15 @@ pub fn expire_elements(
     {
         slot.listings.before_change(name, &entry.value());
     }
-    let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
-    let mut removed: Vec<Vec<u8>> = Vec::new();
-    let change = found.update(|entry| {
-        let object = entry.payload_mut()?;
     if slot.cut.is_open()
         && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
     {
         slot.cut.keep(local, &entry);
     }
+    let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
+    let mut removed: Vec<Vec<u8>> = Vec::new();
+    let change = found.update(|entry| {
+        let object = entry.payload_mut()?;
         let old = object.next_deadline();
         while removed.len() < max && object.pop_due(now.max(0) as u64, |element| removed.push(element.to_vec())) {}
         Some((old, object.next_deadline(), object.is_empty(), object.element_words()))
@@ -163,6 +167,9 @@ pub fn expire_elements(
     }
     shard.stats.expired_elements += count as u64;
     slot.watchers.touch(name, !empty);
+    if engine.tracking().is_on() {
+        tracking::changed(engine, &mut shard.tracked, effects, name, true);
+    }
     if slot.blocked.is_waited_for(name) {
         effects.rare().ready.push((db, name.to_vec()));
     }

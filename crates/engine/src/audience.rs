@@ -18,6 +18,7 @@
 
 use crate::glob;
 use crate::sync::{Mutex, RwLock};
+use crate::tracking::{Stale, Tracker};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -56,6 +57,10 @@ pub enum Push {
     Message(Arc<Message>),
     /// A line for all monitors, as it goes to them.
     Monitor(Arc<[u8]>),
+    /// What one client has a copy of is out of date.
+    Invalidation { tracker: Arc<Tracker>, stale: Arc<Stale> },
+    /// For the client itself: whom it wants invalidations to go to is gone.
+    RedirectionBroken(Arc<Tracker>),
 }
 
 /// Subscribers of one name by worker.
@@ -230,7 +235,8 @@ impl Audience {
         sum.iter().map(|count| u64::from(*count)).sum()
     }
 
-    fn post(&self, from: usize, to: usize, push: Push) {
+    /// Leaves a push for the clients of worker `to`. `from`: the worker that calls.
+    pub fn post(&self, from: usize, to: usize, push: Push) {
         let side = &self.workers[from];
         side.outgoing.lock()[to].push(push);
         let flag = if from == to { &side.for_itself } else { &side.for_others };
@@ -255,19 +261,24 @@ impl Audience {
     /// What `worker` has for the clients of others, by worker.
     pub fn take_outgoing(&self, worker: usize) -> Vec<(usize, Vec<Push>)> {
         let side = &self.workers[worker];
-        if !side.for_others.swap(false, Relaxed) {
+        if !side.for_others.load(Relaxed) {
             return Vec::new();
         }
+        side.for_others.store(false, Relaxed);
         let mut outgoing = side.outgoing.lock();
         let others = outgoing.iter_mut().enumerate().filter(|(to, pushes)| *to != worker && !pushes.is_empty());
         others.map(|(to, pushes)| (to, std::mem::take(pushes))).collect()
     }
 
     /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
-    /// because of a pattern, the pattern. `tell` must not change the audience.
+    /// because of a pattern, the pattern. `tell` must not change the audience. Whom an invalidation is for may be gone, and
+    /// another client have its token.
     pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
         let mut local = self.workers[worker].local.lock();
         match push {
+            Push::Invalidation { tracker, .. } if tracker.has_ended() => {}
+            Push::Invalidation { tracker, .. } => tell(tracker.target().token.load(Relaxed), None),
+            Push::RedirectionBroken(tracker) => tell(tracker.client.token.load(Relaxed), None),
             Push::Monitor(_) => local.monitors.iter().for_each(|token| tell(*token, None)),
             Push::Message(message) => {
                 if let Some(tokens) = local.names(message.kind).get(&*message.channel) {
@@ -352,6 +363,7 @@ mod tests {
             let payload = match push {
                 Push::Message(message) => &message.payload[..],
                 Push::Monitor(line) => line,
+                other => panic!("nobody sent {other:?}"),
             };
             audience.recipients(worker, push, |token, pattern| {
                 let pattern = pattern.map_or("-".into(), |pattern| String::from_utf8_lossy(pattern));

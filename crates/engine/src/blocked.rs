@@ -31,6 +31,7 @@ use crate::hash::KeyHash;
 use crate::keys::{Held, Keys};
 use crate::shard::{Db, Shard};
 use crate::sync::{AtomicU8, MutexGuard, spin};
+use crate::tracking::Origin;
 use crate::value::Type;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -219,7 +220,8 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
             if let Some(reply) = reply {
                 engine.host().deliver(&ticket, reply);
             }
-            queue.extend(engine.carry_out(&mut effects));
+            let origin = Origin { worker: server.worker, client: ticket.client.id };
+            queue.extend(engine.carry_out(&mut effects, origin));
         }
     }
 }
@@ -343,7 +345,7 @@ mod testing {
 
     fn finish(engine: &Engine, mut keys: Keys<'_>) {
         keys.unlock();
-        let ready = engine.carry_out(&mut keys.effects);
+        let ready = engine.carry_out(&mut keys.effects, Origin { worker: 0, client: 0 });
         serve(engine, ready, SERVER);
     }
 

@@ -20,6 +20,8 @@ pub struct ClientInfo {
     pub laddr: Box<str>,
     pub fd: i32,
     pub worker: usize,
+    /// What the worker knows its connection by.
+    pub token: AtomicUsize,
     /// Unix time in milliseconds.
     pub connected_at: i64,
     /// Unix time in milliseconds of the last bytes that were read.
@@ -45,6 +47,12 @@ pub struct ClientInfo {
     pub subscriptions: [AtomicU32; 3],
     /// It gets a line of every command.
     pub monitor: AtomicBool,
+    /// CLIENT TRACKING: on, in broadcast mode, redirected to one who is gone.
+    pub tracks: AtomicBool,
+    pub broadcasts: AtomicBool,
+    pub redirection_broken: AtomicBool,
+    /// Id of the client that gets its invalidations; 0: itself, -1: it does not track.
+    pub redirection: AtomicI64,
     pub commands: AtomicU64,
     /// Id of the last command in the command table, plus one; 0 before the first.
     pub last_command: AtomicUsize,
@@ -134,6 +142,7 @@ impl ClientInfo {
             laddr: laddr.into(),
             fd,
             worker,
+            token: AtomicUsize::new(0),
             connected_at: now,
             active_at: AtomicI64::new(now),
             db: AtomicU32::new(0),
@@ -148,6 +157,10 @@ impl ClientInfo {
             watched_bytes: AtomicUsize::new(0),
             subscriptions: Default::default(),
             monitor: AtomicBool::new(false),
+            tracks: AtomicBool::new(false),
+            broadcasts: AtomicBool::new(false),
+            redirection_broken: AtomicBool::new(false),
+            redirection: AtomicI64::new(-1),
             commands: AtomicU64::new(0),
             last_command: AtomicUsize::new(0),
             input_bytes: AtomicU64::new(0),

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::expiry::element_deadline;
 use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
+use crate::tracking::{self, Tracked};
 use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::Spot;
@@ -31,6 +32,7 @@ pub struct Edit<'k> {
     engine: &'k Engine,
     db: &'k mut Db,
     stats: &'k mut ShardStats,
+    tracked: &'k mut Tracked,
     effects: &'k mut Effects,
     db_index: u32,
     key: Key<'k>,
@@ -60,6 +62,7 @@ impl<'k> Edit<'k> {
             engine,
             db,
             stats: &mut shard.stats,
+            tracked: &mut shard.tracked,
             effects,
             db_index,
             key,
@@ -218,10 +221,10 @@ impl<'k> Edit<'k> {
         let (engine, name) = (self.engine, self.key.name);
         let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
+        self.db.cut.keep(self.local, &entry);
         if let Some(deadline) = entry.deadline() {
             self.db.expiry.keys.remove(deadline, self.local);
         }
-        self.db.cut.keep(self.local, &entry);
         if let Some(first) = element_deadline(&entry) {
             self.db.expiry.elements.remove(first, self.local);
         }
@@ -237,10 +240,10 @@ impl<'k> Edit<'k> {
         assert!(entry.key() == self.key.name, "an entry is put under its own name");
         self.remove();
         let (engine, deadline, first) = (self.engine, entry.deadline(), element_deadline(&entry));
+        self.db.cut.leave_out(self.local, entry.key());
         self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
         if let Some(at) = deadline {
             self.db.expiry.keys.insert(at, self.local);
-        self.db.cut.leave_out(self.local, entry.key());
         }
         self.db.expiry.elements.change(None, first, self.local);
         self.fresh = true;
@@ -317,6 +320,9 @@ impl<'k> Edit<'k> {
         self.effects.dirty += changes;
         let exists = self.exists();
         self.db.watchers.touch(self.key.name, exists);
+        if self.engine.tracking().is_on() {
+            tracking::changed(self.engine, self.tracked, self.effects, self.key.name, false);
+        }
         // Also when the key is gone: some wait for that.
         if self.db.blocked.is_waited_for(self.key.name) {
             self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
@@ -334,13 +340,13 @@ impl<'k> Edit<'k> {
         let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
         if !self.exists() {
             let entry = KeyEntry::new(name, value, new_deadline, meta);
+            self.db.cut.leave_out(local, name);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
             self.fresh = true;
             if let Some(at) = new_deadline {
                 self.db.expiry.keys.insert(at, local);
             }
             self.db.expiry.elements.change(None, new_first, local);
-            self.db.cut.leave_out(local, name);
             self.event(EventClass::NEW, "new");
             return;
         }

@@ -2,6 +2,7 @@
 
 use crate::expiry::ExpiryIndex;
 use crate::shard::Table;
+use crate::tracking::Change;
 use crate::value::Object;
 
 /// Something that takes long to free. Dropping it frees it.
@@ -77,6 +78,10 @@ pub struct RareEffects {
     pub events: Vec<Event>,
     /// Keys with waiting clients that may be served now.
     pub ready: Vec<ReadyKey>,
+    /// Changed keys that somebody may have a copy of.
+    pub changes: Vec<Change>,
+    /// A database was emptied, so all copies are out of date.
+    pub flushed: bool,
 }
 
 impl Effects {
@@ -103,6 +108,8 @@ impl Effects {
         let own = self.rare();
         own.garbage.append(&mut theirs.garbage);
         own.events.append(&mut theirs.events);
+        own.changes.append(&mut theirs.changes);
+        own.flushed |= theirs.flushed;
         for key in theirs.ready {
             if !own.ready.contains(&key) {
                 own.ready.push(key);

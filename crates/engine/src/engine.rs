@@ -550,7 +550,7 @@ mod tests {
         edit.commit(EventClass::STRING, "set");
         engine.record(&keys.effects, 0, &[b"SET", name, value]);
         keys.unlock();
-        assert!(engine.carry_out(&mut keys.effects).is_empty());
+        assert!(engine.carry_out(&mut keys.effects, Origin { worker: 0, client: 0 }).is_empty());
     }
 
     fn get(engine: &Engine, name: &[u8], now: i64) -> Option<Vec<u8>> {

@@ -11,6 +11,9 @@ use crate::shard::{Db, ShardStats};
 pub struct Overview {
     pub stats: ShardStats,
     pub dbs: Vec<DbOverview>,
+    /// Keys that clients who track have read, and these clients, counted at each key.
+    pub tracked_keys: usize,
+    pub tracked_items: usize,
 }
 
 /// One database.
@@ -51,6 +54,8 @@ impl Overview {
         let mut times = vec![0u128; overview.dbs.len()];
         keys.each_shard(|_, shard, _| {
             overview.stats.add(&shard.stats);
+            overview.tracked_keys += shard.tracked.len();
+            overview.tracked_items += shard.tracked.items();
             for ((sum, time), db) in overview.dbs.iter_mut().zip(&mut times).zip(&shard.dbs) {
                 let left = db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0);
                 *time += u128::from(left) * db.expiry.keys.len() as u128;

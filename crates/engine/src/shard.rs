@@ -5,6 +5,7 @@ use crate::cut::Cut;
 use crate::expiry::ExpiryIndex;
 use crate::listing::Listings;
 use crate::access;
+use crate::tracking::Tracked;
 use crate::value::{KeyEntry, Type, ValueExt};
 use crate::watch::Watchers;
 use structures::hashtable::HashTable;
@@ -20,8 +21,8 @@ pub struct Db {
     pub blocked: Blocked,
     pub watchers: Watchers,
     pub listings: Listings,
-}
     pub cut: Cut,
+}
 
 impl Db {
     /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.
@@ -60,10 +61,12 @@ impl ShardStats {
 pub struct Shard {
     pub stats: ShardStats,
     pub dbs: Box<[Db]>,
+    pub tracked: Tracked,
 }
 
 impl Shard {
     pub fn new(databases: usize) -> Self {
-        Shard { stats: ShardStats::default(), dbs: (0..databases).map(|_| Db::default()).collect() }
+        let dbs = (0..databases).map(|_| Db::default()).collect();
+        Shard { stats: ShardStats::default(), dbs, tracked: Tracked::default() }
     }
 }

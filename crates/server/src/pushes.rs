@@ -13,10 +13,15 @@ use crate::connection::Connection;
 use crate::mailbox::Letter;
 use crate::worker::Worker;
 use commands::pubsub::encode;
+use commands::tracking;
 use engine::audience::{Name, Push};
 use engine::metrics::WorkerMetrics;
+use engine::tracking::Tracker;
 use resp::Protocol;
+use slab::Slab;
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
     /// Hands over what this worker has for its own connections.
@@ -29,7 +34,8 @@ impl Worker {
 
     #[cold]
     fn take_and_deliver(&mut self) {
-        if let Some(pushes) = self.shared.engine.audience().take_own(self.index) {
+        // Who is told that a redirection is broken is told by another push.
+        while let Some(pushes) = self.shared.engine.audience().take_own(self.index) {
             self.deliver(&pushes);
         }
     }
@@ -40,13 +46,19 @@ impl Worker {
         let metrics = &shared.engine.metrics()[*index];
         let now = shared.engine.host().unix_us(0) / 1000;
         for push in pushes {
+            if let Some(tracker) = broken_redirection(connections, push) {
+                tracker.client.redirection_broken.store(true, Relaxed);
+                let told = Push::RedirectionBroken(Arc::clone(tracker));
+                shared.engine.audience().post(*index, tracker.client.worker, told);
+                continue;
+            }
             let mut texts = Texts::default();
             shared.engine.audience().recipients(*index, push, |token, pattern| {
-                let Some(connection) = connections.get_mut(token) else { return };
+                let Some(connection) = connections.get_mut(token).filter(|it| is_for(push, it)) else { return };
                 let bytes = texts.of(push, pattern, connection.protocol);
                 metrics.output_bytes.add(bytes.len() as u64);
                 connection.session.info.count_output(bytes.len());
-                if connection.job.is_some() {
+                if connection.owes_reply() {
                     connection.held_back.extend_from_slice(&bytes);
                     let held_back = connection.held_back.len();
                     if settings.clients.is_over(connection, held_back, false, now) {
@@ -72,12 +84,23 @@ impl Worker {
         }
     }
 
-    /// Sends what is left of this turn's pushes: to this worker's connections and to other workers.
-    pub fn send_pushes(&mut self, now: i64) {
+    /// Hands over what other workers are to push, and invalidations to whomever. To be done before replies go out: who has
+    /// seen the reply may count on the push being there before anything that is said afterwards.
+    #[inline]
+    pub fn post_pushes(&mut self) {
+        let engine = &self.shared.engine;
+        if engine.tracking().has_pending(self.index) {
+            engine.tracking().broadcast(engine.audience(), self.index);
+        }
+        self.deliver_own();
         for (worker, pushes) in self.shared.engine.audience().take_outgoing(self.index) {
             self.shared.post(worker, Letter::Pushes(pushes));
         }
-        self.deliver_own();
+    }
+
+    /// Sends what is left of this turn's pushes: to this worker's connections and to other workers.
+    pub fn send_pushes(&mut self, now: i64) {
+        self.post_pushes();
         for token in std::mem::take(&mut self.pushed) {
             // The list may name a connection that is gone, and another that has its token now.
             let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.pushed) else {
@@ -92,6 +115,24 @@ impl Worker {
         self.end_slow_readers(now);
         self.evict_clients(now);
     }
+}
+
+/// The tracker whose invalidation this is, if the client that was to get it is gone.
+fn broken_redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<Tracker>> {
+    let Push::Invalidation { tracker, .. } = push else { return None };
+    let target = tracker.redirect.as_ref().filter(|_| !tracker.has_ended())?;
+    let connection = connections.get(target.token.load(Relaxed));
+    connection.is_none_or(|connection| connection.session.info.id != target.id).then_some(tracker)
+}
+
+/// Whether this is the connection, if the push is for one only.
+fn is_for(push: &Push, connection: &Connection) -> bool {
+    let client = match push {
+        Push::Invalidation { tracker, .. } => tracker.target(),
+        Push::RedirectionBroken(tracker) => &tracker.client,
+        Push::Message(_) | Push::Monitor(_) => return true,
+    };
+    connection.session.info.id == client.id
 }
 
 fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std::io::Result<()> {
@@ -115,6 +156,12 @@ impl<'p> Texts<'p> {
         if slot.as_ref().is_none_or(|(written_for, _)| written_for.as_ref() != pattern) {
             let bytes = match push {
                 Push::Monitor(line) => Cow::Borrowed(&line[..]),
+                Push::Invalidation { tracker, stale } => {
+                    Cow::Owned(tracking::encode(tracker, stale, protocol).unwrap_or_default())
+                }
+                Push::RedirectionBroken(tracker) => {
+                    Cow::Owned(tracking::encode_broken(tracker, protocol).unwrap_or_default())
+                }
                 Push::Message(message) => Cow::Owned(encode(message, pattern.map(|name| &name[..]), protocol)),
             };
             *slot = Some((pattern.cloned(), bytes));

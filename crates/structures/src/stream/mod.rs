@@ -69,6 +69,8 @@ pub enum Deletion {
 pub struct Stream {
     nodes: BTreeMap<Id, Listpack>,
     len: u64,
+    /// The first entry's, while there is one.
+    first_id: Id,
     /// The greatest id that there ever was.
     pub last_id: Id,
     /// The greatest id of an entry that was deleted by its id.
@@ -103,7 +105,12 @@ impl Stream {
     }
 
     pub fn first_id(&self) -> Option<Id> {
-        self.range(Id::MIN, Id::MAX).next()
+        (self.len > 0).then_some(self.first_id)
+    }
+
+    /// The front was cut off, or may have been.
+    fn find_first(&mut self) {
+        self.first_id = self.range(Id::MIN, Id::MAX).next().unwrap_or_default();
     }
 
     /// The id of the last entry that is there.
@@ -202,6 +209,28 @@ impl Stream {
         self.groups.remove(name)
     }
 
+    /// Gives `change` a group, and the stream to read in meanwhile, in which the group is empty.
+    pub fn with_group<R>(&mut self, name: &[u8], change: impl FnOnce(&Stream, &mut Group) -> R) -> Option<R> {
+        let mut group = std::mem::take(self.groups.get_mut(name)?);
+        let result = change(self, &mut group);
+        *self.groups.get_mut(name)? = group;
+        Some(result)
+    }
+
+    /// The group's next entry was read. Its count of read entries is kept as long as it can be told.
+    pub fn count_read(&self, group: &mut Group, id: Id) {
+        if id <= group.last_id {
+            return;
+        }
+        let counts = self.first_id().is_some_and(|first| group.last_id >= first) && !self.has_gaps_from(group.last_id);
+        group.entries_read = match group.entries_read {
+            Some(read) if counts => Some(read + 1),
+            read if self.entries_added == 0 => read,
+            _ => self.entries_up_to(id),
+        };
+        group.last_id = id;
+    }
+
     /// How many entries were ever added up to this id, when that can be told.
     pub fn entries_up_to(&self, id: Id) -> Option<u64> {
         if self.entries_added == 0 {
@@ -280,6 +309,9 @@ impl Stream {
                 self.nodes.insert(id, node::first(pairs));
             }
         }
+        if self.len == 0 {
+            self.first_id = id;
+        }
         self.len += 1;
         self.entries_added += 1;
         self.last_id = id;
@@ -291,6 +323,9 @@ impl Stream {
             return false;
         }
         self.max_deleted_id = self.max_deleted_id.max(id);
+        if id == self.first_id {
+            self.find_first();
+        }
         true
     }
 
@@ -326,14 +361,15 @@ impl Stream {
     /// Removes entries from the front until the bound is met. Not exactly: only whole nodes. Not more than
     /// `limit` entries (0: any number). How many went.
     pub fn trim(&mut self, bound: Bound, exactly: bool, limit: u64, references: References) -> u64 {
-        if self.groups.is_empty() || references == References::Keep {
-            return self.trim_front(bound, exactly, limit);
-        }
-        if references == References::Acknowledged {
-            return self.trim_acknowledged(bound, exactly, limit);
-        }
-        let removed = self.trim_front(bound, exactly, limit);
+        let removed = if self.groups.is_empty() || references != References::Acknowledged {
+            self.trim_front(bound, exactly, limit)
+        } else {
+            self.trim_acknowledged(bound, exactly, limit)
+        };
         if removed > 0 {
+            self.find_first();
+        }
+        if removed > 0 && references == References::Delete {
             let kept = self.first_id().or_else(|| self.last_id.next()).unwrap_or(Id::MAX);
             self.groups.values_mut().for_each(|group| group.acknowledge_below(kept));
         }

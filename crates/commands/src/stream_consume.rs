@@ -1,0 +1,274 @@
+//! XREADGROUP: entries for one consumer of a group; either what nobody in the group was given yet (`>`), or once more what
+//! this consumer was given and has not acknowledged.
+//!
+//! The change log gets what became of the group: an XCLAIM for each entry that was given out, and how far it has read.
+
+use crate::args::Args;
+use crate::blocking::Wait;
+use crate::cx::Cx;
+use crate::row::{BLOCKING, Command, Group as Family, ROW, WRITE};
+use crate::stream::{parse_id, reply_entry, reply_id};
+use crate::stream_read::{Answers, Options, stream_keys};
+use engine::Error;
+use engine::effects::{EventClass, Record};
+use engine::value::Type;
+use resp::Reply;
+use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "xreadgroup",
+    group: Family::Stream,
+    since: "5.0.0",
+    arity: -7,
+    flags: WRITE.and(BLOCKING),
+    keys: &[stream_keys(4)],
+    syntax: "(GROUP group-block: group consumer) [COUNT count:int] [BLOCK milliseconds:int] [NOACK] (STREAMS streams: key... id...)",
+    summary: "Returns new or historical messages from a stream for a consumer in a group. Blocks until a message is available otherwise.",
+    complexity: "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to serve the N clients blocked on the stream getting new data.",
+    run: xreadgroup,
+    ..ROW
+}];
+
+/// What a consumer asks of one stream.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    New,
+    /// Its own pending entries after this id.
+    History(Id),
+}
+
+fn no_group(key: &[u8], group: &[u8]) -> Error {
+    let words: [&[u8]; 5] =
+        [b"NOGROUP No such key '", key, b"' or consumer group '", group, b"' in XREADGROUP with GROUP option"];
+    Error::new(words.concat())
+}
+
+fn meaningless(id: &str, what: &str) -> Error {
+    Error::new(format!(
+        "ERR The {id} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {id} ID would just {what}."
+    ))
+}
+
+fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::parse(cx, args, true)?;
+    let group_at = options.group_at.unwrap_or(0);
+    let mut wanted = Vec::with_capacity(options.streams);
+    for index in options.key_indices() {
+        let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
+        if stream.is_none_or(|stream| stream.group(&args[group_at]).is_none()) {
+            return Err(no_group(&args[index], &args[group_at]));
+        }
+        wanted.push(match &args[options.id_at(index)] {
+            b">" => From::New,
+            b"$" => return Err(meaningless("$", "return an empty result set")),
+            b"+" => return Err(meaningless("+", "return an empty result set")),
+            id => From::History(parse_id(id, 0)?),
+        });
+    }
+    let mut answers = Answers::default();
+    let mut log = cx.engine.has_log().then(Vec::new);
+    for (index, from) in options.key_indices().zip(wanted) {
+        read_one(cx, args, &options, index, from, &mut answers, &mut log)?;
+    }
+    if answers.end(cx.reply) {
+        return Ok(());
+    }
+    match options.block {
+        None => cx.reply.null_array(),
+        Some(deadline) => {
+            let wait = Wait { kind: Some(Type::Stream), on_missing: true, ..Wait::until(deadline) };
+            cx.wait(args, options.key_indices(), wait);
+        }
+    }
+    Ok(())
+}
+
+/// What came of reading one stream.
+#[derive(Default)]
+struct Outcome {
+    new_consumer: bool,
+    answered: bool,
+}
+
+fn read_one(
+    cx: &mut Cx<'_>,
+    args: &Args<'_>,
+    options: &Options,
+    index: usize,
+    from: From,
+    answers: &mut Answers,
+    log: &mut Option<Vec<Record>>,
+) -> Result<(), Error> {
+    let group_at = options.group_at.unwrap_or(0);
+    let key = cx.key(args, index);
+    let (now, reply) = (cx.now_ms(), &mut *cx.reply);
+    let mut edit = cx.keys.edit(key);
+    let outcome = edit.with(|stream: &mut Stream| {
+        stream.with_group(&args[group_at], |stream, group| {
+            let (consumer, new_consumer) = group.find_or_add(&args[group_at + 1], now);
+            if let Some(consumer) = group.consumer_mut(consumer) {
+                consumer.seen_at = now;
+            }
+            let mut reader = Reader { stream, group, consumer, now, count: options.count, log: log.as_mut() };
+            if new_consumer && options.no_ack {
+                reader.log(|group, name| {
+                    vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
+                }, &args[group_at]);
+            }
+            let answered = match from {
+                From::History(after) => {
+                    answers.begin(reply, key.name);
+                    reader.history(after, reply);
+                    true
+                }
+                From::New => {
+                    let any = reader.any_new();
+                    if any {
+                        answers.begin(reply, key.name);
+                        reader.new_entries(reply, options.no_ack, key.name, &args[group_at]);
+                    }
+                    any
+                }
+            };
+            Outcome { new_consumer, answered }
+        })
+    })?;
+    let outcome = outcome.unwrap_or_default();
+    let changes = u64::from(outcome.answered) + u64::from(outcome.new_consumer);
+    if changes == 0 {
+        edit.leave();
+        return Ok(());
+    }
+    if let Some(records) = log {
+        edit.log_as(|| records.clone());
+    }
+    if outcome.new_consumer {
+        edit.commit_many(changes, EventClass::STREAM, "xgroup-createconsumer");
+    } else {
+        edit.commit_silently(changes);
+    }
+    Ok(())
+}
+
+/// One consumer at one stream.
+struct Reader<'r> {
+    stream: &'r Stream,
+    group: &'r mut Group,
+    consumer: ConsumerRef,
+    now: i64,
+    /// 0: all.
+    count: u64,
+    log: Option<&'r mut Vec<Record>>,
+}
+
+impl Reader<'_> {
+    fn log(&mut self, record: impl FnOnce(&[u8], Vec<u8>) -> Record, group: &[u8]) {
+        if let Some(log) = &mut self.log {
+            let name = self.group.consumer(self.consumer).map(|consumer| consumer.name.to_vec());
+            log.push(record(group, name.unwrap_or_default()));
+        }
+    }
+
+    fn any_new(&self) -> bool {
+        let Some(start) = self.group.last_id.next() else { return false };
+        // The last entry ever is there most of the time.
+        self.stream.last_id >= start && self.stream.range(start, Id::MAX).next().is_some()
+    }
+
+    fn limit(&self) -> u64 {
+        if self.count == 0 { u64::MAX } else { self.count }
+    }
+
+    fn new_entries(&mut self, reply: &mut Reply, no_ack: bool, key: &[u8], group: &[u8]) {
+        let Some(start) = self.group.last_id.next() else { return };
+        let mut cursor = self.stream.range(start, Id::MAX);
+        let (mark, mut given) = (reply.begin_array(), 0);
+        while given < self.limit()
+            && let Some(id) = cursor.next()
+        {
+            self.stream.count_read(self.group, id);
+            reply_entry(reply, id, &mut cursor);
+            given += 1;
+            if no_ack {
+                continue;
+            }
+            let pending = Pending { delivered_at: self.now, deliveries: 1, consumer: Some(self.consumer) };
+            self.group.assign(id, pending);
+            let last_id = self.group.last_id;
+            self.log(|group, name| claim_record(key, group, name, id, &pending, last_id), group);
+        }
+        reply.end_array(mark, given as usize);
+        if given > 0 && let Some(consumer) = self.group.consumer_mut(self.consumer) {
+            consumer.active_at = Some(self.now);
+        }
+        if let Some(log) = &mut self.log {
+            log.push(position_record(key, group, self.group));
+        }
+    }
+
+    fn history(&mut self, after: Id, reply: &mut Reply) {
+        let (mark, mut given) = (reply.begin_array(), 0);
+        let mut next = after.next();
+        while given < self.limit()
+            && let Some(start) = next
+        {
+            let own = self.group.consumer(self.consumer).and_then(|consumer| consumer.pending_from(start).next());
+            let Some(id) = own else { break };
+            let mut cursor = self.stream.range(id, id);
+            if cursor.next().is_some() {
+                reply_entry(reply, id, &mut cursor);
+                if let Some(pending) = self.group.pending(id).copied() {
+                    let deliveries = pending.deliveries.saturating_add(1);
+                    self.group.assign(id, Pending { delivered_at: self.now, deliveries, ..pending });
+                }
+            } else {
+                reply.array(2);
+                reply_id(reply, id);
+                reply.null_array();
+            }
+            given += 1;
+            next = id.next();
+        }
+        reply.end_array(mark, given as usize);
+    }
+}
+
+/// Gives a pending entry to a consumer, as the change log says it.
+pub(crate) fn claim_record(
+    key: &[u8],
+    group: &[u8],
+    consumer: Vec<u8>,
+    id: Id,
+    pending: &Pending,
+    last_id: Id,
+) -> Record {
+    vec![
+        b"XCLAIM".to_vec(),
+        key.to_vec(),
+        group.to_vec(),
+        consumer,
+        b"0".to_vec(),
+        id.to_vec(),
+        b"TIME".to_vec(),
+        pending.delivered_at.to_string().into_bytes(),
+        b"RETRYCOUNT".to_vec(),
+        pending.deliveries.to_string().into_bytes(),
+        b"FORCE".to_vec(),
+        b"JUSTID".to_vec(),
+        b"LASTID".to_vec(),
+        last_id.to_vec(),
+    ]
+}
+
+/// How far a group has read, as the change log says it.
+fn position_record(key: &[u8], name: &[u8], group: &Group) -> Record {
+    vec![
+        b"XGROUP".to_vec(),
+        b"SETID".to_vec(),
+        key.to_vec(),
+        name.to_vec(),
+        group.last_id.to_vec(),
+        b"ENTRIESREAD".to_vec(),
+        group.entries_read.map_or(-1, |read| read as i64).to_string().into_bytes(),
+    ]
+}
