@@ -32,8 +32,7 @@ pub const COMMANDS: &[Command] = &[Command {
 const ZERO_ID: Error = Error::text("ERR The ID specified in XADD must be greater than 0-0");
 const NOT_ABOVE: Error =
     Error::text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
-const EXHAUSTED: Error =
-    Error::text("ERR The stream has exhausted the last possible ID, unable to add more items");
+const EXHAUSTED: Error = Error::text("ERR The stream has exhausted the last possible ID, unable to add more items");
 const TOO_LARGE: Error = Error::text("ERR Elements are too large to be stored");
 
 /// What comes before the fields.

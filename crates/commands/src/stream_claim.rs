@@ -82,7 +82,9 @@ impl Claimant<'_> {
     }
 
     fn is_idle(&self, pending: &Pending) -> bool {
-        pending.consumer.is_none() || self.min_idle == 0 || self.now.saturating_sub(pending.delivered_at) >= self.min_idle
+        pending.consumer.is_none()
+            || self.min_idle == 0
+            || self.now.saturating_sub(pending.delivered_at) >= self.min_idle
     }
 
     /// The entry is this consumer's now; replies it.

@@ -111,9 +111,12 @@ fn read_one(
             }
             let mut reader = Reader { stream, group, consumer, now, count: options.count, log: log.as_mut() };
             if new_consumer && options.no_ack {
-                reader.log(|group, name| {
-                    vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
-                }, &args[group_at]);
+                reader.log(
+                    |group, name| {
+                        vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
+                    },
+                    &args[group_at],
+                );
             }
             let answered = match from {
                 From::History(after) => {
@@ -198,7 +201,9 @@ impl Reader<'_> {
             self.log(|group, name| claim_record(key, group, name, id, &pending, last_id), group);
         }
         reply.end_array(mark, given as usize);
-        if given > 0 && let Some(consumer) = self.group.consumer_mut(self.consumer) {
+        if given > 0
+            && let Some(consumer) = self.group.consumer_mut(self.consumer)
+        {
             consumer.active_at = Some(self.now);
         }
         if let Some(log) = &mut self.log {

@@ -288,12 +288,7 @@ impl Stream {
     }
 
     /// Adds an entry of at most [`MAX_BYTES`], whose id must be above `last_id`.
-    pub fn append<'a>(
-        &mut self,
-        id: Id,
-        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
-        limits: Limits,
-    ) {
+    pub fn append<'a>(&mut self, id: Id, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone, limits: Limits) {
         let bytes: usize = pairs.clone().map(|(name, value)| name.len() + value.len()).sum();
         let max_bytes = if limits.bytes == 0 { MAX_BYTES } else { limits.bytes.min(MAX_BYTES) };
         let open = self.nodes.last_entry().filter(|last| {
@@ -386,7 +381,9 @@ impl Stream {
                 break;
             }
             let (groups, mut left) = (&self.groups, self.len);
-            let marked = if exactly || node::all_live(listpack, base, |id| fate_of(bound, &mut left, groups, id) == Fate::Delete) {
+            let marked = if exactly
+                || node::all_live(listpack, base, |id| fate_of(bound, &mut left, groups, id) == Fate::Delete)
+            {
                 left = self.len;
                 node::delete_while(listpack, base, |id| fate_of(bound, &mut left, groups, id))
             } else {

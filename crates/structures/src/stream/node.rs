@@ -127,8 +127,7 @@ pub(super) fn append<'a>(
 ) {
     let Master { width: master_width, mut names, .. } = master(node);
     let width = pairs.clone().count();
-    let same = width == master_width
-        && pairs.clone().all(|(name, _)| names.next().is_some_and(|item| item == *name));
+    let same = width == master_width && pairs.clone().all(|(name, _)| names.next().is_some_and(|item| item == *name));
     let (ms, seq) = (id.ms.wrapping_sub(base.ms) as i64, id.seq.wrapping_sub(base.seq) as i64);
     scratch.extend([Item::Int(if same { SAME_FIELDS } else { 0 }), Item::Int(ms), Item::Int(seq)]);
     if same {
