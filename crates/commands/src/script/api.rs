@@ -13,20 +13,25 @@ const REPL_AOF: i64 = 1;
 const REPL_REPLICA: i64 = 2;
 const REPL_ALL: i64 = REPL_AOF | REPL_REPLICA;
 
-const LOG_LEVELS: [(&str, i64); 4] =
-    [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
+const LOG_LEVELS: [(&str, i64); 4] = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 
 /// The table that scripts know as `redis` and `server`.
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     shared(lua, &api)?;
-    for (name, value) in
-        [("REPL_NONE", 0), ("REPL_AOF", REPL_AOF), ("REPL_REPLICA", REPL_REPLICA), ("REPL_SLAVE", REPL_REPLICA), ("REPL_ALL", REPL_ALL)]
-    {
+    for (name, value) in [
+        ("REPL_NONE", 0),
+        ("REPL_AOF", REPL_AOF),
+        ("REPL_REPLICA", REPL_REPLICA),
+        ("REPL_SLAVE", REPL_REPLICA),
+        ("REPL_ALL", REPL_ALL),
+    ] {
         api.raw_set(name, value)?;
     }
     api.raw_set("call", lua.create_function(|lua, words: MultiValue| call(lua, &words, true))?)?;
-    let pcall = |lua: &Lua, words: MultiValue| call(lua, &words, false).or_else(|error| failure::clean(lua, Value::Error(error.into())));
+    let pcall = |lua: &Lua, words: MultiValue| {
+        call(lua, &words, false).or_else(|error| failure::clean(lua, Value::Error(error.into())))
+    };
     api.raw_set("pcall", lua.create_function(pcall)?)?;
     api.raw_set("error_reply", lua.create_function(error_reply)?)?;
     api.raw_set("status_reply", lua.create_function(status_reply)?)?;

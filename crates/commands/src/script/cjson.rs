@@ -3,9 +3,9 @@
 //! A table with positive whole numbers as keys, and no others, is an array, any other an object; an empty one is `{}`. `null` is
 //! `cjson.null`. What the library's options change lasts as long as the interpreter.
 
+use super::cjson_decode;
 use super::failure::{bad_argument, message};
 use super::libraries::{Words, number};
-use super::cjson_decode;
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -225,7 +225,9 @@ impl Encoder<'_> {
             return Ok(());
         }
         match self.options.encode_invalid {
-            InvalidNumbers::Refused => return Err(message(self.lua, "Cannot serialise number: must not be NaN or Inf")),
+            InvalidNumbers::Refused => {
+                return Err(message(self.lua, "Cannot serialise number: must not be NaN or Inf"));
+            }
             InvalidNumbers::Null => self.put(b"null"),
             InvalidNumbers::Written if number.is_nan() => self.put(b"nan"),
             InvalidNumbers::Written => self.put(if number > 0.0 { b"inf" } else { b"-inf" }),

@@ -195,7 +195,8 @@ impl Parser<'_> {
 
     fn unit(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..at + 6)?.strip_prefix(b"\\u")?;
-        let digits = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        let digits =
+            std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
         u32::from_str_radix(digits, 16).ok()
     }
 

@@ -45,7 +45,9 @@ fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
         }
         Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => write_integer(out, *number),
-        Value::Number(number) if *number == number.trunc() && number.abs() < 9.2e18 => write_integer(out, *number as i64),
+        Value::Number(number) if *number == number.trunc() && number.abs() < 9.2e18 => {
+            write_integer(out, *number as i64)
+        }
         Value::Number(number) => write_double(out, *number),
         Value::Table(table) if depth < DEPTH_MAX => write_table(out, table, depth + 1)?,
         _ => out.push(0xc0),

@@ -1,10 +1,10 @@
 //! EVAL and its kin, SCRIPT.
 
+use super::api;
 use super::convert::{self, ErrorTable};
 use super::flags::ScriptFlags;
 use super::interpreter::{Interpreter, Outcome};
 use super::run::{Call, RUN, Reach, Run};
-use super::api;
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
@@ -33,8 +33,7 @@ const EVAL_RO: Command = Command {
     ..EVAL
 };
 
-const UNSURE: &str =
-    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const UNSURE: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
 const UNSURE_RO: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
 
 pub const COMMANDS: &[Command] = &[

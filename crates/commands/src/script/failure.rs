@@ -4,6 +4,8 @@
 //! sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table with the
 //! text of a command's error in `err`.
 
+use super::functions;
+use super::run::RUN;
 use mlua::{Lua, Value};
 use std::fmt;
 
@@ -40,8 +42,14 @@ pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
     mlua::Error::external(Failure::Message([place.as_bytes(), text.as_ref()].concat()))
 }
 
-/// Where in the script's text it stands: the name of the text and the line.
+/// Where in the script's text it stands that has failed: the name of the text and the line. Asked for once, when the failure
+/// is caught.
 pub(super) fn place(lua: &Lua, (): ()) -> mlua::Result<(Option<String>, Option<usize>)> {
+    if RUN.is_set() {
+        RUN.with(|run| run.is_over())
+    } else {
+        functions::is_over()
+    }
     for level in 1.. {
         let found = lua.inspect_stack(level, |frame| {
             let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();

@@ -16,7 +16,9 @@ use super::{crc64, rdb_string};
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
-use crate::row::{ALLOW_BUSY, Command, DENY_OOM, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
+use crate::row::{
+    ALLOW_BUSY, Command, DENY_OOM, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
+};
 use crate::row::{SKIP_MONITOR, STALE, WRITE, key};
 use engine::Error;
 use engine::glob;
@@ -36,9 +38,12 @@ const FCALL: Command = Command {
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "fcall",
-        keys: &[key(2).rw().access().update().counted(0, 1, 1).notes(
-            "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
-        )],
+        keys: &[key(2)
+            .rw()
+            .access()
+            .update()
+            .counted(0, 1, 1)
+            .notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")],
         summary: "Invokes a function.",
         run: |cx, args| fcall(cx, args, false),
         ..FCALL
@@ -46,9 +51,11 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "fcall_ro",
         flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
-        keys: &[key(2).ro().access().counted(0, 1, 1).notes(
-            "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS",
-        )],
+        keys: &[key(2)
+            .ro()
+            .access()
+            .counted(0, 1, 1)
+            .notes("We cannot tell how the keys will be used so we assume the worst, RO and ACCESS")],
         summary: "Invokes a read-only function.",
         run: |cx, args| fcall(cx, args, true),
         ..FCALL
@@ -388,7 +395,9 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 4 {
         (replace, flush) = (args.is(3, "replace"), args.is(3, "flush"));
         if !replace && !flush && !args.is(3, "append") {
-            return Err(Error::text("ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."));
+            return Err(Error::text(
+                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+            ));
         }
     }
     let scripts = cx.engine.scripts();

@@ -39,7 +39,8 @@ impl ScriptFlags {
         }
         let end = text.iter().position(|byte| *byte == b'\n').ok_or(Error::text("ERR Invalid script shebang"))?;
         let mut words = text[2..end].split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-        let engine = if text[2..end].first().is_none_or(u8::is_ascii_whitespace) { b"" } else { words.next().unwrap_or(b"") };
+        let engine =
+            if text[2..end].first().is_none_or(u8::is_ascii_whitespace) { b"" } else { words.next().unwrap_or(b"") };
         if !engine.eq_ignore_ascii_case(b"lua") {
             return Err(Error::new([b"ERR Could not find scripting engine '", engine, b"'"].concat()));
         }
@@ -50,7 +51,8 @@ impl ScriptFlags {
             };
             for name in names.split(|byte| *byte == b',').filter(|name| !name.is_empty()) {
                 let flag = ScriptFlags::named(name);
-                flags.0 |= flag.ok_or_else(|| Error::new([b"ERR Unexpected flag in script shebang: ", name].concat()))?.0;
+                flags.0 |=
+                    flag.ok_or_else(|| Error::new([b"ERR Unexpected flag in script shebang: ", name].concat()))?.0;
             }
         }
         Ok(flags)

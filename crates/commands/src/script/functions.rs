@@ -53,7 +53,12 @@ pub(super) struct Made {
 
 impl Loaded {
     /// The function of this name, in whatever case; loads its library if it is not here yet.
-    pub fn find(&self, interpreter: &Interpreter, scripts: &Scripts, name: &[u8]) -> Result<Option<Rc<Callable>>, Error> {
+    pub fn find(
+        &self,
+        interpreter: &Interpreter,
+        scripts: &Scripts,
+        name: &[u8],
+    ) -> Result<Option<Rc<Callable>>, Error> {
         let name = name.to_ascii_lowercase();
         let version = scripts.functions_version();
         if self.version.get() != version {
@@ -182,6 +187,15 @@ pub(super) fn look() -> Result<(), mlua::Error> {
     if late { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
 }
 
+/// The error of its text has been caught: it need not be ended any more.
+pub(super) fn is_over() {
+    LOADING.with_borrow_mut(|loading| {
+        if let Some(loading) = loading {
+            loading.until += LOAD_TIMEOUT;
+        }
+    });
+}
+
 /// What the text of a library knows as `redis` and `server`.
 pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
     let api = lua.create_table()?;
@@ -231,7 +245,8 @@ fn register(_: &Lua, values: MultiValue) -> mlua::Result<()> {
 
 fn named_arguments(named: &Table) -> mlua::Result<(Function, mlua::Function)> {
     let (mut name, mut callback, mut description, mut flags) = (None, None, None, 0);
-    let wrong = |what: &str| Err(refusal(&format!("{what} argument given to server.register_function must be a string")));
+    let wrong =
+        |what: &str| Err(refusal(&format!("{what} argument given to server.register_function must be a string")));
     for pair in named.pairs::<Value, Value>() {
         let (key, value) = pair?;
         let Value::String(key) = key else {

@@ -6,8 +6,8 @@
 use super::flags::ScriptFlags;
 use super::run::{RUN, Reach};
 use super::{api, failure, functions, libraries, random};
-use engine::scripts::{Script, Scripts, Sha};
 use engine::Error;
+use engine::scripts::{Script, Scripts, Sha};
 use foldhash::fast::FixedState;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
@@ -145,9 +145,9 @@ impl Interpreter {
             return Ok(known);
         }
         let flags = ScriptFlags::of_script(text)?;
-        let function = self.compile(text, "@user_script").map_err(|error| {
-            Error::new([b"ERR Error compiling script (new function): ", error.as_bytes()].concat())
-        })?;
+        let function = self
+            .compile(text, "@user_script")
+            .map_err(|error| Error::new([b"ERR Error compiling script (new function): ", error.as_bytes()].concat()))?;
         let script = scripts.add(sha, text, flags.0, pinned, now);
         Ok(self.remember(script, function))
     }

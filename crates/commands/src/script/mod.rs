@@ -29,24 +29,24 @@
 //! All here is safe Rust; the C of Lua 5.1 and its binding are mlua's. How a native function finds the command that runs the
 //! script is `scoped-tls-hkt`'s: a reference in the thread's storage for as long as the script runs.
 
-pub mod eval;
 mod api;
-mod convert;
-mod crc64;
-pub mod fcall;
-mod flags;
-mod interpreter;
-mod run;
 mod bit;
 mod cjson;
 mod cjson_decode;
 mod cmsgpack;
+mod convert;
+mod crc64;
+pub mod eval;
 mod failure;
+pub mod fcall;
+mod flags;
 mod functions;
+mod interpreter;
 mod libraries;
 mod pack;
 mod random;
 mod rdb_string;
+mod run;
 
 use engine::{Engine, Error};
 

@@ -119,7 +119,8 @@ impl<'f> Format<'f> {
                 Item::Padding | Item::Bytes(_) | Item::Text => 1,
             };
             let align = size.min(self.align);
-            let padding = if align > 1 && align.is_power_of_two() { position.next_multiple_of(align) - position } else { 0 };
+            let padding =
+                if align > 1 && align.is_power_of_two() { position.next_multiple_of(align) - position } else { 0 };
             return Ok(Some((item, padding)));
         }
         Ok(None)

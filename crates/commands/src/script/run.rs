@@ -43,6 +43,9 @@ pub(super) trait Commands {
     /// A line for the server's log.
     fn log(&mut self, level: i64, line: &str);
 
+    /// Its error has been caught where the script began: nothing more has to be ended.
+    fn is_over(&mut self);
+
     /// Looks at the clock and at who wants the script to end; an error ends it.
     fn look(&mut self) -> Result<(), mlua::Error>;
 }
@@ -87,6 +90,7 @@ pub(super) struct Run<'r, 'c> {
     pub reach: Reach,
     /// It is to end and to begin again with the right to every lock.
     pub restart: bool,
+    over: bool,
     changed: bool,
     logging: bool,
     pub protocol: Protocol,
@@ -111,6 +115,7 @@ impl<'r, 'c> Run<'r, 'c> {
             declared,
             reach: Reach::Declared,
             restart: false,
+            over: false,
             changed: false,
             logging: true,
             protocol: Protocol::Resp2,
@@ -157,7 +162,8 @@ impl<'r, 'c> Run<'r, 'c> {
         let indices = key_indices(entry, args).unwrap_or_default();
         let hashes: SmallVec<[KeyHash; 4]> = indices.iter().map(|index| hasher.hash(&args[*index])).collect();
         let anything = may_touch_more(entry.command);
-        if self.reach != Reach::Beyond && (anything || hashes.iter().any(|hash| !self.declared.contains(&hash.shard()))) {
+        if self.reach != Reach::Beyond && (anything || hashes.iter().any(|hash| !self.declared.contains(&hash.shard())))
+        {
             self.reach = Reach::Beyond;
         }
         if self.reach != Reach::Beyond || self.cx.keys.reaches_all() {
@@ -173,7 +179,8 @@ impl<'r, 'c> Run<'r, 'c> {
             return Err(Refused::new(RESTART, Some(entry)));
         }
         if anything || !hashes.iter().all(|hash| self.cx.keys.reach_for(*hash)) {
-            let text = "ERR A key that was not declared is in use by another client: declare it, or call the script again";
+            let text =
+                "ERR A key that was not declared is in use by another client: declare it, or call the script again";
             return Err(Refused::new(text, Some(entry)));
         }
         Ok(())
@@ -282,7 +289,14 @@ impl Commands for Run<'_, '_> {
         }
     }
 
+    fn is_over(&mut self) {
+        self.over = true;
+    }
+
     fn look(&mut self) -> Result<(), mlua::Error> {
+        if self.over {
+            return Ok(());
+        }
         if self.restart {
             return Err(failure(RESTART, true));
         }
