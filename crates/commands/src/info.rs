@@ -238,7 +238,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("clients_in_timeout_table", clients.iter().filter(|client| times_out(client)).count());
     text.field("total_watched_keys", source.overview.total(|db| db.watched));
     text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
-    text.field("total_blocking_keys_on_nokey", 0);
+    text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
     let pause = source.engine.pause();
     let (reason, actions) = match pause.paused() {
         Paused::Nothing => ("none", "none"),

@@ -193,7 +193,11 @@ fn set_id(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = options(args, false)?;
     let mut edit = cx.keys.edit(cx.key(args, 2));
     group_of(&edit, args)?;
-    let id = id_or_last(&args[4], edit.collection::<Stream>()?)?;
+    let id = match &args[4] {
+        b"-" => Id::MIN,
+        b"+" => Id::MAX,
+        id => id_or_last(id, edit.collection::<Stream>()?)?,
+    };
     edit.with(|stream: &mut Stream| {
         if let Some(group) = stream.group_mut(&args[3]) {
             group.last_id = id;

@@ -297,6 +297,11 @@ impl Blocked {
         self.by_key.keys().map(|key| &**key)
     }
 
+    /// Keys that somebody waits for who wants to know when they go.
+    pub fn awaited_gone(&self) -> usize {
+        self.by_key.values().filter(|queue| queue.iter().any(|ticket| ticket.request.wants(None))).count()
+    }
+
     /// Keys with waiters.
     pub fn len(&self) -> usize {
         self.by_key.len()

@@ -36,6 +36,8 @@ pub struct DbOverview {
     pub deadline_bytes: usize,
     /// Keys that clients wait for, and that they watch.
     pub awaited: usize,
+    /// Keys that clients wait for who are told when they go.
+    pub awaited_gone: usize,
     pub watched: usize,
 }
 
@@ -88,6 +90,7 @@ impl DbOverview {
         self.old_bytes += old * BUCKET;
         self.deadline_bytes += db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage();
         self.awaited += db.blocked.len();
+        self.awaited_gone += db.blocked.awaited_gone();
         self.watched += db.watchers.len();
     }
 }

@@ -94,7 +94,10 @@ pub fn read(source: &mut Source<'_>, kind: u8, limits: Limits) -> Result<Stream>
     }
     for _ in 0..source.length()? {
         let name = source.string()?;
-        let group = read_group(source, kind)?;
+        let mut group = read_group(source, kind)?;
+        if kind == kind::STREAM_LISTPACKS {
+            group.entries_read = stream.entries_up_to(group.last_id);
+        }
         if !stream.add_group(&name, group) {
             return source.corrupt("Duplicated consumer group name");
         }
