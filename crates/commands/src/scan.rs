@@ -6,7 +6,7 @@
 //! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
 //!
 //! A KEYS takes as many pieces as there are, and its reply, if it is a long one, goes out in pieces as well; a SCAN stops when it has seen COUNT entries, whether they matched
-//! or not. Keys whose deadline has passed are not shown, and are removed on the way.
+//! or not. Keys whose deadline has passed are not shown, and those that would be are removed on the way.
 
 use crate::args::Args;
 use crate::cx::{Cx, Flow, Piecewise};
@@ -92,20 +92,29 @@ impl Walk {
         if ended { 0 } else { keys.engine().hasher().cursor(self.shard, self.position) }
     }
 
-    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets.
+    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows those
+    /// that the filter lets through.
     /// Returns how much of `max` that was, or None at the end.
-    fn piece(&mut self, keys: &mut Keys<'_>, max: usize, mut visit: impl FnMut(&KeyEntry)) -> Option<usize> {
+    fn piece(
+        &mut self,
+        keys: &mut Keys<'_>,
+        max: usize,
+        filter: &Filter,
+        mut show: impl FnMut(&KeyEntry),
+    ) -> Option<usize> {
         let (mut entries, mut buckets) = (0, 0);
         let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
         while self.shard < keys.engine().locks().len() {
             if entries >= max || buckets >= bucket_max {
                 return Some(entries.max(buckets / BUCKETS_PER_ENTRY));
             }
-            self.shard_piece(keys, |entry| {
+            self.shard_piece(keys, filter, |entry| {
                 match entry {
                     Some(entry) => {
                         entries += 1;
-                        visit(entry);
+                        if filter.shows(entry) {
+                            show(entry);
+                        }
                     }
                     None => buckets += 1,
                 }
@@ -117,7 +126,7 @@ impl Walk {
 
     /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
     /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
-    fn shard_piece(&mut self, keys: &mut Keys<'_>, mut visit: impl FnMut(Option<&KeyEntry>) -> bool) {
+    fn shard_piece(&mut self, keys: &mut Keys<'_>, filter: &Filter, mut visit: impl FnMut(Option<&KeyEntry>) -> bool) {
         let (engine, db, now) = (keys.engine(), keys.db_index(), keys.now());
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last given up.
@@ -129,7 +138,9 @@ impl Walk {
                 at = table.scan(position_now, |entry| {
                     let is_new = visited_below == 0 || position(engine.hasher().local_of(entry.key())) >= visited_below;
                     if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
-                        expired.push(entry.key().to_vec());
+                        if filter.shows(entry) {
+                            expired.push(entry.key().to_vec());
+                        }
                     } else if is_new {
                         visit(Some(entry));
                     }
@@ -203,16 +214,14 @@ impl Listing {
     fn gather(&mut self, mut walk: Walk, cx: &mut Cx<'_>) {
         let Listing { filter, names, count, .. } = self;
         let max = self.left.map_or(PIECE, |left| left.min(PIECE));
-        let used = walk.piece(&mut cx.keys, max, |entry| {
-            if filter.shows(entry) {
-                *count += 1;
-                match names.back_mut() {
-                    Some(chunk) if chunk.len() < CHUNK => chunk.bulk(entry.key()),
-                    _ => {
-                        let mut chunk = Reply::default();
-                        chunk.bulk(entry.key());
-                        names.push_back(chunk);
-                    }
+        let used = walk.piece(&mut cx.keys, max, filter, |entry| {
+            *count += 1;
+            match names.back_mut() {
+                Some(chunk) if chunk.len() < CHUNK => chunk.bulk(entry.key()),
+                _ => {
+                    let mut chunk = Reply::default();
+                    chunk.bulk(entry.key());
+                    names.push_back(chunk);
                 }
             }
         });
@@ -268,9 +277,10 @@ fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Cursors are unsigned. As in Valkey, who reads what is no canonical number by the rules of C, blanks and a sign before
-/// them are let pass then, and a minus counts from the end.
+/// Cursors are unsigned. As in Valkey, who reads them by the rules of C, they end at a zero byte; and where they are no
+/// canonical numbers blanks and a sign before them are let pass, and a minus counts from the end.
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     if resp::number::parse_i64(text).is_some_and(|n| n < 0) {
         return Err(Error::INVALID_CURSOR);
     }
@@ -502,6 +512,7 @@ mod tests {
         for cursor in ["x", "-1", "\"\"", "1x", "99999999999999999999", "- 1"] {
             client.is(&format!("SCAN {cursor} nope"), "-ERR invalid cursor");
         }
+        client.is("SCAN 5\0x COUNT 0", "-ERR syntax error").is("SCAN \0", "-ERR invalid cursor");
         client.is("SCAN +5", "[0 []]").is("SCAN 18446744073709551615", "[0 []]");
         client.is("SCAN 0 COUNT 0", "-ERR syntax error").is("SCAN 0 COUNT", "-ERR syntax error");
         client.is("SCAN 0 COUNT x nope", "-ERR value is not an integer or out of range");
@@ -515,6 +526,10 @@ mod tests {
         let log = client.log();
         client.is("SET a v PX 10", "+OK").is("SET b v PX 10", "+OK").later(10);
         client.is("KEYS a", "[]").is("DBSIZE", ":102");
+        for (filter, shown) in [(" TYPE hash", 0), (" MATCH c", 0)] {
+            assert_eq!(scan_all(&mut client, filter).len(), shown);
+            client.is("DBSIZE", ":102");
+        }
         assert_eq!(scan_all(&mut client, " COUNT 1000").len(), 100);
         client.is("DBSIZE", ":100");
         assert_eq!(log.take().len(), 4, "two SETs and two removals");
