@@ -9,6 +9,7 @@ use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use crate::scan::parse_cursor;
 use engine::edit::Edit;
 use engine::effects::EventClass;
+use engine::keys::Key;
 use engine::listing::Lister;
 use engine::value::{Collection, Object};
 use engine::{Error, glob};
@@ -236,7 +237,11 @@ pub(crate) fn reply_member(reply: &mut Reply, member: Item<'_>) {
 }
 
 fn smembers(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let key = cx.key(args, 1);
+    list(cx, cx.key(args, 1))
+}
+
+/// Replies all members of the set at a key, in pieces if they are many.
+pub(crate) fn list(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
     match cx.keys.collection::<Set>(key)? {
         Some(set @ Set::Big(_)) => {
             let count = set.len();

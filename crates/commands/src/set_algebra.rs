@@ -10,7 +10,7 @@
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
-use crate::set::reply_member;
+use crate::set::{self, reply_member};
 use engine::Error;
 use engine::edit::Ttl;
 use engine::effects::EventClass;
@@ -139,6 +139,13 @@ fn look_up<'a>(cx: &mut Cx<'_>, args: &'a Args<'_>, indices: Range<usize>) -> Re
         .collect()
 }
 
+/// The key of the only set that is there, if it is one: what is made of it alone is listed as SMEMBERS does it.
+fn only_one<'a>(names: &Names<'a>) -> Option<Key<'a>> {
+    let mut there = names.iter().copied().flatten();
+    let first = there.next()?;
+    there.all(|other| other.name == first.name).then_some(first)
+}
+
 fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
     let set = |name: Key<'_>| match keys.together(name) {
         Some(Value::Payload(object)) => Set::of(object),
@@ -149,6 +156,9 @@ fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
 
 fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
+    if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
+        return set::list(cx, key);
+    }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
     intersect(sets, |_, member| {
@@ -216,6 +226,9 @@ fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) -> Con
 
 fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
+    if let Some(key) = only_one(&names) {
+        return set::list(cx, key);
+    }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
     unite(sets, |member| {
@@ -258,6 +271,9 @@ fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>)) {
 
 fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
+    if let Some(key) = names[0].filter(|_| names[1..].iter().all(Option::is_none)) {
+        return set::list(cx, key);
+    }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
     if let Some(difference) = Difference::of(&sets) {
@@ -481,6 +497,17 @@ mod tests {
             client.run(command);
             client.is("OBJECT ENCODING to", encoding);
         }
+    }
+
+    #[test]
+    fn one_large_set_is_told_whole() {
+        let mut client = Client::new();
+        let all: BTreeSet<String> = (0..3000).map(|n| format!("m{n}")).collect();
+        all.iter().for_each(|member| _ = client.is(&format!("SADD s {member}"), ":1"));
+        for command in ["SUNION s missing s", "SINTER s s", "SINTER s", "SDIFF s missing", "SDIFF s"] {
+            assert_eq!(sorted(&client.run(command)), all, "{command}");
+        }
+        client.is("SINTER s missing s", "[]").is("SDIFF s s", "[]").is("SDIFF missing s", "[]");
     }
 
     #[test]
