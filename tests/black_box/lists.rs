@@ -84,7 +84,7 @@ fn produce(client: &mut Connection, number: usize, round: usize) {
         }
         let () = pipeline.query(client).expect("replies");
     } else {
-        let name = if round % 2 == 0 { "LPUSH" } else { "RPUSH" };
+        let name = if round.is_multiple_of(2) { "LPUSH" } else { "RPUSH" };
         let _: i64 = redis::cmd(name).arg(first).arg(elements).query(client).expect("a length");
     }
 }
@@ -95,7 +95,7 @@ fn consume(client: &mut Connection, number: usize, round: usize) -> Option<Vec<S
     let (first, second) = (list(number + round), list(number / LISTS + 2 * round + 1));
     match number % 4 {
         0 | 1 => {
-            let name = if number % 4 == 0 { "BLPOP" } else { "BRPOP" };
+            let name = if number.is_multiple_of(4) { "BLPOP" } else { "BRPOP" };
             let mut command = redis::cmd(name);
             // The last one waits at all lists.
             let keys: Vec<String> = if number < 8 { (0..LISTS).map(list).collect() } else { vec![first, second] };

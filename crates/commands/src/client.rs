@@ -203,7 +203,7 @@ const SUBCOMMANDS: &[Command] = &[
         since: "6.0.0",
         arity: -3,
         flags: COMMON,
-        syntax: "(status: ON | OFF) [REDIRECT client-id:int] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+        syntax: "(status: ON | OFF) [REDIRECT client-id:int] [PREFIX prefix]+ [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
         summary: "Controls server-assisted client-side caching for the connection.",
         complexity: "O(1). Some options may introduce additional complexity.",
         run: tracking::tracking,

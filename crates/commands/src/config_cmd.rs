@@ -8,10 +8,10 @@ use crate::cx::Cx;
 use crate::help::help;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::tracking;
+use engine::command_log::Reason;
 use engine::config::{
     ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
 };
-use engine::command_log::Reason;
 use engine::{Engine, Error};
 use std::io;
 

@@ -12,8 +12,8 @@ use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::pubsub;
-use crate::script;
 use crate::row::{ALLOW_BUSY, Command, LOADING, NO_AUTH, WRITE};
+use crate::script;
 use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
 use crate::tracking;
@@ -133,7 +133,8 @@ pub fn run<'e>(
         }
         _ => {
             // Looked up again for the reason, which is rare.
-            let error = find(args).map_or_else(|error| error, |entry| refusal(engine, session, entry, reply.protocol()));
+            let error =
+                find(args).map_or_else(|error| error, |entry| refusal(engine, session, entry, reply.protocol()));
             reject(engine, session, args, &error, reply);
             Flow::Next
         }

@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(DENY_OOM),
         categories: &["keyspace", "dangerous"],
         keys: &[key(1).ow().update()],
-        syntax: "key ttl:int serialized-value:str [replace: REPLACE@3.0.0] [absttl: ABSTTL@5.0.0] [IDLETIME@5.0.0 seconds:int] [FREQ@5.0.0 frequency:int]",
+        syntax: "key ttl:int serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME seconds:int]@5.0.0 [FREQ frequency:int]@5.0.0",
         summary: "Creates a key from the serialized representation of a value.",
         complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
         history: &[

@@ -80,6 +80,7 @@ fn keep(engine: &Engine, session: &mut Session, entry: &Entry, args: &Args<'_>, 
     session.kept = Some(Box::new(Kept { shown, line }));
 }
 
+#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[inline(always)]
 pub(crate) fn end(
     engine: &Engine,
@@ -105,6 +106,7 @@ pub(crate) fn end(
 }
 
 /// Whoever may want to know of the command is told, or will be when it has ended.
+#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[cold]
 fn tell(
     engine: &Engine,

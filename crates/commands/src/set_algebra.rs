@@ -432,7 +432,7 @@ mod tests {
                 .map(|n| if form == "strings" { format!("s{n}") } else { n.to_string() })
                 .chain((form == "small").then(|| "s2".to_owned()))
                 .chain((form == "big").then(|| "x".repeat(70)))
-                .chain((form == "many").then(|| 100..400).into_iter().flatten().map(|n| format!("s{n}")))
+                .chain((form == "many").then_some(100..400).into_iter().flatten().map(|n| format!("s{n}")))
                 .collect();
             members.iter().for_each(|member| _ = client.is(&format!("SADD {name} {member}"), ":1"));
             sets.push((name, members));

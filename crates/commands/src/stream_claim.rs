@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[
         since: "6.2.0",
         arity: -6,
         flags: WRITE.and(FAST),
-        keys: &[key(1).rw().access().delete()],
+        keys: &[key(1).rw().delete()],
         syntax: "key group consumer min-idle-time start [COUNT count:int] [JUSTID]",
         summary: "Changes, or acquires, ownership of messages in a consumer group, as if the messages were delivered to as consumer group member.",
         complexity: "O(1) if COUNT is small.",

@@ -153,7 +153,18 @@ impl Entry {
         let least = command.arity.unsigned_abs() as usize;
         let most = if command.arity < 0 { usize::MAX } else { least };
         let plan = KeyPlan::of(command);
-        Entry { command, called: called.into(), full_name, id, plan, least, most, short_letters, runs_scripts, subcommands }
+        Entry {
+            command,
+            called: called.into(),
+            full_name,
+            id,
+            plan,
+            least,
+            most,
+            short_letters,
+            runs_scripts,
+            subcommands,
+        }
     }
 
     /// Whether a call may have so many arguments, the name included.

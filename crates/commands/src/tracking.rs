@@ -309,7 +309,7 @@ pub fn encode_broken(tracker: &Tracker, protocol: Protocol) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+
     use crate::testing::Client;
 
     #[test]

@@ -16,11 +16,11 @@
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs};
+use crate::keyspec::key_indices;
 use crate::measure;
 use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
 use crate::row::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SKIP_COMMANDLOG, STALE, WRITE, key};
 use crate::session::Session;
-use crate::keyspec::key_indices;
 use crate::table::Entry;
 use crate::tracking;
 use engine::access::is_due;
@@ -285,7 +285,7 @@ pub(crate) fn may_touch_more(command: &Command) -> bool {
     if command.keys.is_empty() {
         let harmless = matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
         // TIME and the like.
-        return !harmless && !(command.flags.has(FAST) && !command.flags.has(READONLY.and(WRITE)));
+        return !harmless && (!command.flags.has(FAST) || command.flags.has(READONLY.and(WRITE)));
     }
     let vague = |spec: &crate::row::KeySpec| {
         spec.flags.has(KeyFlags::INCOMPLETE) || spec.begin == Begin::Unknown || spec.find == FindKeys::Unknown

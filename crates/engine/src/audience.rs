@@ -58,7 +58,10 @@ pub enum Push {
     /// A line for all monitors, as it goes to them.
     Monitor(Arc<[u8]>),
     /// What one client has a copy of is out of date.
-    Invalidation { tracker: Arc<Tracker>, stale: Arc<Stale> },
+    Invalidation {
+        tracker: Arc<Tracker>,
+        stale: Arc<Stale>,
+    },
     /// For the client itself: whom it wants invalidations to go to is gone.
     RedirectionBroken(Arc<Tracker>),
 }

@@ -67,11 +67,7 @@ impl<'e> Held<'e> {
     #[inline(never)]
     fn release(self) {}
 
-    fn many(
-        engine: &'e Engine,
-        hashes: impl Iterator<Item = KeyHash>,
-        give_up: impl Fn() -> bool,
-    ) -> Option<Self> {
+    fn many(engine: &'e Engine, hashes: impl Iterator<Item = KeyHash>, give_up: impl Fn() -> bool) -> Option<Self> {
         let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| hash.shard()).collect();
         Some(match shards[..] {
             [] => Held::Nothing,

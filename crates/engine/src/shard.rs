@@ -1,10 +1,10 @@
 //! A piece of the keyspace: what one lock guards.
 
+use crate::access;
 use crate::blocked::Blocked;
 use crate::cut::Cut;
 use crate::expiry::ExpiryIndex;
 use crate::listing::Listings;
-use crate::access;
 use crate::tracking::Tracked;
 use crate::value::{KeyEntry, Type, ValueExt};
 use crate::watch::Watchers;

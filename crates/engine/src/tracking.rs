@@ -187,9 +187,12 @@ pub struct Tracking {
     keys: AtomicUsize,
     max_keys: AtomicUsize,
     trackers: RwLock<HashMap<u64, Arc<Tracker>>>,
-    prefixes: RwLock<BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>>,
+    prefixes: RwLock<Prefixes>,
     workers: Box<[Side]>,
 }
+
+/// Who wants to hear of names that begin so, by client.
+type Prefixes = BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>;
 
 impl Tracking {
     pub fn new(workers: usize) -> Self {

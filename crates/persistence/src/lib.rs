@@ -24,7 +24,6 @@ pub mod source;
 mod stream;
 mod ziplist;
 
-
 pub use decode::Decoded;
 pub use encode::Style;
 pub use source::{Fault, Reason, Source};

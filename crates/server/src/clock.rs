@@ -21,5 +21,5 @@ pub fn nanos() -> u64 {
     });
     // What a tick of the counter takes, in nanoseconds with 32 bits behind the point.
     let (clock, scale) = &*CLOCK;
-    (u128::from(clock.raw()) * u128::from(*scale) >> 32) as u64
+    ((u128::from(clock.raw()) * u128::from(*scale)) >> 32) as u64
 }

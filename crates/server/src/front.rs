@@ -8,8 +8,8 @@ use crate::listener::{self, Accepted, Listener};
 use crate::log;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use commands::save::{Ending, before_end};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use engine::clients::ClientInfo;
 use engine::config::{Config, Directive};
 use mio::{Events, Poll, Token, Waker};
@@ -146,7 +146,9 @@ impl Front {
             if before_end(&self.shared.engine, Ending::Usual) {
                 self.shared.stopping.store(true, Relaxed);
             } else {
-                log::warning("SIGTERM received but errors trying to shut down the server, check the logs for more information");
+                log::warning(
+                    "SIGTERM received but errors trying to shut down the server, check the logs for more information",
+                );
             }
         }
     }

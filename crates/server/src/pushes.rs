@@ -147,8 +147,10 @@ fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std:
 #[derive(Default)]
 struct Texts<'p> {
     /// RESP2 and RESP3, each with the pattern that it was written for.
-    written: [Option<(Option<Name>, Cow<'p, [u8]>)>; 2],
+    written: [Option<Written<'p>>; 2],
 }
+
+type Written<'p> = (Option<Name>, Cow<'p, [u8]>);
 
 impl<'p> Texts<'p> {
     fn of(&mut self, push: &'p Push, pattern: Option<&Name>, protocol: Protocol) -> Cow<'_, [u8]> {

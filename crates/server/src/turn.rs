@@ -541,7 +541,7 @@ impl<'b> Item<'b> {
                 connection.put_back(args.into_owned());
             }
             What::Queued { args, .. } | What::BookQueued { args } => connection.put_back(std::mem::take(args)),
-            What::Violation(error) => connection.violation = Some(error.clone()),
+            What::Violation(error) => connection.violation = Some(*error),
             // Its connection ends without a word.
             What::BookViolation => connection.closing = true,
         }
@@ -795,13 +795,7 @@ fn run_item(
     }
 }
 
-fn run_book(
-    engine: &Engine,
-    connection: &mut Connection,
-    args: &mut Args<'_>,
-    now: Now,
-    reply: &mut Reply,
-) -> Flow {
+fn run_book(engine: &Engine, connection: &mut Connection, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     engine.metrics()[connection.session.worker].commands.add(1);
     commands::book::run(engine, &mut connection.session, args, now, reply);
     Flow::Next

@@ -188,13 +188,16 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// A polygon around the mean of its corners.
+    /// A polygon around the mean of its corners, taken as points in space.
     pub fn polygon(corners: Vec<Place>) -> Shape {
-        let count = corners.len().max(1) as f64;
-        let center = Place {
-            longitude: corners.iter().map(|corner| corner.longitude).sum::<f64>() / count,
-            latitude: corners.iter().map(|corner| corner.latitude).sum::<f64>() / count,
-        };
+        let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
+        for corner in &corners {
+            let (longitude, latitude) = (corner.longitude.to_radians(), corner.latitude.to_radians());
+            x += latitude.cos() * longitude.cos();
+            y += latitude.cos() * longitude.sin();
+            z += latitude.sin();
+        }
+        let center = Place { longitude: y.atan2(x).to_degrees(), latitude: z.atan2(x.hypot(y)).to_degrees() };
         Shape::Polygon { center, corners }
     }
 

@@ -79,7 +79,7 @@ const SCRIPT: &[Command] = &[
     Command {
         name: "debug",
         since: "3.2.0",
-        arity: 3,
+        arity: -3,
         flags: NO_SCRIPT,
         syntax: "(mode: YES | SYNC | NO)",
         summary: "Sets the debug mode of server-side Lua scripts.",

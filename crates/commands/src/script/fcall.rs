@@ -414,7 +414,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             let library = made.library(code, scripts.next_library_id());
             insert(&mut restored, library, false)?;
         }
-        for name in restored.keys().filter(|name| libraries.contains_key(*name) && !replace) {
+        if let Some(name) = restored.keys().find(|name| libraries.contains_key(*name) && !replace) {
             return Err(Error::new([b"ERR Library ", &name[..], b" already exists"].concat()));
         }
         restored.keys().for_each(|name| _ = libraries.remove(name));

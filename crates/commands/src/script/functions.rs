@@ -42,8 +42,10 @@ pub(super) struct Callable {
 pub(super) struct Loaded {
     version: Cell<u64>,
     /// By name in lower case, with the library's id.
-    functions: RefCell<HashMap<Box<[u8]>, (u64, Rc<Callable>)>>,
+    functions: RefCell<Functions>,
 }
+
+type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>)>;
 
 /// What a library's text is made of.
 pub(super) struct Made {

@@ -161,7 +161,7 @@ impl Interpreter {
         let compiled = Rc::new(Compiled { script, function, reach: Cell::new(Reach::Unknown) });
         let mut by_sha = self.by_sha.borrow_mut();
         by_sha.insert(compiled.script.sha, Rc::clone(&compiled));
-        if by_sha.len() % SPARE == 0 {
+        if by_sha.len().is_multiple_of(SPARE) {
             by_sha.retain(|_, known| !known.script.is_gone());
             self.by_text.borrow_mut().retain(|_, known| !known.script.is_gone());
         }

@@ -283,7 +283,7 @@ impl Commands for Run<'_, '_> {
         // The server's levels: 0 is debug, 3 a warning.
         const LEVELS: [&[u8]; 4] = [b"debug", b"verbose", b"notice", b"warning"];
         let config = self.cx.engine.config().snapshot();
-        let least = LEVELS.iter().position(|name| *name == &config.text(Directive::LogLevel)[..]).unwrap_or(0);
+        let least = LEVELS.iter().position(|name| *name == config.text(Directive::LogLevel)).unwrap_or(0);
         if level >= least as i64 {
             self.cx.engine.host().log(line);
         }

@@ -83,6 +83,7 @@ impl<'a> Cursor<'a> {
 
     /// Goes to the next entry.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "an entry's fields are borrowed from the cursor")]
     pub fn next(&mut self) -> Option<Id> {
         loop {
             let Some(walk) = &mut self.walk else {

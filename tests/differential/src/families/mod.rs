@@ -57,8 +57,17 @@ const fn optional(weight: u32, grammar: &'static str, probe: &'static str) -> Ro
     Row { weight, grammar, needs: Needs::Both(probe) }
 }
 
-pub const ALL: &[&Family] =
-    &[&string::FAMILY, &bitmap::FAMILY, &generic::FAMILY, &hash::FAMILY, &list::FAMILY, &set::FAMILY, &zset_book::FAMILY, &zset::FAMILY, &connection::FAMILY];
+pub const ALL: &[&Family] = &[
+    &string::FAMILY,
+    &bitmap::FAMILY,
+    &generic::FAMILY,
+    &hash::FAMILY,
+    &list::FAMILY,
+    &set::FAMILY,
+    &zset_book::FAMILY,
+    &zset::FAMILY,
+    &connection::FAMILY,
+];
 
 /// Always in use: keys come and go, and hold values of other types than the commands want.
 pub const SEASONING: Family = Family {
