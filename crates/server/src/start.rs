@@ -18,6 +18,7 @@ use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -74,6 +75,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
     // As if the empty data set had been saved when the server started.
     saves.last_save.store(clock::now().unix_ms() / 1000, Relaxed);
     saves.set_loading(true);
+    let file = shared.engine.config().snapshot().text(Directive::DbFilename).to_vec();
     let work = move || {
         if let Err(text) = commands::load::load_file(&shared.engine, false) {
             log::warning(text);
@@ -85,6 +87,11 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
             log::notice(format_args!("Ready to accept connections {kind}"));
         }
     };
+    if !std::path::Path::new(std::ffi::OsStr::from_bytes(&file)).exists() {
+        // Nothing keeps the first clients waiting.
+        work();
+        return Ok(());
+    }
     thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
 }
 
