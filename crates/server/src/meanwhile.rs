@@ -23,6 +23,7 @@ use commands::{Args, Now, Session};
 use mio::Events;
 use scoped_tls_hkt::scoped_thread_local;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 scoped_thread_local! {
@@ -42,6 +43,9 @@ impl Worker {
     pub fn run_apart(&mut self, token: usize, prepared: &Prepared, args: &mut Args<'_>, now: Now) -> Flow {
         let connection = &mut self.connections[token];
         connection.is_apart = true;
+        if let Some(entry) = prepared.entry() {
+            connection.session.info.last_command.store(entry.id + 1, Relaxed);
+        }
         let stand_in = Session::new(Arc::clone(&connection.session.info));
         let mut session = std::mem::replace(&mut connection.session, stand_in);
         let mut reply = std::mem::take(&mut self.reply);
