@@ -14,7 +14,7 @@ use engine::listing::Lister;
 use engine::value::{Collection, Object};
 use resp::Reply;
 use std::ops::Range;
-use structures::sorted_set::SortedSet;
+use structures::sorted_set::{Limits, SortedSet};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -357,11 +357,32 @@ fn zrangestore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bounds = options.bounds(args, 3)?;
     let limits = cx.engine.packing().sorted_set();
     let result = match cx.keys.collection::<SortedSet>(cx.key(args, 2))? {
-        Some(set) => SortedSet::from_sorted(set.range(options.ranks(set, &bounds)), limits),
+        Some(set) => stored(set.range(options.ranks(set, &bounds)), options.reverse, limits),
         None => SortedSet::default(),
     };
     store(cx, args, result, "zrangestore");
     Ok(())
+}
+
+/// The result as if the pairs had been added one by one in the order asked for: a score of -0 keeps its sign only when
+/// the set was no longer packed by then.
+fn stored<'a>(
+    pairs: impl DoubleEndedIterator<Item = (&'a [u8], f64)> + ExactSizeIterator + Clone,
+    reverse: bool,
+    limits: Limits,
+) -> SortedSet {
+    let long = |(member, _): (&[u8], f64)| member.len() > limits.bytes;
+    let len = pairs.len();
+    let packed = match pairs.clone() {
+        _ if len > limits.members => 0..0,
+        mut pairs if reverse => pairs.rposition(long).map_or(0, |last| last + 1)..len,
+        mut pairs => 0..pairs.position(long).unwrap_or(len),
+    };
+    let pairs = pairs.enumerate().map(|(at, (member, score))| {
+        let score = if packed.contains(&at) { score + 0.0 } else { score };
+        (member, score)
+    });
+    SortedSet::from_sorted(pairs, limits)
 }
 
 fn zcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -408,7 +429,6 @@ fn remove(cx: &mut Cx<'_>, args: &Args<'_>, by: By, event: &'static str) -> Resu
 mod tests {
     use super::*;
     use crate::testing::Client;
-    use structures::sorted_set::Limits;
 
     #[test]
     fn ranges_are_those_of_valkey() {
@@ -454,6 +474,17 @@ mod tests {
         ] {
             client.is(command, reply);
         }
+    }
+
+    #[test]
+    fn a_stored_range_keeps_the_sign_of_zero_after_a_long_member() {
+        let mut client = Client::new();
+        let long = "l".repeat(65);
+        client.is(&format!("ZADD z -1 {long} -0 a 1 b"), ":3");
+        client.is("ZRANGESTORE up z 0 -1", ":3");
+        client.is("ZSCORE up a", "-0");
+        client.is("ZRANGESTORE down z 0 -1 REV", ":3");
+        client.is("ZSCORE down a", "0");
     }
 
     #[test]
