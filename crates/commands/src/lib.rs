@@ -99,6 +99,7 @@ pub mod stream_consume;
 pub mod stream_group;
 pub mod stream_info;
 pub mod stream_pending;
+pub mod stream_extended;
 pub mod stream_range;
 pub mod stream_read;
 pub mod stream_trim;
@@ -173,6 +174,7 @@ const FAMILIES: &[&[Command]] = &[
     stream_consume::COMMANDS,
     stream_info::COMMANDS,
     stream_pending::COMMANDS,
+    stream_extended::COMMANDS,
     stream_range::COMMANDS,
     stream_read::COMMANDS,
     stream_trim::COMMANDS,

@@ -8,7 +8,7 @@ use engine::Error;
 use engine::effects::EventClass;
 use resp::Reply;
 use structures::listpack::Item;
-use structures::stream::{Cursor, Id, Stream};
+use structures::stream::{Cursor, Id, Memory, Stream};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -51,7 +51,24 @@ pub const COMMANDS: &[Command] = &[
         run: xsetid,
         ..ROW
     },
+    Command {
+        name: "xcfgset",
+        group: Group::Stream,
+        since: "8.6.0",
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().update()],
+        syntax: "key [IDMP-DURATION idmp-duration:int] [IDMP-MAXSIZE idmp-maxsize:int]",
+        summary: "Sets the IDMP configuration parameters for a stream.",
+        complexity: "O(1)",
+        run: xcfgset,
+        ..ROW
+    },
 ];
+
+/// Bounds of what XCFGSET sets.
+const MAX_SECONDS: u32 = 86_400;
+const MAX_MESSAGES: u32 = 10_000;
 
 const INVALID_ID: Error = Error::text("ERR Invalid stream ID specified as stream command argument");
 /// Texts of ids are shorter than this.
@@ -134,6 +151,12 @@ fn reply_item(reply: &mut Reply, item: Item<'_>) {
 #[inline]
 pub(crate) fn reply_entry(reply: &mut Reply, id: Id, cursor: &mut Cursor<'_>) {
     reply.array(2);
+    reply_fields(reply, id, cursor);
+}
+
+/// The two elements of an entry: its id, and an array of names and values.
+#[inline]
+pub(crate) fn reply_fields(reply: &mut Reply, id: Id, cursor: &mut Cursor<'_>) {
     reply_id(reply, id);
     reply.array(2 * cursor.width());
     while let Some((name, value)) = cursor.field() {
@@ -206,6 +229,38 @@ fn xsetid(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         stream.max_deleted_id = max_deleted.unwrap_or(stream.max_deleted_id);
     })?;
     edit.commit(EventClass::STREAM, "xsetid");
+    cx.reply.ok();
+    Ok(())
+}
+
+fn xcfgset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (mut seconds, mut messages) = (None, None);
+    if args.len() < 4 {
+        return Err(Error::SYNTAX);
+    }
+    let bounded = |at: usize, max: u32, error: &'static str| {
+        let number = resp::number::parse_i64(&args[at]).and_then(|number| u32::try_from(number).ok());
+        number.filter(|number| (1..=max).contains(number)).ok_or(Error::text(error))
+    };
+    for at in (2..args.len()).step_by(2) {
+        if at + 1 < args.len() && args.is(at, "idmp-duration") {
+            seconds = Some(bounded(at + 1, MAX_SECONDS, "ERR invalid duration")?);
+        } else if at + 1 < args.len() && args.is(at, "idmp-maxsize") {
+            messages = Some(bounded(at + 1, MAX_MESSAGES, "ERR invalid maxsize")?);
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    edit.collection::<Stream>()?.ok_or(Error::NO_SUCH_KEY)?;
+    edit.with(|stream: &mut Stream| {
+        let production = stream.production_mut();
+        let now = production.memory();
+        let memory =
+            Memory { seconds: seconds.unwrap_or(now.seconds), max_messages: messages.unwrap_or(now.max_messages) };
+        production.set_memory(memory);
+    })?;
+    edit.commit_silently(1);
     cx.reply.ok();
     Ok(())
 }

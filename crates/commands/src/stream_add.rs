@@ -8,8 +8,10 @@ use crate::row::{Command, DENY_OOM, FAST, Group, ROW, WRITE, key};
 use crate::stream::{GivenId, reply_id};
 use crate::stream_trim::Trim;
 use engine::Error;
+use engine::edit::Edit;
 use engine::effects::{EventClass, Record};
-use structures::stream::{Id, MAX_BYTES, Stream};
+use sha1::{Digest, Sha1};
+use structures::stream::{Id, MAX_BYTES, MessageId, Stream};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "xadd",
@@ -43,11 +45,55 @@ struct Options {
     id_at: usize,
     no_create: bool,
     trim: Trim,
+    production: Option<Producing>,
+}
+
+/// A message that is to be added once only.
+struct Producing {
+    /// Where the producer's name stands.
+    producer_at: usize,
+    /// Where the message's own id stands; None: it is made from what the message says.
+    message_at: Option<usize>,
+}
+
+impl Producing {
+    /// Reads IDMP and IDMPAUTO at `at`; with the index after it.
+    fn option(args: &Args<'_>, at: usize) -> Result<Option<(Producing, usize)>, Error> {
+        let words = match () {
+            () if args.is(at, "idmpauto") => 1,
+            () if args.is(at, "idmp") => 2,
+            () => return Ok(None),
+        };
+        if at + words >= args.len() {
+            return Err(Error::SYNTAX);
+        }
+        if (1..=words).any(|word| args[at + word].is_empty()) {
+            return Err(Error::text("ERR the producer and idempotent ids must not be empty"));
+        }
+        let message_at = (words == 2).then_some(at + 2);
+        Ok(Some((Producing { producer_at: at + 1, message_at }, at + words + 1)))
+    }
+
+    fn message(&self, args: &Args<'_>, first: usize) -> MessageId {
+        match self.message_at {
+            Some(at) => MessageId::Given(args[at].into()),
+            None => {
+                let mut hash = Sha1::new();
+                for word in args.from(first) {
+                    hash.update(word.len().to_le_bytes());
+                    hash.update(word);
+                }
+                let digest: [u8; 20] = hash.finalize().into();
+                MessageId::Content(digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+            }
+        }
+    }
 }
 
 impl Options {
     fn parse(args: &Args<'_>) -> Result<Options, Error> {
-        let mut options = Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default() };
+        let mut options =
+            Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default(), production: None };
         let mut at = 2;
         while at < args.len() {
             if args[at] == *b"*" {
@@ -58,6 +104,12 @@ impl Options {
             } else if args.is(at, "nomkstream") {
                 options.no_create = true;
                 at += 1;
+            } else if let Some((production, next)) = Producing::option(args, at)? {
+                if options.production.is_some() {
+                    return Err(Error::SYNTAX);
+                }
+                options.production = Some(production);
+                at = next;
             } else {
                 options.id = Some(GivenId::parse(&args[at])?);
                 options.id_at = at;
@@ -83,6 +135,19 @@ impl Options {
     }
 }
 
+/// The entry that this message has become before, if it is remembered.
+fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i64) -> Result<Option<Id>, Error> {
+    if edit.collection::<Stream>()?.is_none_or(|stream| stream.production().is_none()) {
+        return Ok(None);
+    }
+    edit.with(|stream: &mut Stream| {
+        let production = stream.production_mut();
+        let found = production.find(producer, message, now);
+        production.duplicates += u64::from(found.is_some());
+        found
+    })
+}
+
 fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args)?;
     let first = options.id_at + 1;
@@ -102,6 +167,16 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         None => Id::MIN,
     };
+    let message = options.production.as_ref().map(|production| production.message(args, first));
+    // Whoever gives the id is the change log, in which nothing stands twice: it has the message remembered.
+    if let (Some(production), Some(message), None) = (&options.production, &message, options.id)
+        && let Some(id) = sent_before(&mut edit, &args[production.producer_at], message, now)?
+    {
+        // Watchers and the log need not know.
+        edit.leave();
+        reply_id(cx.reply, id);
+        return Ok(());
+    }
     if last == Id::MAX {
         return Err(EXHAUSTED);
     }
@@ -113,6 +188,9 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (has_log, mut words) = (cx.engine.has_log(), Record::new());
     let trimmed = edit.with(|stream: &mut Stream| {
         stream.append(id, pairs, limits);
+        if let (Some(production), Some(message)) = (&options.production, message) {
+            stream.production_mut().remember(&args[production.producer_at], message, id, now);
+        }
         let trimmed = options.trim.run(stream, limits.entries);
         if has_log {
             options.trim.words(stream, &mut words);
@@ -123,6 +201,11 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         edit.log_as(|| {
             let mut record = vec![b"XADD".to_vec(), args[1].to_vec()];
             record.append(&mut words);
+            // The message's id goes along, so that it is known wherever the log is read.
+            if let Some(production) = &options.production {
+                let end = production.message_at.unwrap_or(production.producer_at);
+                record.extend((production.producer_at - 1..=end).map(|at| args[at].to_vec()));
+            }
             record.push(id.to_vec());
             record.extend(args.from(first).map(<[u8]>::to_vec));
             vec![record]
@@ -136,4 +219,69 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         edit.commit(EventClass::STREAM, "xadd");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn ids_are_made_or_given() {
+        let mut client = Client::with_events();
+        client.is("XADD s 5-1 a 1", "5-1").is("XADD s 5-* a 2", "5-2").is("XADD s * a 3", "1700000000000-0");
+        client.is("XADD s * a 4", "1700000000000-1").is("XADD s 7 a 5", &format!("-{}", super::NOT_ABOVE));
+        client.is("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0");
+        client.is("XADD z 0-* a 1", "0-1").is("XADD n NOMKSTREAM * a 1", "nil").is("EXISTS n", ":0");
+        client.is("XADD s 9-9 a", "-ERR wrong number of arguments for 'xadd' command");
+        client.is("XADD z 18446744073709551615-18446744073709551615 a 1", "18446744073709551615-18446744073709551615");
+        client.is("XADD z * a 1", &format!("-{}", super::EXHAUSTED)).is("TYPE s", "+stream").is("XLEN s", ":4");
+        assert_eq!(client.events()[..2], ["0 new s", "0 xadd s"]);
+    }
+
+    #[test]
+    fn the_log_gets_what_came_of_it() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("CONFIG SET stream-node-max-entries 2", "+OK").is("XADD s MAXLEN ~ 2 * a 1", "1700000000000-0");
+        client.is("XADD s 1700000000000-1 a 2", "1700000000000-1").is("XADD s * a 3", "1700000000000-2");
+        client.is("XADD s * a 4", "1700000000000-3").is("XADD s MAXLEN ~ 2 * a 5", "1700000000000-4");
+        client.is("XTRIM s MINID ~ 1700000000000-4", ":2");
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = [
+            "XADD s MAXLEN = 1 1700000000000-0 a 1",
+            "XADD s 1700000000000-1 a 2",
+            "XADD s 1700000000000-2 a 3",
+            "XADD s 1700000000000-3 a 4",
+            "XADD s MAXLEN = 3 1700000000000-4 a 5",
+            "XTRIM s MINID = 1700000000000-4",
+        ];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn a_message_that_is_sent_twice_is_added_once() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("XADD s IDMP p m1 * a 1", "1700000000000-0").is("XADD s IDMP p m1 * a 2", "1700000000000-0");
+        client.is("XADD s IDMP q m1 * a 1", "1700000000000-1").is("XADD s IDMPAUTO p * a 1", "1700000000000-2");
+        client.is("XADD s IDMPAUTO p * a 1", "1700000000000-2").is("XADD s IDMPAUTO p * a1 \"\"", "1700000000000-3");
+        client
+            .is("XLEN s", ":4")
+            .is("XCFGSET s IDMP-DURATION 1", "+OK")
+            .is("XADD s IDMP p m1 * a 1", "1700000000000-4");
+        client.later(1000).is("XADD s IDMP p m1 * a 1", "1700000001000-0");
+        client.is("XCFGSET s IDMP-MAXSIZE 0", "-ERR invalid maxsize").is("XCFGSET s", "-ERR syntax error");
+        client
+            .is("XCFGSET none IDMP-MAXSIZE 1", "-ERR no such key")
+            .is("XADD s IDMP p", "-ERR wrong number of arguments for 'xadd' command");
+        let info = client.run("XINFO STREAM s");
+        assert!(
+            info.contains(
+                "idmp-duration :1 idmp-maxsize :100 pids-tracked :1 iids-tracked :1 iids-added :6 iids-duplicates :2"
+            ),
+            "{info}"
+        );
+        assert_eq!(log.take()[0].1.join(&b' '), b"XADD s IDMP p m1 1700000000000-0 a 1");
+    }
 }

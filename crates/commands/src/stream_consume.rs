@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::blocking::Wait;
 use crate::cx::Cx;
 use crate::row::{BLOCKING, Command, Group as Family, ROW, WRITE};
-use crate::stream::{parse_id, reply_entry, reply_id};
+use crate::stream::{parse_id, reply_fields, reply_id};
 use crate::stream_read::{Answers, Options, stream_keys};
 use engine::Error;
 use engine::effects::{EventClass, Record};
@@ -109,7 +109,7 @@ fn read_one(
             if let Some(consumer) = group.consumer_mut(consumer) {
                 consumer.seen_at = now;
             }
-            let mut reader = Reader { stream, group, consumer, now, count: options.count, log: log.as_mut() };
+            let mut reader = Reader { stream, group, consumer, now, left: options.limit(), log: log.as_mut() };
             if new_consumer && options.no_ack {
                 reader.log(
                     |group, name| {
@@ -125,10 +125,14 @@ fn read_one(
                     true
                 }
                 From::New => {
-                    let any = reader.any_new();
+                    let idle = options.claim.map(|min_idle| reader.idle(min_idle)).unwrap_or_default();
+                    let any = !idle.is_empty() || reader.any_new();
                     if any {
                         answers.begin(reply, key.name);
-                        reader.new_entries(reply, options.no_ack, key.name, &args[group_at]);
+                        let mark = reply.begin_array();
+                        let claimed = reader.claim(&idle, reply, key.name, &args[group_at]);
+                        let new = reader.new_entries(reply, options, key.name, &args[group_at]);
+                        reply.end_array(mark, claimed + new);
                     }
                     any
                 }
@@ -159,8 +163,8 @@ struct Reader<'r> {
     group: &'r mut Group,
     consumer: ConsumerRef,
     now: i64,
-    /// 0: all.
-    count: u64,
+    /// Entries that it may still be given.
+    left: u64,
     log: Option<&'r mut Vec<Record>>,
 }
 
@@ -178,21 +182,62 @@ impl Reader<'_> {
         self.stream.last_id >= start && self.stream.range(start, Id::MAX).next().is_some()
     }
 
-    fn limit(&self) -> u64 {
-        if self.count == 0 { u64::MAX } else { self.count }
+    /// What has been pending for as long, whoever has it, the longest first. What is not in the stream any more is no
+    /// longer pending.
+    fn idle(&mut self, min_idle: i64) -> Vec<(Id, Pending)> {
+        let is_idle =
+            |pending: &Pending| pending.consumer.is_none() || self.now.saturating_sub(pending.delivered_at) >= min_idle;
+        let all = self.group.pending_range(Id::MIN, Id::MAX).map(|(id, pending)| (id, *pending));
+        let mut idle: Vec<(Id, Pending)> = all.filter(|(_, pending)| is_idle(pending)).collect();
+        idle.sort_by_key(|(id, pending)| (pending.delivered_at, *id));
+        idle.retain(|(id, _)| {
+            let there = self.stream.contains(*id);
+            if !there {
+                self.group.acknowledge(*id);
+            }
+            there
+        });
+        idle.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        idle
     }
 
-    fn new_entries(&mut self, reply: &mut Reply, no_ack: bool, key: &[u8], group: &[u8]) {
-        let Some(start) = self.group.last_id.next() else { return };
+    /// Replies pending entries, which are this consumer's from now on, and how they were pending; how many.
+    fn claim(&mut self, idle: &[(Id, Pending)], reply: &mut Reply, key: &[u8], group: &[u8]) -> usize {
+        for (id, before) in idle {
+            let deliveries = before.deliveries.saturating_add(1);
+            let pending = Pending { delivered_at: self.now, deliveries, consumer: Some(self.consumer) };
+            self.group.assign(*id, pending);
+            let mut cursor = self.stream.range(*id, *id);
+            cursor.next();
+            reply.array(4);
+            reply_fields(reply, *id, &mut cursor);
+            reply.int(self.now.saturating_sub(before.delivered_at));
+            reply.int(before.deliveries as i64);
+            let last_id = self.group.last_id;
+            self.log(|group, name| claim_record(key, group, name, *id, &pending, last_id), group);
+        }
+        self.left -= idle.len() as u64;
+        self.given(!idle.is_empty());
+        idle.len()
+    }
+
+    /// Replies what nobody in the group was given yet; how many entries.
+    fn new_entries(&mut self, reply: &mut Reply, options: &Options, key: &[u8], group: &[u8]) -> usize {
+        let Some(start) = self.group.last_id.next().filter(|start| *start <= self.stream.last_id) else { return 0 };
         let mut cursor = self.stream.range(start, Id::MAX);
-        let (mark, mut given) = (reply.begin_array(), 0);
-        while given < self.limit()
+        let mut given = 0;
+        while given < self.left
             && let Some(id) = cursor.next()
         {
             self.stream.count_read(self.group, id);
-            reply_entry(reply, id, &mut cursor);
+            reply.array(if options.claim.is_some() { 4 } else { 2 });
+            reply_fields(reply, id, &mut cursor);
+            if options.claim.is_some() {
+                reply.int(0);
+                reply.int(0);
+            }
             given += 1;
-            if no_ack {
+            if options.no_ack {
                 continue;
             }
             let pending = Pending { delivered_at: self.now, deliveries: 1, consumer: Some(self.consumer) };
@@ -200,34 +245,37 @@ impl Reader<'_> {
             let last_id = self.group.last_id;
             self.log(|group, name| claim_record(key, group, name, id, &pending, last_id), group);
         }
-        reply.end_array(mark, given as usize);
-        if given > 0
-            && let Some(consumer) = self.group.consumer_mut(self.consumer)
-        {
-            consumer.active_at = Some(self.now);
-        }
-        if let Some(log) = &mut self.log {
+        self.given(given > 0);
+        if let Some(log) = self.log.as_mut().filter(|_| given > 0) {
             log.push(position_record(key, group, self.group));
+        }
+        given as usize
+    }
+
+    /// The consumer was given something, if so.
+    fn given(&mut self, something: bool) {
+        if something && let Some(consumer) = self.group.consumer_mut(self.consumer) {
+            consumer.active_at = Some(self.now);
         }
     }
 
     fn history(&mut self, after: Id, reply: &mut Reply) {
         let (mark, mut given) = (reply.begin_array(), 0);
         let mut next = after.next();
-        while given < self.limit()
+        while given < self.left
             && let Some(start) = next
         {
             let own = self.group.consumer(self.consumer).and_then(|consumer| consumer.pending_from(start).next());
             let Some(id) = own else { break };
             let mut cursor = self.stream.range(id, id);
+            reply.array(2);
             if cursor.next().is_some() {
-                reply_entry(reply, id, &mut cursor);
+                reply_fields(reply, id, &mut cursor);
                 if let Some(pending) = self.group.pending(id).copied() {
                     let deliveries = pending.deliveries.saturating_add(1);
                     self.group.assign(id, Pending { delivered_at: self.now, deliveries, ..pending });
                 }
             } else {
-                reply.array(2);
                 reply_id(reply, id);
                 reply.null_array();
             }
@@ -276,4 +324,62 @@ fn position_record(key: &[u8], name: &[u8], group: &Group) -> Record {
         b"ENTRIESREAD".to_vec(),
         group.entries_read.map_or(-1, |read| read as i64).to_string().into_bytes(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn each_entry_goes_to_one_consumer() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.is("XREADGROUP GROUP g c COUNT 1 STREAMS s >", "[[s [[1-1 [a 1]]]]]");
+        client.is("XREADGROUP GROUP g d STREAMS s >", "[[s [[1-2 [a 2]]]]]");
+        client
+            .is("XREADGROUP GROUP g d STREAMS s >", "nil")
+            .is("XREADGROUP GROUP g c STREAMS s 0", "[[s [[1-1 [a 1]]]]]");
+        client.is("XDEL s 1-1", ":1").is("XREADGROUP GROUP g c STREAMS s 0", "[[s [[1-1 nil]]]]");
+        client.is("XACK s g 1-1", ":1").is("XREADGROUP GROUP g c STREAMS s 0", "[[s []]]");
+        client.is("XREADGROUP GROUP g e NOACK STREAMS s >", "nil");
+        assert!(client.events().contains(&"0 xgroup-createconsumer s".to_owned()));
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = [
+            "XADD s 1-1 a 1",
+            "XADD s 1-2 a 2",
+            "XGROUP CREATE s g 0",
+            "XCLAIM s g c 0 1-1 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1",
+            "XGROUP SETID s g 1-1 ENTRIESREAD 1",
+            "XCLAIM s g d 0 1-2 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-2",
+            "XGROUP SETID s g 1-2 ENTRIESREAD 2",
+            "XDEL s 1-1",
+            "XACK s g 1-1",
+            "XGROUP CREATECONSUMER s g e",
+        ];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn claiming_moves_entries_and_drops_what_is_deleted() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.run("XREADGROUP GROUP g c STREAMS s >");
+        client
+            .later(10)
+            .is("XCLAIM s g d 20 1-1", "[]")
+            .is("XCLAIM s g d 10 1-1", "[[1-1 [a 1]]]")
+            .is("XDEL s 1-2", ":1");
+        log.take();
+        client
+            .is("XAUTOCLAIM s g d 0 - COUNT 1", "[1-2 [[1-1 [a 1]]] []]")
+            .is("XAUTOCLAIM s g d 0 1-2", "[0-0 [] [1-2]]");
+        client.is("XPENDING s g", "[:1 1-1 1-1 [[d 1]]]").is("XPENDING s g - + 9 d", "[[1-1 d :0 :3]]");
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = ["XCLAIM s g d 0 1-1 TIME 1700000000010 RETRYCOUNT 3 FORCE JUSTID LASTID 1-2", "XACK s g 1-2"];
+        assert_eq!(logged, expected);
+    }
 }

@@ -99,8 +99,18 @@ fn stream(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
     let stream = cx.keys.collection::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
     let reply = &mut *cx.reply;
-    reply.map(if full { 9 } else { 10 });
+    let producing = if stream.production().is_some() { 6 } else { 0 };
+    reply.map(producing + if full { 9 } else { 10 });
     common_fields(reply, stream);
+    if let Some(production) = stream.production() {
+        let (producers, messages) = production.tracked();
+        number(reply, "idmp-duration", production.memory().seconds.into());
+        number(reply, "idmp-maxsize", production.memory().max_messages.into());
+        number(reply, "pids-tracked", producers as i64);
+        number(reply, "iids-tracked", messages as i64);
+        number(reply, "iids-added", production.added as i64);
+        number(reply, "iids-duplicates", production.duplicates as i64);
+    }
     if full {
         reply.bulk(b"entries");
         let shown = if count == 0 { u64::MAX } else { count };

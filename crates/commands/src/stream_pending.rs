@@ -110,7 +110,8 @@ fn entries(reply: &mut Reply, group: &Group, filter: &Filter<'_>, now: i64) {
         reply.array(4);
         reply_id(reply, id);
         reply.bulk(owner.map_or(&[], |consumer| &consumer.name));
-        reply.int(idle(id));
+        // Nobody has it.
+        reply.int(if owner.is_some() { idle(id) } else { -1 });
         reply.int(pending.map_or(0, |pending| pending.deliveries as i64));
     }
 }

@@ -113,3 +113,23 @@ impl Lister for Entries {
         self.left == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_range_is_the_same_in_one_piece_and_in_many() {
+        let mut client = Client::new();
+        for n in 1..=2500 {
+            client.run(&format!("XADD s 1-{n} n {n}"));
+        }
+        client.is("XDEL s 1-1700", ":1");
+        let entries: Vec<String> = (1..=2500).filter(|n| *n != 1700).map(|n| format!("[1-{n} [n {n}]]")).collect();
+        client.is("XRANGE s - +", &format!("[{}]", entries.join(" ")));
+        client.is("XRANGE s (1-1 1-2200 COUNT 2000", &format!("[{}]", entries[1..2001].join(" ")));
+        let back: Vec<String> = entries.into_iter().rev().collect();
+        client.is("XREVRANGE s + -", &format!("[{}]", back.join(" ")));
+        client.is("XREVRANGE s 1-3 (1-1", "[[1-3 [n 3]] [1-2 [n 2]]]").is("XRANGE s 5 +", "[]");
+    }
+}

@@ -98,6 +98,11 @@ impl Options {
         Ok(options)
     }
 
+    /// Entries of one stream at most.
+    pub fn limit(&self) -> u64 {
+        if self.count == 0 { u64::MAX } else { self.count }
+    }
+
     pub fn key_indices(&self) -> std::ops::Range<usize> {
         self.first_key..self.first_key + self.streams
     }
@@ -144,8 +149,7 @@ fn xread(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             continue;
         }
         answers.begin(cx.reply, key.name);
-        let count = if options.count == 0 { u64::MAX } else { options.count };
-        stream_range::write(cx.reply, stream, start, Id::MAX, count, false);
+        stream_range::write(cx.reply, stream, start, Id::MAX, options.limit(), false);
     }
     if answers.end(cx.reply) {
         return Ok(());

@@ -16,12 +16,14 @@ mod cursor;
 mod group;
 mod id;
 mod node;
+mod production;
 #[cfg(test)]
 mod tests;
 
 pub use cursor::Cursor;
 pub use group::{Consumer, ConsumerRef, Group, Pending};
 pub use id::Id;
+pub use production::{Memory, MessageId, Production};
 
 use crate::listpack::Listpack;
 use node::Fate;
@@ -78,6 +80,8 @@ pub struct Stream {
     /// Entries that were ever added.
     pub entries_added: u64,
     groups: BTreeMap<Box<[u8]>, Group>,
+    /// What producers have sent, where they want it to be known.
+    production: Option<Box<Production>>,
 }
 
 /// Reading.
@@ -207,6 +211,19 @@ impl Stream {
 
     pub fn remove_group(&mut self, name: &[u8]) -> Option<Group> {
         self.groups.remove(name)
+    }
+
+    /// Whether a group has given this entry to somebody who has not acknowledged it.
+    pub fn pending_in_groups(&self, id: Id) -> bool {
+        self.groups.values().any(|group| group.pending(id).is_some())
+    }
+
+    pub fn production(&self) -> Option<&Production> {
+        self.production.as_deref()
+    }
+
+    pub fn production_mut(&mut self) -> &mut Production {
+        self.production.get_or_insert_default()
     }
 
     /// Gives `change` a group, and the stream to read in meanwhile, in which the group is empty.

@@ -1,0 +1,136 @@
+//! Idempotent production: which messages of which producers a stream has got already.
+//!
+//! A message has an id of its producer's (or one made from what it says), and is remembered with the id of the entry that
+//! it became, for some time and while it is among the producer's last. Who sends it again gets that entry's id.
+//!
+//! Asserted by the test: no producer has more messages than `max_messages`, and none is older than `seconds` when it is
+//! looked up.
+
+use super::Id;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// What a message is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MessageId {
+    Given(Box<[u8]>),
+    /// Made from its fields and values.
+    Content(u128),
+}
+
+/// How long and how many messages are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    pub seconds: u32,
+    /// Of one producer.
+    pub max_messages: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory { seconds: 100, max_messages: 100 }
+    }
+}
+
+/// The messages of all producers of a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Production {
+    memory: Memory,
+    producers: BTreeMap<Box<[u8]>, Producer>,
+    /// Messages that were ever added, and that were sent again.
+    pub added: u64,
+    pub duplicates: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Producer {
+    entries: HashMap<MessageId, Id>,
+    /// When they came, the oldest first; Unix time in milliseconds.
+    order: VecDeque<(i64, MessageId)>,
+}
+
+impl Producer {
+    fn forget_oldest(&mut self) {
+        if let Some((_, message)) = self.order.pop_front() {
+            self.entries.remove(&message);
+        }
+    }
+}
+
+impl Production {
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    /// Other limits; what is remembered under the old ones is forgotten.
+    pub fn set_memory(&mut self, memory: Memory) {
+        if self.memory != memory {
+            self.memory = memory;
+            self.producers.clear();
+        }
+    }
+
+    /// The entry that this message has become, if it is remembered.
+    pub fn find(&mut self, producer: &[u8], message: &MessageId, now: i64) -> Option<Id> {
+        let oldest = now.saturating_sub(i64::from(self.memory.seconds) * 1000);
+        let known = self.producers.get_mut(producer)?;
+        while known.order.front().is_some_and(|(at, _)| *at <= oldest) {
+            known.forget_oldest();
+        }
+        if known.order.is_empty() {
+            self.producers.remove(producer);
+            return None;
+        }
+        known.entries.get(message).copied()
+    }
+
+    /// A message that is not known has become an entry.
+    pub fn remember(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) {
+        self.added += 1;
+        let known = self.producers.entry(producer.into()).or_default();
+        if known.entries.contains_key(&message) {
+            known.order.retain(|(_, other)| *other != message);
+        }
+        while known.order.len() >= self.memory.max_messages as usize {
+            known.forget_oldest();
+        }
+        known.order.push_back((now, message.clone()));
+        known.entries.insert(message, entry);
+    }
+
+    /// Producers that are remembered, and messages of all of them.
+    pub fn tracked(&self) -> (usize, usize) {
+        (self.producers.len(), self.producers.values().map(|producer| producer.order.len()).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(text: &[u8]) -> MessageId {
+        MessageId::Given(text.into())
+    }
+
+    #[test]
+    fn messages_are_remembered_for_a_time_and_up_to_a_number() {
+        let mut production = Production::default();
+        production.set_memory(Memory { seconds: 10, max_messages: 2 });
+        for (at, name) in [(1, b"a"), (2, b"b"), (3, b"c")] {
+            assert_eq!(production.find(b"p", &given(name), at), None);
+            production.remember(b"p", given(name), Id::new(at as u64, 0), at);
+        }
+        assert_eq!(production.find(b"p", &given(b"a"), 4), None);
+        assert_eq!(production.find(b"p", &given(b"b"), 4), Some(Id::new(2, 0)));
+        assert_eq!(production.find(b"q", &given(b"b"), 4), None);
+        assert_eq!((production.tracked(), production.added), ((1, 2), 3));
+        assert_eq!(production.find(b"p", &given(b"b"), 10_002), None);
+        assert_eq!(production.find(b"p", &given(b"c"), 10_002), Some(Id::new(3, 0)));
+        assert_eq!(production.find(b"p", &given(b"c"), 10_003), None);
+        assert_eq!(production.tracked(), (0, 0));
+        production.remember(b"p", MessageId::Content(7), Id::new(9, 0), 0);
+        production.set_memory(Memory { seconds: 10, max_messages: 2 });
+        assert_eq!(production.find(b"p", &MessageId::Content(7), 1), Some(Id::new(9, 0)));
+        production.set_memory(Memory::default());
+        assert_eq!(production.find(b"p", &MessageId::Content(7), 1), None);
+    }
+}
