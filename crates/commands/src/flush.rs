@@ -101,8 +101,9 @@ fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     flush(cx, args, db..db + 1)
 }
 
-/// Empties all databases at once; the memory is freed in the background.
+/// Empties all databases at once, and forgets the functions; the memory is freed in the background.
 pub(crate) fn empty_all(cx: &mut Cx<'_>) {
+    cx.engine.scripts().clear_libraries();
     drop(empty(cx, 0..cx.engine.databases(), true));
 }
 

@@ -1,5 +1,6 @@
 //! Loading: a file into the keyspace, when the server starts and for DEBUG RELOAD.
 
+use crate::script::fcall;
 use engine::access::is_due;
 use engine::config::Directive;
 use engine::keys::{Held, Keys};
@@ -105,6 +106,11 @@ impl Sink for Loader<'_> {
         edit.commit_silently(0);
         self.loaded.keys += 1;
         Ok(())
+    }
+
+    fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
+        fcall::load_library(self.engine, &code, self.merge)
+            .map_err(|error| format!("Failed creating the functions library: {}", error))
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {

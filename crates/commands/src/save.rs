@@ -181,7 +181,6 @@ fn options(engine: &Engine, config: &Config) -> save::Options {
         style: dump::style(config),
         sum: config.flag(Directive::RdbChecksum),
         fields,
-        functions: Vec::new(),
         marks,
         delay: Duration::from_micros(config.int(Directive::RdbKeySaveDelay).max(0) as u64),
     }

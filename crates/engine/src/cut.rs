@@ -16,6 +16,7 @@
 //! walk with [`Cancelled`].
 
 use crate::engine::Engine;
+use crate::scripts::Libraries;
 use crate::shard::{Db, Table};
 use crate::value::KeyEntry;
 use std::collections::HashSet;
@@ -59,6 +60,14 @@ pub struct Step {
     pub keys: u64,
     /// There is more of this database in this shard.
     pub more: bool,
+}
+
+/// What else is of the moment at which a cut began.
+#[derive(Clone, Debug, Default)]
+pub struct Begun {
+    /// Whether there are collections whose elements have deadlines.
+    pub timed: bool,
+    pub libraries: Arc<Libraries>,
 }
 
 impl Cut {
@@ -129,8 +138,8 @@ impl Open {
 }
 
 impl Engine {
-    /// Begins a cut at this moment; whether there are collections whose elements have deadlines. An error if one is under way.
-    pub fn begin_cut(&self, encode: Encode) -> io::Result<bool> {
+    /// Begins a cut at this moment. An error if one is under way.
+    pub fn begin_cut(&self, encode: Encode) -> io::Result<Begun> {
         let mut locks = self.locks().escalated();
         (0..self.locks().len()).for_each(|index| _ = locks.get(index));
         if self.cut_open.swap(true, Relaxed) {
@@ -145,7 +154,7 @@ impl Engine {
                 db.cut = Cut(Some(Box::new(open)));
             }
         }
-        Ok(timed)
+        Ok(Begun { timed, libraries: self.scripts().libraries() })
     }
 
     /// Ends the cut, also when it was not walked through. Takes each lock once.

@@ -248,6 +248,11 @@ impl Scripts {
         Ok(())
     }
 
+    pub fn clear_libraries(&self) {
+        *self.libraries.lock() = Arc::default();
+        self.functions_version.fetch_add(1, Relaxed);
+    }
+
     /// Whether some script has run for longer than others are to wait silently.
     #[inline]
     pub fn is_busy(&self) -> bool {

@@ -3,11 +3,13 @@
 //! ```text
 //!  | type | value ... | version u16 LE | crc-64 of all before, LE |
 //! ```
+//!
+//! FUNCTION DUMP and RESTORE do the same with libraries of functions: the byte 245 and a text as a string, for each.
 
 use crate::crc64;
 use crate::decode::{self, Decoded};
-use crate::encode::{Style, put_kind, put_value};
-use crate::format::{Family, is_known};
+use crate::encode::{Style, put_kind, put_string, put_value};
+use crate::format::{Family, VERSION_COMMON, is_known, opcode};
 use crate::source::{Result, Source};
 use engine::packing::Packing;
 use engine::value::Value;
@@ -20,10 +22,38 @@ pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
     put_kind(&mut out, value, style);
     put_value(&mut out, value, style);
-    out.extend_from_slice(&style.version(value).to_le_bytes());
+    finish(out, style.version(value))
+}
+
+fn finish(mut out: Vec<u8>, version: u16) -> Vec<u8> {
+    out.extend_from_slice(&version.to_le_bytes());
     let crc = crc64::update(0, &out);
     out.extend_from_slice(&crc.to_le_bytes());
     out
+}
+
+/// Libraries' texts as bytes.
+pub fn dump_functions<'t>(texts: impl Iterator<Item = &'t [u8]>, compress: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for text in texts {
+        out.push(opcode::FUNCTION);
+        put_string(&mut out, text, compress);
+    }
+    finish(out, VERSION_COMMON)
+}
+
+/// Reads the libraries' texts of a payload; None where something else is in their place.
+pub fn restore_functions(payload: Payload<'_>) -> Result<Option<Vec<Vec<u8>>>> {
+    let mut bytes = payload.body;
+    let mut source = Source::new(&mut bytes, false);
+    let mut texts = Vec::new();
+    while !source.is_at_end()? {
+        if source.byte()? != opcode::FUNCTION {
+            return Ok(None);
+        }
+        texts.push(source.string()?);
+    }
+    Ok(Some(texts))
 }
 
 /// A payload whose footer has been looked at.

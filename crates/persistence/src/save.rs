@@ -7,7 +7,7 @@ use crate::crc64;
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
 use engine::Engine;
-use engine::cut::{Cancelled, Encode};
+use engine::cut::{Begun, Cancelled, Encode};
 use engine::value::KeyEntry;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -21,8 +21,6 @@ pub struct Options {
     pub sum: bool,
     /// What the file says of itself.
     pub fields: Vec<(&'static str, String)>,
-    /// Sources of libraries of functions.
-    pub functions: Vec<Vec<u8>>,
     /// How keys' access marks are written.
     pub marks: Marks,
     /// Rest after each key (`rdb-key-save-delay`).
@@ -49,19 +47,18 @@ pub struct Written {
 pub fn save(engine: &Engine, options: &Options, to: &mut dyn Write) -> io::Result<Written> {
     let (style, marks) = (options.style, options.marks);
     let encode: Encode = Arc::new(move |out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry, &style, marks));
-    // The version is the first thing that is written, so what it depends on must not change after the cut.
-    let timed = engine.begin_cut(encode)?;
-    let result = write(engine, options, timed, to);
+    let begun = engine.begin_cut(encode)?;
+    let result = write(engine, options, &begun, to);
     engine.end_cut();
     result
 }
 
-fn write(engine: &Engine, options: &Options, timed: bool, to: &mut dyn Write) -> io::Result<Written> {
+fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
     let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default() };
-    out.put(&header(options, timed))?;
+    out.put(&header(options, begun))?;
     let mut buffer = Vec::new();
     for db in 0..engine.databases() as u32 {
-        let mut begun = false;
+        let mut selected = false;
         for shard in 0..engine.locks().len() {
             let mut more = true;
             while more {
@@ -71,9 +68,9 @@ fn write(engine: &Engine, options: &Options, timed: bool, to: &mut dyn Write) ->
                 if buffer.is_empty() {
                     continue;
                 }
-                if !begun {
+                if !selected {
                     out.put(&select(db))?;
-                    begun = true;
+                    selected = true;
                 }
                 out.put(&buffer)?;
                 out.written.keys += step.keys;
@@ -112,8 +109,8 @@ fn select(db: u32) -> Vec<u8> {
     out
 }
 
-fn header(options: &Options, timed: bool) -> Vec<u8> {
-    let version = if timed { options.style.newest_version() } else { VERSION_COMMON };
+fn header(options: &Options, begun: &Begun) -> Vec<u8> {
+    let version = if begun.timed { options.style.newest_version() } else { VERSION_COMMON };
     let mut out = match version {
         VERSION_VALKEY.. => format!("VALKEY{version:03}"),
         _ => format!("REDIS{version:04}"),
@@ -124,9 +121,9 @@ fn header(options: &Options, timed: bool) -> Vec<u8> {
         put_string(&mut out, name.as_bytes(), false);
         put_string(&mut out, value.as_bytes(), false);
     }
-    for code in &options.functions {
+    for library in begun.libraries.values() {
         out.push(opcode::FUNCTION);
-        put_string(&mut out, code, options.style.compress);
+        put_string(&mut out, &library.code, options.style.compress);
     }
     out
 }

@@ -186,7 +186,6 @@ fn options() -> save::Options {
         style: style(Family::Valkey),
         sum: true,
         fields: vec![("cinnabar-ver", "1".to_owned())],
-        functions: vec![b"#!lua name=x".to_vec()],
         marks: Marks::None,
         delay: Duration::ZERO,
     }

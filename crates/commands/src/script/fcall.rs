@@ -1,18 +1,10 @@
 //! FCALL, FCALL_RO, FUNCTION.
-//!
-//! A dump is, for each library, the byte 245 and the text as a string of the RDB format, then two bytes of the format's version
-//! and a CRC-64 of all before it:
-//!
-//! ```text
-//!   f5 | length | text ... | f5 | length | text | 50 00 | crc (8, little-endian)
-//! ```
 
 use super::eval::{invoke, kill};
 use super::flags::ScriptFlags;
-use super::functions::{self, Made};
+use super::functions::{self, LOAD_TIMEOUT, Made};
 use super::interpreter::Interpreter;
 use super::run::Call;
-use super::{crc64, rdb_string};
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
@@ -20,10 +12,13 @@ use crate::row::{
     ALLOW_BUSY, Command, DENY_OOM, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
 };
 use crate::row::{SKIP_MONITOR, STALE, WRITE, key};
-use engine::Error;
+use engine::config::Directive;
 use engine::glob;
 use engine::scripts::{Libraries, Library, Running};
+use engine::{Engine, Error};
+use persistence::dump;
 use std::sync::Arc;
+use std::time::Duration;
 
 const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..ROW };
 
@@ -220,13 +215,23 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             return Err(exists(&name));
         }
     }
-    let made = functions::make(&interpreter, scripts, &args[code])?;
+    let made = functions::make(&interpreter, scripts, &args[code], LOAD_TIMEOUT)?;
     let id = scripts.next_library_id();
     let library = made.library(&args[code], id);
     scripts.change_libraries(|libraries| insert(libraries, library, replace))?;
     cx.reply.bulk(&made.name);
     changed(cx);
     Ok(())
+}
+
+/// Adds a library that a file has. `replace`: in the place of what has its name. Its text may run for as long as it takes.
+pub(crate) fn load_library(engine: &Engine, code: &[u8], replace: bool) -> Result<(), Error> {
+    let scripts = engine.scripts();
+    let interpreter = Interpreter::passing(scripts)?;
+    let made = functions::make(&interpreter, scripts, code, Duration::MAX);
+    interpreter.retire(scripts);
+    let library = made?.library(code, scripts.next_library_id());
+    scripts.change_libraries(|libraries| insert(libraries, library, replace))
 }
 
 /// The change is counted, and goes into the log as the command that made it.
@@ -348,43 +353,22 @@ fn show_running(cx: &mut Cx<'_>, running: &Running) {
     cx.reply.int(milliseconds as i64);
 }
 
-/// The RDB version that dumps name, which older servers read too, and the highest that is read.
-const DUMP_VERSION: u16 = 11;
-const DUMP_VERSION_MAX: u16 = 80;
-const LIBRARY: u8 = 245;
-
 fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let mut out = Vec::new();
-    for library in cx.engine.scripts().libraries().values() {
-        out.push(LIBRARY);
-        rdb_string::write(&mut out, &library.code);
-    }
-    out.extend_from_slice(&DUMP_VERSION.to_le_bytes());
-    let crc = crc64::of(&out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    cx.reply.bulk(&out);
+    let libraries = cx.engine.scripts().libraries();
+    let compress = cx.engine.config().snapshot().flag(Directive::RdbCompression);
+    cx.reply.bulk(&dump::dump_functions(libraries.values().map(|library| &*library.code), compress));
     Ok(())
 }
 
 /// The texts of the libraries in a dump.
-fn texts(dump: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    const DAMAGED: Error = Error::text("ERR DUMP payload version or checksum are wrong");
-    let (checked, crc) = dump.split_last_chunk::<8>().ok_or(DAMAGED)?;
-    let (mut rest, version) = checked.split_last_chunk::<2>().ok_or(DAMAGED)?;
-    let crc = u64::from_le_bytes(*crc);
-    if u16::from_le_bytes(*version) > DUMP_VERSION_MAX || crc != 0 && crc != crc64::of(checked) {
-        return Err(DAMAGED);
+fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let relaxed = engine.config().snapshot().choice(Directive::RdbVersionCheck) == "relaxed";
+    let payload = dump::verify(bytes, relaxed).ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    match dump::restore_functions(payload) {
+        Ok(Some(texts)) => Ok(texts),
+        Ok(None) => Err(Error::text("ERR given type is not a function")),
+        Err(_) => Err(Error::text("ERR Failed loading library data")),
     }
-    let mut texts = Vec::new();
-    while let Some((&kind, string)) = rest.split_first() {
-        if kind != LIBRARY {
-            return Err(Error::text("ERR given type is not a function"));
-        }
-        let (text, left) = rdb_string::read(string).ok_or(Error::text("ERR Failed loading library data"))?;
-        texts.push(text);
-        rest = left;
-    }
-    Ok(texts)
 }
 
 fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -402,8 +386,8 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
-    let texts = texts(&args[2])?;
-    let make = |code: &Vec<u8>| functions::make(&interpreter, scripts, code);
+    let texts = texts(cx.engine, &args[2])?;
+    let make = |code: &Vec<u8>| functions::make(&interpreter, scripts, code, LOAD_TIMEOUT);
     let made: Vec<Made> = texts.iter().map(make).collect::<Result<_, Error>>()?;
     scripts.change_libraries(|libraries| {
         if flush {

@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the text of a library may run.
-const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long the text of a library may run that a client sends.
+pub(super) const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
 
 thread_local! {
     /// What the library that is being loaded has registered.
@@ -27,7 +27,8 @@ thread_local! {
 
 struct Loading {
     functions: Vec<(Function, mlua::Function)>,
-    until: Instant,
+    /// None: it may run for ever.
+    until: Option<Instant>,
 }
 
 /// A function that can be called here.
@@ -75,7 +76,7 @@ impl Loaded {
         let libraries = scripts.libraries();
         let has = |library: &&Arc<Library>| library.functions.iter().any(|f| f.name.eq_ignore_ascii_case(&name));
         let Some(library) = libraries.values().find(has) else { return Ok(None) };
-        let made = make(interpreter, scripts, &library.code)?;
+        let made = make(interpreter, scripts, &library.code, LOAD_TIMEOUT)?;
         self.keep(made, library.id);
         Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))
     }
@@ -155,13 +156,18 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Runs a library's text.
-pub(super) fn make(interpreter: &Interpreter, scripts: &Scripts, code: &[u8]) -> Result<Made, Error> {
+/// Runs a library's text, for no longer than `timeout`.
+pub(super) fn make(
+    interpreter: &Interpreter,
+    scripts: &Scripts,
+    code: &[u8],
+    timeout: Duration,
+) -> Result<Made, Error> {
     let name = library_name(code)?;
     let function = interpreter
         .compile(code, "@user_function")
         .map_err(|error| Error::new([b"ERR Error compiling function: ", error.as_bytes()].concat()))?;
-    LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now() + LOAD_TIMEOUT }));
+    LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now().checked_add(timeout) }));
     let outcome = interpreter.run_library(scripts, &function);
     let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
     let failed = |text: &[u8]| Error::new([b"ERR Error registering functions: ", text].concat());
@@ -185,7 +191,9 @@ pub(super) fn make(interpreter: &Interpreter, scripts: &Scripts, code: &[u8]) ->
 
 /// Whether the library that is being loaded has had its time.
 pub(super) fn look() -> Result<(), mlua::Error> {
-    let late = LOADING.with_borrow(|loading| loading.as_ref().is_some_and(|loading| loading.until < Instant::now()));
+    let late = LOADING.with_borrow(|loading| {
+        loading.as_ref().and_then(|loading| loading.until).is_some_and(|at| at < Instant::now())
+    });
     if late { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
 }
 
@@ -193,7 +201,7 @@ pub(super) fn look() -> Result<(), mlua::Error> {
 pub(super) fn is_over() {
     LOADING.with_borrow_mut(|loading| {
         if let Some(loading) = loading {
-            loading.until += LOAD_TIMEOUT;
+            loading.until = loading.until.map(|at| at + LOAD_TIMEOUT);
         }
     });
 }

@@ -64,11 +64,21 @@ impl Interpreter {
                 return Ok(Rc::clone(interpreter));
             }
             if let Some(old) = current.take() {
-                scripts.note_interpreter(old.reported.get(), 0);
+                old.retire(scripts);
             }
-            let made = Interpreter::new(scripts).map_err(|_| BROKEN)?;
+            let made = Interpreter::passing(scripts)?;
             Ok(Rc::clone(current.insert(Rc::new(made))))
         })
+    }
+
+    /// One for the moment, whatever thread this is. [Retired](Interpreter::retire) in the end.
+    pub fn passing(scripts: &Scripts) -> Result<Interpreter, Error> {
+        Interpreter::new(scripts).map_err(|_| BROKEN)
+    }
+
+    /// Its memory counts no more.
+    pub fn retire(&self, scripts: &Scripts) {
+        scripts.note_interpreter(self.reported.take(), 0);
     }
 
     fn new(scripts: &Scripts) -> mlua::Result<Interpreter> {

@@ -35,7 +35,6 @@ mod cjson;
 mod cjson_decode;
 mod cmsgpack;
 mod convert;
-mod crc64;
 pub mod eval;
 mod failure;
 pub mod fcall;
@@ -45,7 +44,6 @@ mod interpreter;
 mod libraries;
 mod pack;
 mod random;
-mod rdb_string;
 mod run;
 
 use engine::{Engine, Error};
