@@ -5,6 +5,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::dispatch::before_nul;
 use crate::help::help;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::tracking;
@@ -104,6 +105,12 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.reply.ok();
         }
         Err(SetError::Loading) => return Err(Error::text("LOADING Valkey is loading the dataset in memory")),
+        Err(SetError::Unknown(name)) => {
+            let mut text = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
+            text.extend_from_slice(before_nul(&name));
+            text.push(b'\'');
+            return Err(Error::new(text));
+        }
         Err(SetError::Refused(text)) => return Err(Error::new(format!("ERR {text}"))),
     }
     Ok(())
@@ -244,6 +251,7 @@ mod tests {
             "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
         );
         client.is("CONFIG GET timeout", "[timeout 5]").is("CONFIG GET nope", "[]");
+        client.is("CONFIG SET no\0thing x", "-ERR Unknown option or number of arguments for CONFIG SET - 'no'");
         client.is("CONFIG SET a b c", "-ERR syntax error");
         client.is("CONFIG SET a", "-ERR wrong number of arguments for 'config|set' command");
         client.is("CONFIG REWRITE", "-ERR The server is running without a config file");

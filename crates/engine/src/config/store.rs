@@ -207,6 +207,8 @@ pub struct Caller {
 pub enum SetError {
     /// The LOADING reply.
     Loading,
+    /// A directive of this name does not exist.
+    Unknown(Box<[u8]>),
     /// The text after `ERR `.
     Refused(String),
 }
@@ -297,11 +299,8 @@ impl ConfigEdit {
 fn admit<'p>(pairs: &[(&[u8], &'p [u8])], caller: Caller, old: &Config) -> Result<Vec<(Found, &'p [u8])>, SetError> {
     let mut wanted: Vec<(Found, &[u8])> = Vec::with_capacity(pairs.len());
     for (name, value) in pairs {
+        let Some(found) = table::find(name) else { return Err(SetError::Unknown((*name).into())) };
         let shown = String::from_utf8_lossy(name);
-        let Some(found) = table::find(name) else {
-            let text = format!("Unknown option or number of arguments for CONFIG SET - '{shown}'");
-            return Err(SetError::Refused(text));
-        };
         let confirms = || found.row.confirmed && found.row.print(old.value(found.row.directive)) == *value;
         if found.row.immutable && !confirms() {
             return Err(failed(&shown, "can't set immutable config"));

@@ -104,6 +104,7 @@ fn set_with(store: &ConfigStore, pairs: &[(&str, &str)], caller: Caller, host: &
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     store.set(&pairs, caller, host).map_err(|error| match error {
         SetError::Loading => "LOADING".to_string(),
+        SetError::Unknown(name) => format!("no {}", name.escape_ascii()),
         SetError::Refused(text) => text,
     })
 }
