@@ -10,11 +10,12 @@
 //! not being sent and so not being counted (coordinated omission).
 
 use crate::batch::{Batch, Numbers, Sequence};
-use crate::options::{Extent, Target};
+use crate::options::Extent;
 use crate::replies::{ReplyCounter, Trouble};
 use hdrhistogram::Histogram;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Registry, Token};
+use resp::address::Target;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;

@@ -17,6 +17,7 @@ use cases::Case;
 use load::{Failure, Plan, Shared};
 use options::{Options, Request};
 use report::{Outcome, Progress};
+use resp::address::Target;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -164,21 +165,21 @@ fn plan<'p>(options: &'p Options, case: &'p Case) -> Plan<'p> {
 
 /// What every connection sends first.
 fn greeting(options: &Options) -> Vec<Vec<Vec<u8>>> {
-    let command = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
     let mut commands = Vec::new();
     match (&options.user, &options.password) {
-        (Some(user), Some(password)) => commands.push(command(&["AUTH", user, password])),
-        (None, Some(password)) => commands.push(command(&["AUTH", password])),
+        (Some(user), Some(password)) => commands.push(command(&[&b"AUTH"[..], user, password])),
+        (None, Some(password)) => commands.push(command(&[&b"AUTH"[..], password])),
         _ => {}
     }
     if options.resp3 {
-        commands.push(command(&["HELLO", "3"]));
+        commands.push(command(&[&b"HELLO"[..], b"3"]));
     }
     if options.tracking {
-        commands.push(command(&["CLIENT", "TRACKING", "ON"]));
+        commands.push(command(&[&b"CLIENT"[..], b"TRACKING", b"ON"]));
     }
     if options.database != 0 {
-        commands.push(command(&["SELECT", &options.database.to_string()]));
+        commands.push(command(&[&b"SELECT"[..], options.database.to_string().as_bytes()]));
     }
     commands
 }
@@ -207,10 +208,8 @@ fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::value::
     let cannot =
         |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
     let mut stream: Box<dyn ReadWrite> = match &options.target {
-        options::Target::Tcp { host, port } => {
-            Box::new(std::net::TcpStream::connect((host.as_str(), *port)).map_err(cannot)?)
-        }
-        options::Target::Unix(path) => Box::new(std::os::unix::net::UnixStream::connect(path).map_err(cannot)?),
+        Target::Tcp { host, port } => Box::new(std::net::TcpStream::connect((host.as_str(), *port)).map_err(cannot)?),
+        Target::Unix(path) => Box::new(std::os::unix::net::UnixStream::connect(path).map_err(cannot)?),
     };
     let greeting = greeting(options);
     let mut bytes = Vec::new();

@@ -2,24 +2,8 @@
 //!
 //! Options end at `--` or at the first word that is none; what follows is the command to measure.
 
-use std::fmt;
+use resp::address::{Target, Uri, UriError};
 use std::time::Duration;
-
-/// Where the server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    Tcp { host: String, port: u16 },
-    Unix(String),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Target::Unix(path) => f.write_str(path),
-        }
-    }
-}
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +15,8 @@ pub enum Extent {
 #[derive(Debug, Clone)]
 pub struct Options {
     pub target: Target,
-    pub user: Option<String>,
-    pub password: Option<String>,
+    pub user: Option<Vec<u8>>,
+    pub password: Option<Vec<u8>>,
     pub clients: usize,
     pub extent: Extent,
     /// Loads before anything is recorded.
@@ -193,9 +177,9 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
             "-h" => set_host(&mut options.target, Some(value()?), None),
             "-p" => set_host(&mut options.target, None, Some(number(&option, &value()?)?)),
             "-s" => options.target = Target::Unix(value()?),
-            "-a" => options.password = Some(value()?),
-            "--user" => options.user = Some(value()?),
-            "-u" => parse_uri(&value()?, &mut options)?,
+            "-a" => options.password = Some(value()?.into_bytes()),
+            "--user" => options.user = Some(value()?.into_bytes()),
+            "-u" => apply_uri(&value()?, &mut options)?,
             "-c" => options.clients = number::<usize>(&option, &value()?)?.max(1),
             "-n" => requests = Some(number(&option, &value()?)?),
             "--duration" => duration = Some(Duration::from_secs(number(&option, &value()?)?)),
@@ -248,56 +232,13 @@ fn set_host(target: &mut Target, host: Option<String>, port: Option<u16>) {
     }
 }
 
-/// `scheme://[user[:password]@]host[:port][/database]`
-fn parse_uri(uri: &str, options: &mut Options) -> Result<(), UsageError> {
-    let (scheme, rest) = uri.split_once("://").ok_or_else(|| UsageError("Invalid URI".into()))?;
-    match scheme {
-        "valkey" | "redis" => {}
-        "valkeys" | "rediss" => return Err(UsageError(format!("{scheme}:// needs TLS, which is not supported"))),
-        _ => return Err(UsageError("Invalid URI scheme".into())),
-    }
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, address) = authority.rsplit_once('@').map_or((None, authority), |(login, at)| (Some(login), at));
-    if let Some(login) = login {
-        match login.split_once(':') {
-            Some((user, password)) => {
-                options.user = Some(unescaped(user)).filter(|user| !user.is_empty());
-                options.password = Some(unescaped(password));
-            }
-            None => options.password = Some(unescaped(login)),
-        }
-    }
-    // An IPv6 address has colons of its own and stands in brackets.
-    let (host, port) = match address.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':')),
-        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
-    };
-    let host = Some(host.to_string()).filter(|host| !host.is_empty());
-    let port = port.map(|port| number("-u", port)).transpose()?;
-    set_host(&mut options.target, host, port);
-    if !database.is_empty() {
-        options.database = number("-u", database)?;
-    }
+fn apply_uri(text: &str, options: &mut Options) -> Result<(), UsageError> {
+    let uri = Uri::parse(text).map_err(|UriError(text)| UsageError(text.into()))?;
+    set_host(&mut options.target, uri.host, uri.port);
+    options.user = uri.user.or(options.user.take());
+    options.password = uri.password.or(options.password.take());
+    options.database = uri.database.map_or(options.database, u64::from);
     Ok(())
-}
-
-/// `%41` is `A`.
-fn unescaped(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((first, behind)) = rest.split_first() {
-        let code = behind.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &behind[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -328,7 +269,7 @@ mod tests {
     fn uris() {
         let options = run("-u valkey://us%65r:p%40ss@[::1]:7001/3 -c 1").unwrap();
         assert_eq!(options.target, Target::Tcp { host: "::1".into(), port: 7001 });
-        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("user"), Some("p@ss")));
+        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some(&b"user"[..]), Some(&b"p@ss"[..])));
         assert_eq!(options.database, 3);
         assert_eq!(run("-u redis://h").unwrap().target, Target::Tcp { host: "h".into(), port: 6379 });
         assert!(run("-u http://h").is_err());

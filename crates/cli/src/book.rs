@@ -19,7 +19,8 @@ use resp::format_double;
 
 use crate::client::{Client, Failure};
 use crate::link::{Event, Interrupts, Link, print, reason};
-use crate::options::{Options, Target};
+use crate::options::Options;
+use resp::address::Target;
 
 #[derive(Debug)]
 pub struct BookSession {

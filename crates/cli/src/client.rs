@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use crate::options::Target;
+use resp::address::Target;
 
 /// Why a command has no reply.
 #[derive(Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("cinnabar-cli-eval-{}", std::process::id()));
         fs::write(&path, "return 1").unwrap();
         let file = path.to_str().unwrap();
-        let words = |line: &str| crate::words::split(line.as_bytes()).unwrap();
+        let words = |line: &str| resp::words::split(line.as_bytes()).unwrap();
         for (line, expected) in [
             ("a b , c ,", "EVAL 'return 1' 2 a b c ,"),
             ("a", "EVAL 'return 1' 1 a"),

@@ -16,7 +16,7 @@
 use resp::Value;
 
 use crate::options::Options;
-use crate::words::quote;
+use resp::words::quote;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {

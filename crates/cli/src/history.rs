@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn passwords_are_noticed() {
-        let words = |line: &str| crate::words::split(line.as_bytes()).unwrap();
+        let words = |line: &str| resp::words::split(line.as_bytes()).unwrap();
         for line in ["AUTH x", "acl SETUSER a >b", "hello 3 AUTH a b", "config set maxmemory 1 requirepass x"] {
             assert!(is_sensitive(&words(line)), "{line}");
         }

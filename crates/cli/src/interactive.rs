@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use resp::words;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
@@ -17,8 +18,7 @@ use rustyline::{Config, Editor};
 use crate::client::{Client, Failure};
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
 use crate::link::print;
-use crate::options::Target;
-use crate::words;
+use resp::address::Target;
 
 /// A command that took this long or longer is followed by its time.
 const SLOW: Duration = Duration::from_millis(500);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::options::Target;
+use resp::address::Target;
 
 /// Bytes asked for in one read.
 const READ_SIZE: usize = 16 * 1024;

@@ -3,7 +3,6 @@
 //! | module | its one idea |
 //! | --- | --- |
 //! | [`options`] | the command line |
-//! | [`words`] | text into arguments, with quotes and escapes, and back |
 //! | [`format`] | replies into text: formatted, raw, CSV, JSON |
 //! | [`link`] | the byte stream, and waiting for it and for Ctrl-C |
 //! | [`client`] | what both protocols offer to the program |
@@ -39,7 +38,6 @@ mod scan;
 mod session;
 mod stat;
 mod survey;
-mod words;
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -50,6 +48,7 @@ use crate::format::Output;
 use crate::link::{Interrupts, print};
 use crate::options::{Mode, Options, Request, StdinArgument, Surroundings, UsageError};
 use crate::session::Session;
+use resp::words;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();

@@ -8,7 +8,7 @@ use crate::client::Failure;
 use crate::format::Output;
 use crate::link::print;
 use crate::session::Session;
-use crate::words::quote;
+use resp::words::quote;
 
 /// Where a walk is.
 #[derive(Debug)]

@@ -16,7 +16,8 @@ use resp::{Value, encode_command};
 use crate::client::{Client, Failure};
 use crate::format::{self, Output};
 use crate::link::{Event, Interrupts, Link, print, reason};
-use crate::options::{Options, Resp, Target};
+use crate::options::{Options, Resp};
+use resp::address::Target;
 
 /// What to do with push messages that arrive before a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]

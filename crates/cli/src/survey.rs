@@ -14,7 +14,7 @@ use crate::link::print;
 use crate::options::Mode;
 use crate::scan::Scan;
 use crate::session::Session;
-use crate::words::quote;
+use resp::words::quote;
 
 /// What starts every walk for records.
 pub const INTRODUCTION: &str = "

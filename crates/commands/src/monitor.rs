@@ -14,6 +14,7 @@ use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::table::Entry;
 use engine::Error;
 use engine::clients::ClientInfo;
+use resp::words::quote;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -54,24 +55,6 @@ pub(crate) fn line(client: &ClientInfo, db: u32, entry: &Entry, args: &Args<'_>,
     }
     line.extend_from_slice(b"\r\n");
     line
-}
-
-/// Appends a word in double quotes; what is not printable as an escape.
-fn quote(out: &mut Vec<u8>, word: &[u8]) {
-    out.push(b'"');
-    for &byte in word {
-        match byte {
-            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            7 => out.extend_from_slice(b"\\a"),
-            8 => out.extend_from_slice(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
-        }
-    }
-    out.push(b'"');
 }
 
 #[cfg(test)]

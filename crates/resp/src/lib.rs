@@ -9,11 +9,14 @@
 //! | [`number`] | text into integers and floats, by the rules of each place that reads one |
 //! | [`double`] | a float into text as Valkey prints it |
 //! | [`long_double`] | the extended arithmetic of INCRBYFLOAT |
+//! | [`words`] | lines of text into words, with quotes and escapes, and back |
+//! | [`address`] | where a server is: host and port, socket, URI |
 //!
 //! No module opens a socket, reads a clock or trusts a length it was told.
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod book;
 pub mod double;
 pub mod long_double;
@@ -21,6 +24,7 @@ pub mod number;
 pub mod reply;
 pub mod request;
 pub mod value;
+pub mod words;
 
 pub use double::{DoubleText, format_17_digits, format_by_digits, format_double};
 pub use reply::{Protocol, Reply};

@@ -10,7 +10,7 @@
 //! Each begins with `--`; everything up to the next one that has a value before it is its value, also a `--text`.
 //! A whole option may be one argument (`"--port 7000"`).
 
-use super::words;
+use resp::words;
 
 /// What the program was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
                 name_has_value = next.is_some();
             }
         } else {
-            words::quote(argument, &mut line.options);
+            words::quote(&mut line.options, argument);
             line.options.push(b' ');
             name_has_value = true;
         }

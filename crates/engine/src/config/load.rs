@@ -9,8 +9,9 @@ use super::command_line::CommandLine;
 use super::directive::Directive;
 use super::row::{Kind, Row};
 use super::store::Config;
+use super::table;
 use super::value::{SavePoint, Value};
-use super::{table, words};
+use resp::words;
 
 /// What loading needs from outside.
 pub trait Host {

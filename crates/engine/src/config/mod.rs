@@ -24,7 +24,6 @@ mod rows;
 pub mod store;
 pub mod table;
 pub mod value;
-mod words;
 
 #[cfg(test)]
 mod tests;

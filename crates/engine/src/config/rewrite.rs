@@ -19,8 +19,9 @@ use super::directive::Directive;
 use super::row::{Kind, Row, Unit};
 use super::rows::AREAS;
 use super::store::Config;
+use super::table;
 use super::value::{OutputBufferLimit, Value, print_percentile};
-use super::{table, words};
+use resp::words;
 
 /// The answer to CONFIG REWRITE when there is no file to rewrite.
 pub const NO_CONFIG_FILE: &str = "The server is running without a config file";
@@ -145,7 +146,7 @@ fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
     let quoted = |text: &[u8]| {
         let mut line = row.name.as_bytes().to_vec();
         line.push(b' ');
-        words::quote(text, &mut line);
+        words::quote(&mut line, text);
         line
     };
     match (value, row.kind) {

@@ -246,7 +246,7 @@ fn every_directive_survives_rewrite_and_restart() {
     for found in table::names() {
         let (row, name) = (found.row, found.name);
         let mut text = format!("{name} ").into_bytes();
-        words::quote(legal(row).as_bytes(), &mut text);
+        resp::words::quote(&mut text, legal(row).as_bytes());
         let loaded = load_text(&text).unwrap_or_else(|error| panic!("{name}: {error:?}")).config;
         for old in [text.as_slice(), b"", b"# nothing yet\n\n"] {
             for all in [false, true] {
@@ -259,7 +259,7 @@ fn every_directive_survives_rewrite_and_restart() {
         }
         if let Some((value, why)) = illegal(row) {
             let mut text = format!("# first\n{name} ").into_bytes();
-            words::quote(value.as_bytes(), &mut text);
+            resp::words::quote(&mut text, value.as_bytes());
             let line = text[b"# first\n".len()..].to_vec();
             let error = load_text(&text).expect_err(name);
             assert_eq!(error, LoadError::Text { line: Some((2, line)), message: why }, "{name}");

@@ -1,4 +1,5 @@
-//! Words of a command line: how text that a person typed becomes arguments, and how bytes become text again.
+//! Words of a line: how text that a person typed, or wrote into a configuration file, becomes arguments, and how bytes
+//! become text again.
 //!
 //! The two directions are each other's inverse. Typed text is split at blanks; a word or a part of it may stand in
 //! quotes:
