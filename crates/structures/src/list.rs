@@ -197,9 +197,9 @@ impl List {
     #[inline]
     pub fn pop(&mut self, end: End) {
         match self {
+            List::Small(listpack) if end == End::Head => listpack.pop_front(),
             List::Small(listpack) => {
-                let pos = if end == End::Head { listpack.first() } else { listpack.last() };
-                pos.map(|pos| listpack.remove(pos));
+                listpack.last().map(|pos| listpack.remove(pos));
             }
             List::Quick(quicklist) => quicklist.pop(end),
         }

@@ -16,10 +16,21 @@
 //! size without storing it, and a change of length within a class neither moves nor copies the rest. Classes are
 //! a quarter of a doubling apart, so growing byte by byte copies each byte a bounded number of times.
 //!
-//! Asserted: a length is at least [`PREFIX`] and fits 32 bits; only [`resize`](Thin::resize) writes it.
+//! What is changed at its beginning all the time ([`splice_front`](Thin::splice_front): the first node of a list) has room there, so
+//! that the rest need not move. How much of it, is told by the upper 16 bits of the pointer, which addresses do not use:
+//!
+//! ```text
+//!  base      start: what the pointer points to        start + len        base + rounded(slack + len)
+//!  +---------+--------------+---------------------------------+----------------+
+//!  | slack   | len, u32 LE  | the owner's bytes               | unused, unread |
+//!  +---------+--------------+---------------------------------+----------------+
+//! ```
+//!
+//! Asserted: a length is at least [`PREFIX`] and fits 32 bits; there is no more slack than bytes in use.
 
 use crate::entry::rounded;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 
 /// Bytes of the length at the beginning of a block.
@@ -27,9 +38,18 @@ pub const PREFIX: usize = 4;
 /// The longest block, in bytes.
 pub const MAX: usize = u32::MAX as usize;
 
+/// Bits of an address.
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
+/// Lengths of blocks that may have room at the beginning: shorter ones are moved as fast, of longer ones there are few.
+const SLACKED: RangeInclusive<usize> = 256..=48 << 10;
+/// The slack fits beside the address.
+const _: () = assert!(*SLACKED.end() / 16 * 17 / 4 * 5 < 1 << (usize::BITS - ADDRESS_BITS));
+
 /// An owned block of bytes.
 pub struct Thin {
-    block: NonNull<u8>,
+    /// The start, with the slack before it in the upper bits.
+    tagged: NonNull<u8>,
 }
 
 // SAFETY: a `Thin` owns its block alone, and the block is plain bytes.
@@ -43,13 +63,24 @@ impl Thin {
     /// # Panics
     /// When `len` is not within [`PREFIX`] and [`MAX`].
     pub fn zeroed(len: usize) -> Self {
-        let layout = layout(len);
+        let layout = layout(0, len);
         // SAFETY: `layout` has refused a size of 0.
         let block = unsafe { alloc_zeroed(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        let mut thin = Thin { block };
+        let mut thin = Thin { tagged: tag(block, 0) };
         thin.write_len(len);
         thin
+    }
+
+    #[inline]
+    fn start(&self) -> *mut u8 {
+        self.tagged.as_ptr().map_addr(|bits| bits & ADDRESS)
+    }
+
+    /// Bytes of the block before the start.
+    #[inline]
+    fn slack(&self) -> usize {
+        self.tagged.as_ptr().addr() >> ADDRESS_BITS
     }
 
     /// Bytes of the block, the length's own four included.
@@ -57,7 +88,7 @@ impl Thin {
     #[allow(clippy::len_without_is_empty, reason = "a block has its length at least")]
     pub fn len(&self) -> usize {
         // SAFETY: every block has these four bytes, initialized; they need not be aligned.
-        let len = unsafe { self.block.as_ptr().cast::<u32>().read_unaligned() };
+        let len = unsafe { self.start().cast::<u32>().read_unaligned() };
         u32::from_le(len) as usize
     }
 
@@ -65,7 +96,7 @@ impl Thin {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes of the block are initialized, and nobody writes while `self` is borrowed.
-        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), self.len()) }
+        unsafe { std::slice::from_raw_parts(self.start(), self.len()) }
     }
 
     /// The bytes after the length.
@@ -73,7 +104,7 @@ impl Thin {
     pub fn body_mut(&mut self) -> &mut [u8] {
         let len = self.len();
         // SAFETY: as in `bytes`; `&mut self` makes the slice the only access. The length is no part of it.
-        unsafe { std::slice::from_raw_parts_mut(self.block.as_ptr().add(PREFIX), len - PREFIX) }
+        unsafe { std::slice::from_raw_parts_mut(self.start().add(PREFIX), len - PREFIX) }
     }
 
     /// Cuts bytes off at the end, or adds zeros there.
@@ -82,18 +113,88 @@ impl Thin {
     /// When `len` is not within [`PREFIX`] and [`MAX`].
     pub fn resize(&mut self, len: usize) {
         let old_len = self.len();
-        let (old, new) = (layout(old_len), layout(len));
+        if self.slack() > len {
+            self.trim();
+        }
+        let slack = self.slack();
+        let (old, new) = (layout(slack, old_len), layout(slack, len));
         if old != new {
-            // SAFETY: the block was allocated with the layout of its length, which `old` is; the new size is not 0.
-            let block = unsafe { realloc(self.block.as_ptr(), old, new.size()) };
+            // SAFETY: the block begins `slack` bytes before its start and was allocated with the layout of both, which
+            // `old` is; the new size is not 0. The bytes up to the shorter of both lengths move along.
+            let block = unsafe { realloc(self.start().sub(slack), old, new.size()) };
             let Some(block) = NonNull::new(block) else { handle_alloc_error(new) };
-            self.block = block;
+            // SAFETY: the new block has more than `slack` bytes.
+            self.tagged = tag(unsafe { block.add(slack) }, slack);
         }
         if len > old_len {
-            // SAFETY: the block has room for `len` bytes by its layout.
-            unsafe { self.block.as_ptr().add(old_len).write_bytes(0, len - old_len) };
+            // SAFETY: the block has room for `len` bytes from the start on by its layout.
+            unsafe { self.start().add(old_len).write_bytes(0, len - old_len) };
         }
         self.write_len(len);
+    }
+
+    /// Gives the room at the beginning back.
+    pub fn trim(&mut self) {
+        if self.slack() > 0 {
+            *self = self.clone();
+        }
+    }
+
+    /// What [`splice`](Self::splice) does, for changes near the beginning that others like it will follow: the bytes before
+    /// `at` are moved and not those behind.
+    ///
+    /// # Panics
+    /// As `splice`.
+    pub fn splice_front(&mut self, at: usize, removed: usize, parts: &[&[u8]]) {
+        let len = self.len();
+        let added: usize = parts.iter().map(|part| part.len()).sum();
+        let is_within = at >= PREFIX && at.checked_add(removed).is_some_and(|rest| rest <= len);
+        assert!(is_within, "what is replaced lies within the block");
+        let new_len = len - removed + added;
+        let end = self.slack() + len;
+        // A block that shrinks may not keep much more than it holds.
+        let is_kept = new_len >= len || end - new_len <= new_len / 4;
+        if !SLACKED.contains(&new_len) || !is_kept {
+            return self.splice(at, removed, parts);
+        }
+        if end < new_len {
+            self.make_slack(new_len);
+        }
+        let slack = self.slack() + len - new_len;
+        let start = self.start();
+        // SAFETY: the block has `self.slack()` bytes before the start, so `new_len` bytes that end where the `len` bytes do
+        // now lie in it. The first `at` of them are moved there, the parts, which lie elsewhere, are put behind them, and
+        // behind these they are what was behind the removed ones.
+        let start = unsafe {
+            let new_start = start.sub(self.slack()).add(slack);
+            new_start.copy_from(start, at);
+            let mut to = new_start.add(at);
+            for part in parts {
+                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                to = to.add(part.len());
+            }
+            NonNull::new_unchecked(new_start)
+        };
+        self.tagged = tag(start, slack);
+        self.write_len(new_len);
+    }
+
+    /// Moves to a block with room at the beginning, for `new_len` bytes altogether and some more.
+    fn make_slack(&mut self, new_len: usize) {
+        let len = self.len();
+        let size = rounded(new_len + new_len / 16);
+        let (slack, layout) = (size - len, layout(size - len, len));
+        // SAFETY: `layout` has refused a size of 0.
+        let block = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        // SAFETY: the new block has `slack + len` bytes and is another one than the present.
+        let start = unsafe {
+            let start = block.add(slack);
+            start.as_ptr().copy_from_nonoverlapping(self.start(), len);
+            start
+        };
+        // The present one is dropped.
+        *self = Thin { tagged: tag(start, slack) };
     }
 
     /// Puts `parts`, one after the other, in the place of `removed` bytes from `at` on.
@@ -123,26 +224,34 @@ impl Thin {
 
     /// Bytes that the allocator was asked for.
     pub fn allocated(&self) -> usize {
-        rounded(self.len())
+        rounded(self.slack() + self.len())
     }
 
     fn write_len(&mut self, len: usize) {
         // SAFETY: every block has these four bytes; `&mut self` makes it the only access. `layout` has refused a length
         // that does not fit.
-        unsafe { self.block.as_ptr().cast::<u32>().write_unaligned((len as u32).to_le()) };
+        unsafe { self.start().cast::<u32>().write_unaligned((len as u32).to_le()) };
     }
 }
 
+/// A pointer to the start of a block that has so many bytes before it.
+#[inline]
+fn tag(start: NonNull<u8>, slack: usize) -> NonNull<u8> {
+    start.map_addr(|address| address | slack << ADDRESS_BITS)
+}
+
 /// How a block of this length is allocated.
-fn layout(len: usize) -> Layout {
+fn layout(slack: usize, len: usize) -> Layout {
     assert!((PREFIX..=MAX).contains(&len), "a block of {len} bytes");
-    Layout::from_size_align(rounded(len), 1).expect("a block is shorter than isize::MAX")
+    Layout::from_size_align(rounded(slack + len), 1).expect("a block is shorter than isize::MAX")
 }
 
 impl Drop for Thin {
     fn drop(&mut self) {
-        // SAFETY: the block was allocated with the layout of its length, and nobody uses it any more.
-        unsafe { dealloc(self.block.as_ptr(), layout(self.len())) };
+        let slack = self.slack();
+        // SAFETY: the block begins `slack` bytes before its start and was allocated with the layout of both; nobody uses it
+        // any more.
+        unsafe { dealloc(self.start().sub(slack), layout(slack, self.len())) };
     }
 }
 
@@ -177,6 +286,21 @@ mod tests {
     }
 
     #[test]
+    fn what_grows_at_the_front_seldom_moves() {
+        let mut thin = Thin::zeroed(PREFIX);
+        let mut moves = 0;
+        for _ in 0..240 {
+            let end = thin.start().addr() + thin.len();
+            thin.splice_front(PREFIX, 0, &[&[7; 34]]);
+            moves += usize::from(thin.start().addr() + thin.len() != end);
+        }
+        assert!(moves < 40, "{moves}");
+        assert!(thin.bytes()[PREFIX..].iter().all(|b| *b == 7) && thin.allocated() < 10_000);
+        thin.trim();
+        assert_eq!((thin.len(), thin.allocated()), (PREFIX + 240 * 34, 8192));
+    }
+
+    #[test]
     #[should_panic = "lies within the block"]
     fn the_length_is_not_spliced() {
         Thin::zeroed(8).splice(3, 2, &[]);
@@ -186,18 +310,23 @@ mod tests {
         #[test]
         fn a_splice_is_one_of_a_vector(
             steps in proptest::collection::vec(
-                (any::<usize>(), any::<usize>(), proptest::collection::vec(any::<u8>(), 0..60)), 0..60),
+                (any::<usize>(), any::<usize>(), proptest::collection::vec(any::<u8>(), 0..200), 0..4u8), 0..120),
         ) {
             let (mut thin, mut model) = (Thin::zeroed(PREFIX), Vec::new());
-            for (at, removed, bytes) in steps {
-                let at = at % (model.len() + 1);
-                let removed = removed % (model.len() - at + 1);
+            for (at, removed, bytes, way) in steps {
+                // Near the beginning, or anywhere.
+                let at = at % if way > 1 { model.len().min(8) + 1 } else { model.len() + 1 };
+                let removed = removed % (model.len() - at + 1).min(if way == 3 { 1 } else { usize::MAX });
                 let (one, two) = bytes.split_at(bytes.len() / 3);
-                thin.splice(PREFIX + at, removed, &[one, two]);
+                let parts = [one, two];
+                if way > 0 { thin.splice_front(PREFIX + at, removed, &parts) } else { thin.splice(PREFIX + at, removed, &parts) }
                 model.splice(at..at + removed, bytes);
                 prop_assert_eq!(thin.len(), PREFIX + model.len());
                 prop_assert_eq!(&thin.bytes()[PREFIX..], &model[..]);
-                let copy = thin.clone();
+                prop_assert!(thin.slack() <= thin.len() && thin.allocated() >= thin.slack() + thin.len());
+                let mut copy = thin.clone();
+                prop_assert_eq!((copy.bytes(), copy.slack()), (thin.bytes(), 0));
+                copy.trim();
                 prop_assert_eq!(copy.bytes(), thin.bytes());
             }
         }

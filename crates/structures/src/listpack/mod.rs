@@ -314,8 +314,34 @@ impl Listpack {
         }
     }
 
+    /// The elements there do not move each time: see [`Thin`].
     pub fn push_front(&mut self, bytes: &[u8]) {
-        self.splice(HEADER, 0, 0, &[Item::of(bytes)]);
+        let item = Item::of(bytes);
+        let frame = Frame::of(item);
+        let string: &[u8] = if let Item::Bytes(bytes) = item { bytes } else { &[] };
+        let count = match self.stored_count() {
+            UNCOUNTED => UNCOUNTED,
+            known => known + 1,
+        };
+        self.block.splice_front(HEADER, 0, &[frame.head(), string, frame.back()]);
+        self.store_count(count);
+    }
+
+    /// Removes the first element; the others do not move each time.
+    pub fn pop_front(&mut self) {
+        let Some(first) = self.first() else { return };
+        let size = self.read(first).size;
+        let count = match self.stored_count() {
+            UNCOUNTED => UNCOUNTED,
+            known => known - 1,
+        };
+        self.block.splice_front(HEADER, size, &[]);
+        self.store_count(count);
+    }
+
+    /// Gives the room back that changes at the front have left there.
+    pub fn trim(&mut self) {
+        self.block.trim();
     }
 
     /// The new element is at `pos` afterwards.

@@ -193,8 +193,10 @@ impl Quicklist {
         if let Node::Packed(listpack) = edge
             && listpack.len() > 1
         {
-            let pos = if end == End::Head { listpack.first() } else { listpack.last() };
-            pos.map(|pos| listpack.remove(pos));
+            match end {
+                End::Head => listpack.pop_front(),
+                End::Tail => _ = listpack.last().map(|pos| listpack.remove(pos)),
+            }
             return;
         }
         let at = if end == End::Head { 0 } else { self.nodes.len() - 1 };

@@ -92,7 +92,11 @@ impl Nodes {
         if len == 0 {
             self.first = Some(node);
         } else if at == 0 {
-            let moved = self.first.replace(node);
+            let mut moved = self.first.replace(node);
+            // It was the front, and is no more.
+            if let Some(Node::Packed(listpack)) = &mut moved {
+                listpack.trim();
+            }
             if self.last.is_none() {
                 self.last = moved;
             } else if let Some(moved) = moved {
