@@ -66,6 +66,11 @@ def info(client, name):
     return tuple(tuple([part[0], sorted(part[1], key=repr)]) if index in (2, 6) else part for index, part in enumerate(found[:9]))
 
 
+def kind_of_subcommands(client, name):
+    """As what COMMAND INFO lists subcommands: where there are none, versions differ, and that of the suite counts."""
+    return client.call("COMMAND", "INFO", name)[1][0][1][9][0]
+
+
 def help_of(client, name):
     return client.call(name, "HELP")
 
@@ -78,7 +83,8 @@ def main():
         peers = [Client(address, protocol) for address in theirs]
         known = [names(peer) for peer in peers]
         containers = {name.split("|")[0] for name in names(subject) if "|" in name} - PARTIAL_HELP
-        checks = [("docs", docs, names(subject)), ("info", info, names(subject)), ("help", help_of, containers)]
+        checks = [("docs", docs, names(subject)), ("info", info, names(subject)),
+                  ("subcommands", kind_of_subcommands, names(subject) & known[0]), ("help", help_of, containers)]
         for what, ask, asked in checks:
             for name in sorted(asked):
                 expected = [ask(peer, name) for peer, knows in zip(peers, known) if name in knows]

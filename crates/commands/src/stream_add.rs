@@ -19,7 +19,7 @@ pub const COMMANDS: &[Command] = &[Command {
     since: "5.0.0",
     arity: -5,
     flags: WRITE.and(DENY_OOM).and(FAST),
-    keys: &[key(1).rw().update()],
+    keys: &[key(1).rw().update().notes("UPDATE instead of INSERT because of the optional trimming feature")],
     syntax: "key [NOMKSTREAM]@6.2.0 [trim: (strategy: MAXLEN | MINID@6.2.0) [operator: \"=\"=equal | \"~\"=approximately] threshold [LIMIT count:int]@6.2.0] (id-selector: \"*\"=auto-id | id) (data: field value)...",
     summary: "Appends a new message to a stream. Creates the key if it doesn't exist.",
     complexity: "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
@@ -27,6 +27,7 @@ pub const COMMANDS: &[Command] = &[Command {
         ("6.2.0", "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."),
         ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
     ],
+    tips: &["nondeterministic_output"],
     run: xadd,
     ..ROW
 }];

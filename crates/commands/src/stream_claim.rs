@@ -23,6 +23,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key group consumer min-idle-time id... [IDLE ms:int] [TIME unix-time-milliseconds:time] [RETRYCOUNT count:int] [FORCE] [JUSTID] [LASTID lastid]",
         summary: "Changes, or acquires, ownership of a message in a consumer group, as if the message was delivered a consumer group member.",
         complexity: "O(log N) with N being the number of messages in the PEL of the consumer group.",
+        tips: &["nondeterministic_output"],
         run: xclaim,
         ..ROW
     },
@@ -40,6 +41,7 @@ pub const COMMANDS: &[Command] = &[
             "7.0.0",
             "Added an element to the reply array, containing deleted entries the command cleared from the PEL",
         )],
+        tips: &["nondeterministic_output"],
         run: xautoclaim,
         ..ROW
     },

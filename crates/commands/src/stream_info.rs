@@ -58,6 +58,7 @@ pub const COMMANDS: &[Command] = &[Command {
             summary: "Returns a list of the consumers in a consumer group.",
             complexity: "O(1)",
             history: &[("7.2.0", "Added the `inactive` field, and changed the meaning of `idle`.")],
+            tips: &["nondeterministic_output"],
             run: consumers,
             ..STREAM
         },

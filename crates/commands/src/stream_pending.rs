@@ -20,6 +20,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "Returns the information and entries from a stream consumer group's pending entries list.",
     complexity: "O(N) with N being the number of elements returned, so asking for a small fixed number of entries per call is O(1). O(M), where M is the total number of entries scanned when used with the IDLE filter. When the command returns just the summary and the list of consumers is small, it runs in O(1) time; otherwise, an additional O(N) time for iterating every consumer.",
     history: &[("6.2.0", "Added the `IDLE` option and exclusive range intervals.")],
+    tips: &["nondeterministic_output"],
     run: xpending,
     ..ROW
 }];

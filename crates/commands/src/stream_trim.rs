@@ -19,6 +19,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "Deletes messages from the beginning of a stream.",
     complexity: "O(N), with N being the number of evicted entries. Constant times are very small however, since entries are organized in macro nodes containing multiple entries that can be released with a single deallocation.",
     history: &[("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option.")],
+    tips: &["nondeterministic_output"],
     run: xtrim,
     ..ROW
 }];

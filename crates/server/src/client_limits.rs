@@ -39,6 +39,8 @@ const UNAUTHENTICATED_OUTPUT: usize = 1 << 10;
 const UNAUTHENTICATED_INPUT: usize = 1 << 20;
 /// Bytes of the input that the log shows of a request that is too long.
 const SHOWN: usize = 64;
+/// All clients together may have this much, whatever is configured: who sets the limit too low can still set it back.
+const LEAST_TOTAL: u64 = 128 << 10;
 /// What a client takes up that holds nothing.
 const IDLE: usize = size_of::<Connection>() + size_of::<ClientInfo>();
 
@@ -107,12 +109,13 @@ impl ClientLimits {
 
 /// Bytes that `maxmemory-clients` allows: it is a number of bytes, or, when negative, a percentage of `maxmemory`.
 fn total_limit(setting: i64, max_memory: u64) -> u64 {
-    match setting {
+    let limit = match setting {
         1.. => setting as u64,
         0 => u64::MAX,
         _ if max_memory == 0 => u64::MAX,
         percent => (u128::from(max_memory) * u128::from(percent.unsigned_abs()) / 100) as u64,
-    }
+    };
+    limit.max(LEAST_TOTAL)
 }
 
 impl Connection {
@@ -295,7 +298,7 @@ mod tests {
     #[test]
     fn a_percentage_is_of_the_memory_limit() {
         assert_eq!(total_limit(0, 100), u64::MAX);
-        assert_eq!(total_limit(5000, 100), 5000);
+        assert_eq!((total_limit(500_000, 100), total_limit(5000, 100)), (500_000, 128 << 10));
         assert_eq!((total_limit(-7, 6 << 20), total_limit(-7, 0)), (440_401, u64::MAX));
     }
 }

@@ -120,6 +120,8 @@ impl Front {
             }
         }
         log::notice("User requested shutdown...");
+        // Before any connection ends: whoever sees his end must not get a new one.
+        self.listeners.clear();
         self.shared.post_all(|| Letter::Stop);
         Ok(())
     }

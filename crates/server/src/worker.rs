@@ -356,10 +356,6 @@ impl Worker {
             }
             if !paused {
                 self.tend_outboxes(now);
-                commands::save::tick(&self.shared.engine, now);
-                if self.shared.engine.tracking().is_over() {
-                    self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
-                }
             }
         }
         if now >= self.next_idle_check && !paused {

@@ -8,7 +8,9 @@ use super::run::{Call, RUN, Reach, Run};
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
-use crate::row::{ALLOW_BUSY, Command, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
+use crate::row::{
+    ALLOW_BUSY, Command, Group, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
+};
 use crate::row::{SKIP_MONITOR, STALE, key};
 use engine::Error;
 use engine::config::Directive;
@@ -21,7 +23,7 @@ const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..
 const EVAL: Command = Command {
     arity: -3,
     flags: NO_SCRIPT.and(SKIP_MONITOR).and(MAY_REPLICATE).and(NO_MANDATORY_KEYS).and(STALE),
-    keys: &[key(2).rw().access().update().counted(0, 1, 1).notes(UNSURE)],
+    keys: &[EVAL_KEYS.notes(UNSURE)],
     complexity: "Depends on the script that is executed.",
     ..SCRIPTING
 };
@@ -29,10 +31,12 @@ const EVAL: Command = Command {
 const EVAL_RO: Command = Command {
     since: "7.0.0",
     flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
-    keys: &[key(2).ro().access().counted(0, 1, 1).notes(UNSURE_RO)],
+    keys: &[EVAL_RO_KEYS.notes(UNSURE_RO)],
     ..EVAL
 };
 
+const EVAL_KEYS: KeySpec = key(2).rw().access().update().counted(0, 1, 1);
+const EVAL_RO_KEYS: KeySpec = key(2).ro().access().counted(0, 1, 1);
 const UNSURE: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
 const UNSURE_RO: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
 
@@ -46,6 +50,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "evalsha",
+        keys: &[EVAL_KEYS],
         syntax: "sha1 numkeys:int [key]... [arg]...",
         summary: "Executes a server-side Lua script by SHA1 digest.",
         run: |cx, args| evalsha(cx, args, false),
@@ -60,6 +65,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "evalsha_ro",
+        keys: &[EVAL_RO_KEYS],
         syntax: "sha1 numkeys:int [key]... [arg]...",
         summary: "Executes a read-only server-side Lua script by SHA1 digest.",
         run: |cx, args| evalsha(cx, args, true),
