@@ -193,7 +193,7 @@ fn queue(
     args: &Args<'_>,
     reply: &mut Reply,
 ) -> bool {
-    transaction::queue(session, entry, keys, args, reply).unwrap_or_else(|error| {
+    transaction::queue(engine, session, entry, keys, args, reply).unwrap_or_else(|error| {
         reject(engine, session, args, &error, reply);
         true
     })

@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::dispatch::Prepared;
 use crate::row::{Flags, MAY_REPLICATE, WRITE};
+use crate::script;
 use crate::session::Session;
 use engine::pause::Paused;
 use engine::{Engine, Error};
@@ -16,14 +17,15 @@ const TOLD: [Flags; 2] = [WRITE, MAY_REPLICATE];
 
 /// Whether the command has to wait for the end of the pause that is on.
 #[cold]
-pub fn postpones(engine: &Engine, session: &Session, prepared: &Prepared) -> bool {
+pub fn postpones(engine: &Engine, session: &Session, prepared: &Prepared, args: &Args<'_>) -> bool {
     let Some(entry) = prepared.entry() else { return false };
     match engine.pause().paused() {
         Paused::Nothing => false,
         Paused::All => true,
         Paused::Writes => {
             let queued = session.queued_flags().filter(|_| entry.full_name == "exec").unwrap_or(Flags::NONE);
-            TOLD.iter().any(|flag| entry.command.flags.has(*flag) || queued.has(*flag))
+            let own = script::flags_of(engine, entry, args);
+            TOLD.iter().any(|flag| own.has(*flag) || queued.has(*flag))
         }
     }
 }
@@ -66,7 +68,7 @@ mod tests {
             let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
             let prepared = dispatch::prepare(client.engine(), &args);
             let session = Session::local();
-            postpones(client.engine(), &session, &prepared)
+            postpones(client.engine(), &session, &prepared, &args)
         };
         client.is("CLIENT PAUSE 100 WRITE", "+OK");
         for (line, expected) in
@@ -80,7 +82,7 @@ mod tests {
         let exec: Args<'_> = ["EXEC"].map(str::as_bytes).into_iter().collect();
         let prepared = dispatch::prepare(client.engine(), &exec);
         let engine = client.beside();
-        assert!(postpones(engine.engine(), client.session(), &prepared), "the transaction writes");
+        assert!(postpones(engine.engine(), client.session(), &prepared, &exec), "the transaction writes");
         client.is("DISCARD", "+OK").is("CLIENT PAUSE 50", "+OK");
         assert!(waits(&mut client, "GET a") && waits(&mut client, "PING"));
         client.is("CLIENT UNPAUSE", "+OK");
@@ -88,6 +90,28 @@ mod tests {
         client.is("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range");
         client.is("CLIENT PAUSE -1", "-ERR timeout is negative");
         client.is("CLIENT PAUSE 1 x", "-ERR CLIENT PAUSE mode must be WRITE or ALL");
+    }
+
+    #[test]
+    fn scripts_that_promise_not_to_write_do_not_wait() {
+        let mut client = Client::new();
+        let text = |flags: &str| format!("#!lua {flags}\nreturn 1");
+        let library = "#!lua name=l\nserver.register_function{function_name='reads', callback=function() end, \
+                       flags={'no-writes'}} server.register_function('writes', function() end)";
+        client.run_words(&["FUNCTION", "LOAD", library]);
+        let known = [client.run_words(&["SCRIPT", "LOAD", &text("flags=no-writes")]), client.run("SCRIPT LOAD a=1")];
+        client.is("CLIENT PAUSE 100 WRITE", "+OK");
+        let waits = |words: &[&str]| {
+            let args: Args<'_> = words.iter().map(|word| word.as_bytes()).collect();
+            let prepared = dispatch::prepare(client.engine(), &args);
+            postpones(client.engine(), &Session::local(), &prepared, &args)
+        };
+        assert!(!waits(&["EVAL", &text("flags=no-writes"), "0"]) && !waits(&["EVALSHA", &known[0], "0"]));
+        assert!(!waits(&["FCALL", "READS", "0"]) && !waits(&["EVAL_RO", "return 1", "0"]));
+        assert!(
+            waits(&["EVAL", &text(""), "0"]) && waits(&["EVAL", "return 1", "0"]) && waits(&["FCALL", "writes", "0"])
+        );
+        assert!(waits(&["EVALSHA", &known[1], "0"]));
     }
 
     #[test]

@@ -71,6 +71,10 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     #[inline]
     pub const fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0

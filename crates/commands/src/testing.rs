@@ -105,10 +105,18 @@ impl Client {
         show(&self.value(line))
     }
 
-    /// The same, as a value.
+    /// The same of words that may have blanks.
+    pub fn run_words(&mut self, words: &[&str]) -> String {
+        show(&self.value_of(words.iter().map(|word| word.as_bytes()).collect()))
+    }
+
+    /// What [`run`](Self::run) shows, as a value.
     pub fn value(&mut self, line: &str) -> Value {
         let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });
-        let mut args: Args<'_> = words.map(str::as_bytes).collect();
+        self.value_of(words.map(str::as_bytes).collect())
+    }
+
+    fn value_of(&mut self, mut args: Args<'_>) -> Value {
         let mut reply = Reply::default();
         dispatch::execute(&self.engine, &mut self.session, &mut args, self.now, &mut reply);
         let bytes = reply.take();

@@ -20,6 +20,7 @@ use crate::keyspec::key_indices;
 use crate::measure;
 use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
 use crate::row::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SKIP_COMMANDLOG, STALE, WRITE, key};
+use crate::script;
 use crate::session::Session;
 use crate::table::Entry;
 use crate::tracking;
@@ -131,6 +132,7 @@ const AT_ONCE: [&str; 4] = ["exec", "discard", "quit", "reset"];
 /// Queues a command of a client in a transaction; false if it is one that runs at once.
 #[cold]
 pub(crate) fn queue(
+    engine: &Engine,
     session: &mut Session,
     entry: &'static Entry,
     keys: &KeyArgs,
@@ -146,7 +148,7 @@ pub(crate) fn queue(
     reply.simple("QUEUED");
     // What will not run need not be kept.
     if !multi.aborted {
-        multi.flags = multi.flags.and(entry.command.flags);
+        multi.flags = multi.flags.and(script::flags_of(engine, entry, args));
         multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
         session.info.queued.store(multi.commands.len() as i32, Relaxed);
         let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();

@@ -611,9 +611,12 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
 fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, spans: &[Span]) -> bool {
     if !connection.is_busy() {
         let postponed = match &item.what {
-            What::Command { prepared, .. } | What::Queued { prepared, .. } => {
-                commands::pause::postpones(engine, &connection.session, prepared)
+            What::Command { spans: range, own, prepared } => {
+                let own = if prepared.runs_scripts() { own.clone() } else { Vec::new() };
+                let args = Args::parsed(item.bytes, &spans[range.clone()], own);
+                commands::pause::postpones(engine, &connection.session, prepared, &args)
             }
+            What::Queued { args, prepared } => commands::pause::postpones(engine, &connection.session, prepared, args),
             What::Book { spans: range } => {
                 let args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
                 commands::book::is_postponed(engine, &args)

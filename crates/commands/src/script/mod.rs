@@ -46,7 +46,11 @@ mod pack;
 mod random;
 mod run;
 
+use crate::args::Args;
+use crate::row::{DENY_OOM, Flags, MAY_REPLICATE, STALE, WRITE};
+use crate::table::Entry;
 use engine::{Engine, Error};
+use flags::ScriptFlags;
 
 /// What clients are told while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {
@@ -59,5 +63,43 @@ pub(crate) fn busy_error(by_function: bool) -> Error {
         Error::text("BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
     } else {
         Error::text("BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+    }
+}
+
+/// The command's flags, or, where it runs a script that tells what it allows and promises, those of this call.
+pub(crate) fn flags_of(engine: &Engine, entry: &Entry, args: &Args<'_>) -> Flags {
+    let flags = entry.command.flags;
+    if !entry.runs_scripts {
+        return flags;
+    }
+    let Some(told) = told_flags(engine, entry, args).filter(|told| !told.has(ScriptFlags::UNSPECIFIED)) else {
+        return flags;
+    };
+    let mut flags = flags.without(WRITE).without(DENY_OOM).without(STALE).without(MAY_REPLICATE);
+    if !told.has(ScriptFlags::NO_WRITES) {
+        flags = flags.and(WRITE);
+        if !told.has(ScriptFlags::ALLOW_OOM) {
+            flags = flags.and(DENY_OOM);
+        }
+    }
+    if told.has(ScriptFlags::ALLOW_STALE) { flags.and(STALE) } else { flags }
+}
+
+/// What the script or function says of itself, if there is one.
+fn told_flags(engine: &Engine, entry: &Entry, args: &Args<'_>) -> Option<ScriptFlags> {
+    let scripts = engine.scripts();
+    match entry.command.name {
+        "eval" | "eval_ro" => ScriptFlags::of_script(&args[1]).ok(),
+        "evalsha" | "evalsha_ro" => {
+            let sha = args[1].to_ascii_lowercase().try_into().ok()?;
+            scripts.find(&sha, 0).map(|script| ScriptFlags(script.flags))
+        }
+        "fcall" | "fcall_ro" => {
+            let libraries = scripts.libraries();
+            let mut functions = libraries.values().flat_map(|library| &library.functions);
+            let found = functions.find(|function| function.name.eq_ignore_ascii_case(&args[1]))?;
+            Some(ScriptFlags(found.flags))
+        }
+        _ => None,
     }
 }
