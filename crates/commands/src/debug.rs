@@ -94,6 +94,10 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.engine.pause_expiry(resp::number::parse_i64_c(&args[2]).unwrap_or(0) == 0);
             cx.reply.ok();
         }
+        (b"set-disable-deny-scripts", 3) => {
+            cx.engine.scripts().allow_all(resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0);
+            cx.reply.ok();
+        }
         (b"sleep", 3) => sleep(cx, &args[2]),
         (b"stringmatch-len", 4) => {
             let length = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
@@ -110,7 +114,6 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Bytes of the strings that DEBUG makes, at most.
 const STRING_MAX: usize = 512 << 20;
 
-/// Nobody gets at the data meanwhile, whichever thread serves him.
 /// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
 fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (2..args.len()).any(|index| args.is(index, word));
@@ -144,6 +147,7 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     }
 }
 
+/// Nobody gets at the data meanwhile, whichever thread serves him.
 fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) {
     let seconds = resp::number::parse_f64_c(seconds).unwrap_or(0.0).clamp(0.0, 3600.0);
     cx.keys.escalate();

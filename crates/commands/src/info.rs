@@ -266,13 +266,7 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.field("allocator_resident", memory.resident);
     text.field("allocator_muzzy", memory.muzzy);
     text.bytes("total_system_memory", memory.total_system);
-    text.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
-    text.field("used_memory_lua_human", human(0));
-    text.zeros(&["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
-    text.field("used_memory_vm_functions", 0);
-    text.bytes("used_memory_vm_total", 0);
-    text.field("used_memory_functions", 0);
-    text.bytes("used_memory_scripts", 0);
+    scripts(text, source, &accounts);
     text.bytes("maxmemory", config.bytes(Directive::MaxMemory));
     text.field("maxmemory_policy", config.choice(Directive::MaxMemoryPolicy));
     text.compared("allocator_frag", memory.active, memory.allocated);
@@ -288,6 +282,23 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.field("active_defrag_running", 0);
     text.field("lazyfree_pending_objects", memory.lazy_pending);
     text.field("lazyfreed_objects", memory.lazy_freed);
+}
+
+/// An interpreter runs scripts and functions alike, and is counted once, with the scripts.
+fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
+    let (cached, libraries) = (source.engine.scripts().totals().0, source.engine.scripts().libraries());
+    let interpreters = source.engine.scripts().interpreter_bytes() as u64;
+    text.field("used_memory_lua", interpreters);
+    text.field("used_memory_vm_eval", interpreters);
+    text.field("used_memory_lua_human", human(interpreters));
+    text.field("used_memory_scripts_eval", accounts.scripts);
+    text.field("number_of_cached_scripts", cached);
+    text.field("number_of_functions", libraries.values().map(|library| library.functions.len()).sum::<usize>());
+    text.field("number_of_libraries", libraries.len());
+    text.field("used_memory_vm_functions", 0);
+    text.bytes("used_memory_vm_total", interpreters);
+    text.field("used_memory_functions", accounts.functions);
+    text.bytes("used_memory_scripts", accounts.scripts + accounts.functions);
 }
 
 fn persistence(text: &mut Text, source: &Source<'_>) {
@@ -365,7 +376,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("expire_cycle_cpu_milliseconds", background / 1_000_000);
     text.zeros(&["evicted_keys"]);
     text.field("evicted_clients", metrics::sum(workers, |worker| &worker.evicted_clients));
-    text.zeros(&["evicted_scripts"]);
+    text.field("evicted_scripts", engine.scripts().evicted());
     text.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     text.field("keyspace_hits", shards.hits);
     text.field("keyspace_misses", shards.misses);

@@ -1,8 +1,8 @@
 //! MEMORY: where the bytes are.
 //!
 //! ```text
-//! allocated = startup + clients + tables + deadlines + the rest: the data set
-//!             `------------- overhead -------------'
+//! allocated = startup + clients + scripts + tables + deadlines + the rest: the data set
+//!             `------------------ overhead ------------------'
 //! ```
 
 use crate::args::Args;
@@ -112,12 +112,17 @@ pub struct Accounts {
     pub overview: Overview,
     /// Bytes that clients take up.
     pub clients: u64,
+    /// Bytes of the texts of scripts.
+    pub scripts: u64,
+    /// Bytes of libraries of functions.
+    pub functions: u64,
 }
 
 impl Accounts {
     pub fn new(engine: &Engine, overview: Overview) -> Accounts {
         let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
-        Accounts { memory: engine.host().memory(), overview, clients }
+        let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
+        Accounts { memory: engine.host().memory(), overview, clients, scripts, functions }
     }
 
     /// Bytes of the tables of all databases, without the keys.
@@ -132,7 +137,8 @@ impl Accounts {
 
     /// Bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
-        self.memory.startup + self.clients + self.tables() + self.overview.total(|db| db.deadline_bytes) as u64
+        let texts = self.scripts + self.functions;
+        self.memory.startup + self.clients + texts + self.tables() + self.overview.total(|db| db.deadline_bytes) as u64
     }
 
     pub fn dataset(&self) -> u64 {
@@ -157,7 +163,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 
 fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys));
-    let Accounts { memory, overview, clients } = &accounts;
+    let Accounts { memory, overview, clients, scripts, functions } = &accounts;
     let selected = cx.session.db as usize;
     let keys = overview.total(|db| db.keys) as u64;
     let mut fields = Fields { cx, count: 0 };
@@ -169,9 +175,11 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         fields.int(absent, 0);
     }
     fields.int("clients.normal", *clients);
-    for absent in ["cluster.links", "aof.buffer", "lua.caches", "functions.caches"] {
+    for absent in ["cluster.links", "aof.buffer"] {
         fields.int(absent, 0);
     }
+    fields.int("lua.caches", *scripts);
+    fields.int("functions.caches", *functions);
     // The client's own too: a table without keys has no memory here, where that of Valkey keeps some and is shown.
     for (index, db) in overview.dbs.iter().enumerate().filter(|(index, db)| db.keys > 0 || *index == selected) {
         fields.name(&format!("db.{index}"));

@@ -224,6 +224,17 @@ impl Scripts {
         self.store.lock().evicted = 0;
     }
 
+    /// Bytes that the libraries take up.
+    pub fn library_bytes(&self) -> usize {
+        let function = |function: &Function| {
+            OVERHEAD + function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
+        };
+        let library = |library: &Arc<Library>| {
+            OVERHEAD + library.name.len() + library.code.len() + library.functions.iter().map(function).sum::<usize>()
+        };
+        self.libraries().values().map(library).sum()
+    }
+
     pub fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.lock())
     }
