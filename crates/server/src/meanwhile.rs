@@ -6,16 +6,17 @@
 //! is run then is refused (-BUSY) but for what is for such times, which takes no lock of the keyspace.
 //!
 //! ```text
-//!   turn - process - EVAL (session apart) - Lua - hook - while_busy - small turn: SCRIPT KILL, PING -> -BUSY
-//!                                                                      not: connections of the outer turn
+//!   turn - process - EVAL (session apart) - Lua - hook - while_busy - once: the rest of the turn
+//!                                                                   - small turn: SCRIPT KILL, PING -> -BUSY
 //! ```
 //!
-//! Connections of the outer turn wait: what they sent may lie before that which could be read now. Nothing is closed that
-//! would have to give up watched keys, and letters that need locks are kept for later.
+//! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker, and what
+//! was done of it is marked, since the turn goes on when the script is over. Only the script's own connection waits. Nothing is
+//! closed that would have to give up watched keys, and letters that need locks are kept for later.
 
 use crate::clock;
 use crate::mailbox::{Letter, WAKE};
-use crate::turn::SMALL_ARENA;
+use crate::turn::{Rest, SMALL_ARENA};
 use crate::worker::Worker;
 use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
@@ -26,21 +27,51 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+/// The buffer for the reply of such a command is kept up to this size, in bytes.
+const REPLY_KEPT: usize = 64 << 10;
+
 scoped_thread_local! {
     /// The worker whose thread runs a script.
-    static mut WORKER: for<'a> &'a mut Worker
+    static mut LENT: for<'a> &'a mut (dyn Lent + 'a)
+}
+
+trait Lent {
+    /// Serves other clients for a moment.
+    fn serve(&mut self);
+}
+
+struct Lending<'l, 'b> {
+    worker: &'l mut Worker,
+    /// What is left of the turn that the script began in.
+    rest: Option<Rest<'l, 'b>>,
+}
+
+impl Lent for Lending<'_, '_> {
+    fn serve(&mut self) {
+        if let Some(rest) = self.rest.take() {
+            self.worker.end_turn(rest, clock::now());
+        }
+        self.worker.serve_meanwhile();
+    }
 }
 
 /// Lets the worker that this thread is serve others for a moment, if it runs a script.
 pub fn serve() {
-    if WORKER.is_set() {
-        WORKER.with(|worker| worker.serve_meanwhile());
+    if LENT.is_set() {
+        LENT.with(|lent| lent.serve());
     }
 }
 
 impl Worker {
-    /// Runs a command that may run a script. What it replies is appended as always.
-    pub fn run_apart(&mut self, token: usize, prepared: &Prepared, args: &mut Args<'_>, now: Now) -> Flow {
+    /// Runs a command that may run a script. What it replies is appended as always; returns where that begins.
+    pub fn run_apart(
+        &mut self,
+        prepared: &Prepared,
+        args: &mut Args<'_>,
+        rest: Rest<'_, '_>,
+        now: Now,
+    ) -> (Flow, usize) {
+        let token = rest.token;
         let connection = &mut self.connections[token];
         connection.is_apart = true;
         if let Some(entry) = prepared.entry() {
@@ -48,15 +79,47 @@ impl Worker {
         }
         let stand_in = Session::new(Arc::clone(&connection.session.info));
         let mut session = std::mem::replace(&mut connection.session, stand_in);
-        let mut reply = std::mem::take(&mut self.reply);
+        let mut reply = std::mem::take(&mut self.apart_reply);
+        reply.set_protocol(connection.protocol);
         let shared = Arc::clone(&self.shared);
-        let flow = WORKER.set(self, || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply));
-        self.reply = reply;
+        let mut lending = Lending { worker: self, rest: Some(rest) };
+        let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
+        let flow = LENT.set(&mut lending, run);
+        let start = self.reply.len();
+        self.reply.set_protocol(reply.protocol());
+        self.reply.raw(reply.as_slice());
+        if reply.len() > REPLY_KEPT {
+            drop(reply.take());
+        }
+        reply.truncate(0);
+        self.apart_reply = reply;
         let connection = &mut self.connections[token];
         connection.protocol = self.reply.protocol();
         connection.session = session;
         connection.is_apart = false;
-        flow
+        (flow, start)
+    }
+
+    /// Does what is left of the turn but for the connection whose command is not over.
+    fn end_turn(&mut self, rest: Rest<'_, '_>, now: Now) {
+        let Rest { token, mut items, spans, unparsed } = rest;
+        while let Some(item) = items.first() {
+            let done = if item.token == token { 1 } else { self.run_some(items, spans, &unparsed, now) };
+            let (ran, left) = items.split_at_mut(done);
+            ran.iter_mut().filter(|item| item.token != token).for_each(|item| item.set_done());
+            items = left;
+        }
+        self.run_windows(unparsed, Some(token), now);
+        unparsed.inputs.iter().for_each(|input| input.give_back(&mut self.connections));
+        self.write_replies(now);
+        let in_turn = std::mem::replace(&mut self.in_turn, vec![token]);
+        for other in in_turn.into_iter().filter(|other| *other != token) {
+            // Who asked for much has not been read from yet.
+            if self.connections.get(other).is_some_and(|connection| connection.listed) {
+                self.ready.push(other);
+            }
+            self.settle(other, now);
+        }
     }
 
     fn serve_meanwhile(&mut self) {
@@ -76,7 +139,6 @@ impl Worker {
             self.list(token);
         }
         self.take_letters_meanwhile(now);
-        let replies = std::mem::take(&mut self.replies);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
         for token in std::mem::take(&mut self.ready) {
@@ -92,7 +154,6 @@ impl Worker {
         }
         self.write_replies(now);
         served.into_iter().for_each(|token| self.settle(token, now));
-        self.replies = replies;
     }
 
     fn take_letters_meanwhile(&mut self, now: Now) {

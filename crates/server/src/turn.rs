@@ -11,6 +11,7 @@ use engine::config::Directive;
 use engine::hash::KeyHash;
 use engine::keys::Key;
 use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
+use slab::Slab;
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -140,7 +141,7 @@ impl Worker {
             connection.pending = Vec::new();
             *fill = range.end;
         }
-        inputs.push(Input { token, bytes: gathered.bytes, kept: Cell::new(None) });
+        inputs.push(Input { token, bytes: gathered.bytes, is_done: Cell::new(false), kept: Cell::new(None) });
     }
 
     /// Runs everything that was read, window by window.
@@ -148,30 +149,8 @@ impl Worker {
         if inputs.is_empty() {
             return;
         }
-        let mut place = Place { input: 0, offset: 0, since: self.shared.engine.host().nanos() };
-        let mut window: Vec<Item<'_>> = Vec::with_capacity(WINDOW);
-        let mut spans = std::mem::take(&mut self.spans);
-        loop {
-            spans.clear();
-            self.fill_window(arena, inputs, &mut place, &mut window, &mut spans, now);
-            if window.is_empty() {
-                break;
-            }
-            let engine = &*self.shared.engine;
-            look_ahead(engine, &window, &spans);
-            engine.metrics()[self.index].clock.set(engine.host().nanos());
-            let mut left = &mut window[..];
-            while !left.is_empty() {
-                let done = self.run_some(left, &spans, now);
-                left = &mut left[done..];
-            }
-            window.clear();
-            if self.reply.len() >= REPLY_HIGH {
-                self.write_replies(now);
-            }
-        }
-        self.spans = spans;
-        drop(window);
+        let place = Place { input: 0, offset: 0, since: self.shared.engine.host().nanos() };
+        self.run_windows(Unparsed { arena, inputs, place }, None, now);
         for input in inputs.drain(..) {
             if let (Bytes::Own(own), Some(kept)) = (input.bytes, input.kept.take())
                 && let Some(connection) = self.connections.get_mut(input.token)
@@ -181,21 +160,48 @@ impl Worker {
         }
     }
 
+    /// Runs what has not been parsed yet, window by window; but for that of `left_out`, which waits.
+    pub fn run_windows(&mut self, mut unparsed: Unparsed<'_>, left_out: Option<usize>, now: Now) {
+        let mut window: Vec<Item<'_>> = Vec::with_capacity(WINDOW);
+        let mut spans = std::mem::take(&mut self.spans);
+        loop {
+            spans.clear();
+            self.fill_window(&mut unparsed, left_out, &mut window, &mut spans, now);
+            if window.is_empty() {
+                break;
+            }
+            let engine = &*self.shared.engine;
+            look_ahead(engine, &window, &spans);
+            engine.metrics()[self.index].clock.set(engine.host().nanos());
+            let mut left = &mut window[..];
+            while !left.is_empty() {
+                let done = self.run_some(left, &spans, &unparsed, now);
+                left = &mut left[done..];
+            }
+            window.clear();
+            if self.reply.len() >= REPLY_HIGH {
+                self.write_replies(now);
+            }
+        }
+        self.spans = spans;
+    }
+
     fn fill_window<'b>(
         &mut self,
-        arena: &'b [u8],
-        inputs: &'b [Input],
-        place: &mut Place,
+        unparsed: &mut Unparsed<'b>,
+        left_out: Option<usize>,
         window: &mut Vec<Item<'b>>,
         spans: &mut Vec<Span>,
         now: Now,
     ) {
+        let Unparsed { arena, inputs, place } = unparsed;
         while let Some(input) = inputs.get(place.input) {
             let bytes = match &input.bytes {
                 Bytes::Arena(range) => &arena[range.clone()],
                 Bytes::Own(bytes) => &bytes[..],
             };
-            if let Some(connection) = self.connections.get_mut(input.token) {
+            let is_for_now = !input.is_done.get() && left_out != Some(input.token);
+            if is_for_now && let Some(connection) = self.connections.get_mut(input.token) {
                 let limits = self.settings.limits(connection.session.authenticated);
                 let (engine, token, now) = (&*self.shared.engine, input.token, now.unix_ms());
                 let clock = engine.metrics()[self.index].clock.get();
@@ -207,6 +213,7 @@ impl Worker {
                     return;
                 }
             }
+            input.is_done.set(input.is_done.get() || is_for_now);
             let since = self.shared.engine.metrics()[self.index].clock.get();
             *place = Place { input: place.input + 1, offset: 0, since };
         }
@@ -214,10 +221,10 @@ impl Worker {
 
     /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are done
     /// with.
-    fn run_some(&mut self, items: &mut [Item<'_>], spans: &[Span], now: Now) -> usize {
+    pub fn run_some(&mut self, items: &mut [Item<'_>], spans: &[Span], unparsed: &Unparsed<'_>, now: Now) -> usize {
         let token = items[0].token;
         let Some(connection) = self.connections.get_mut(token) else { return 1 };
-        let start = self.reply.len();
+        let mut start = self.reply.len();
         self.reply.set_protocol(connection.protocol);
         let engine = &*self.shared.engine;
         let mut done = 0;
@@ -229,7 +236,7 @@ impl Worker {
                 break;
             }
             done += 1;
-            if connection.closing {
+            if connection.closing || item.is_done() {
                 continue;
             }
             if (connection.is_busy() || engine.pause().is_on()) && must_wait(engine, connection, item, spans) {
@@ -249,7 +256,9 @@ impl Worker {
         }
         connection.protocol = self.reply.protocol();
         if apart {
-            last = self.run_item_apart(token, &mut items[0], spans, now);
+            let [item, others @ ..] = items else { return done };
+            let rest = Rest { token, items: others, spans, unparsed: *unparsed };
+            (last, start) = self.run_item_apart(item, rest, now);
         }
         if has_begun {
             self.jobs.push(token);
@@ -260,15 +269,15 @@ impl Worker {
         done
     }
 
-    /// Runs an item that [runs scripts](Item::runs_scripts).
-    fn run_item_apart(&mut self, token: usize, item: &mut Item<'_>, spans: &[Span], now: Now) -> Flow {
+    /// Runs an item that [runs scripts](Item::runs_scripts). Returns where its reply begins.
+    fn run_item_apart(&mut self, item: &mut Item<'_>, rest: Rest<'_, '_>, now: Now) -> (Flow, usize) {
         match &mut item.what {
             What::Command { spans: range, own, prepared } => {
-                let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
-                self.run_apart(token, prepared, &mut args, now)
+                let mut args = Args::parsed(item.bytes, &rest.spans[range.clone()], std::mem::take(own));
+                self.run_apart(prepared, &mut args, rest, now)
             }
-            What::Queued { args, prepared } => self.run_apart(token, prepared, args, now),
-            _ => Flow::Next,
+            What::Queued { args, prepared } => self.run_apart(prepared, args, rest, now),
+            _ => (Flow::Next, self.reply.len()),
         }
     }
 
@@ -462,6 +471,8 @@ fn keep(mut own: Vec<u8>, (start, end): (usize, usize)) -> Vec<u8> {
 pub struct Input {
     token: usize,
     bytes: Bytes,
+    /// All of it has been parsed that can be.
+    is_done: Cell<bool>,
     /// Where the part lies that could not be parsed or run yet, of bytes that are the connection's own.
     kept: Cell<Option<(usize, usize)>>,
 }
@@ -471,9 +482,36 @@ enum Bytes {
     Own(Vec<u8>),
 }
 
+impl Input {
+    /// What could not be parsed of bytes that are the connection's own goes back to it at once.
+    pub fn give_back(&self, connections: &mut Slab<Connection>) {
+        if let (Bytes::Own(own), Some((start, end))) = (&self.bytes, self.kept.take())
+            && let Some(connection) = connections.get_mut(self.token)
+        {
+            connection.pending = own[start..end].to_vec();
+        }
+    }
+}
+
+/// Inputs of a turn, and where the filling of windows stands in them.
+#[derive(Clone, Copy)]
+pub struct Unparsed<'b> {
+    arena: &'b [u8],
+    pub inputs: &'b [Input],
+    place: Place,
+}
+
+/// What else there is to do in the turn in which a connection's command runs apart.
+pub struct Rest<'w, 'b> {
+    pub token: usize,
+    pub items: &'w mut [Item<'b>],
+    pub spans: &'w [Span],
+    pub unparsed: Unparsed<'w>,
+}
+
 /// A command in the window, or what came instead of one.
-struct Item<'b> {
-    token: usize,
+pub struct Item<'b> {
+    pub token: usize,
     /// The database that its keys were looked for in ahead.
     db: u32,
     /// The input from the first byte of the command on.
@@ -501,9 +539,19 @@ enum What {
         args: Box<Args<'static>>,
     },
     BookViolation,
+    /// It has been run while another command was not over.
+    Done,
 }
 
 impl<'b> Item<'b> {
+    pub fn is_done(&self) -> bool {
+        matches!(self.what, What::Done)
+    }
+
+    pub fn set_done(&mut self) {
+        self.what = What::Done;
+    }
+
     /// Whether it is a command that may run a script, which is done apart from its connection.
     #[inline]
     fn runs_scripts(&self) -> bool {
@@ -544,6 +592,7 @@ impl<'b> Item<'b> {
             What::Violation(error) => connection.violation = Some(*error),
             // Its connection ends without a word.
             What::BookViolation => connection.closing = true,
+            What::Done => {}
         }
     }
 }
@@ -622,7 +671,7 @@ fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, span
                 commands::book::is_postponed(engine, &args)
             }
             What::BookQueued { args } => commands::book::is_postponed(engine, args),
-            What::Violation(_) | What::BookViolation => false,
+            What::Violation(_) | What::BookViolation | What::Done => false,
         };
         connection.postponed = postponed;
         connection.session.info.postponed.store(postponed, Relaxed);
@@ -631,6 +680,7 @@ fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, span
 }
 
 /// Where the filling of windows stands in the inputs.
+#[derive(Clone, Copy)]
 struct Place {
     input: usize,
     offset: usize,
@@ -795,6 +845,7 @@ fn run_item(
             run_book(engine, connection, &mut args, now, reply)
         }
         What::BookViolation => Flow::Close,
+        What::Done => Flow::Next,
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Worker {
     pub arena: Vec<u8>,
     pub spans: Vec<Span>,
     pub reply: Reply,
+    /// What a command that runs apart replies, until it is over.
+    pub apart_reply: Reply,
     /// Which part of `reply` is for which connection, in order.
     pub replies: Vec<(usize, Range<usize>)>,
     /// Connections that got pushes in this turn.
@@ -99,6 +101,7 @@ impl Worker {
             arena: vec![0; ARENA],
             spans: Vec::new(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
+            apart_reply: Reply::default(),
             replies: Vec::new(),
             pushed: Vec::new(),
             over_limit: Vec::new(),
