@@ -195,7 +195,7 @@ fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.keys.escalate();
     let clock = cx.engine.access_clock(cx.now_ms());
     let key = cx.keys.key(&args[2]);
-    let Some(found) = cx.keys.peek(key) else { return Err(Error::NO_SUCH_KEY) };
+    let Some(found) = cx.keys.peek_stale(key) else { return Err(Error::NO_SUCH_KEY) };
     let value = found.value();
     let mut text = format!("Value at:{:p} refcount:1 encoding:{}", found.key().as_ptr(), value.encoding());
     if args.get(3).is_none_or(|option| !option.eq_ignore_ascii_case(b"fast")) {

@@ -188,6 +188,13 @@ impl<'e> Keys<'e> {
         shard.dbs[self.db as usize].table.at(spot)
     }
 
+    /// As [`peek`](Self::peek), of a key whose time is over too.
+    pub fn peek_stale(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        let (index, local) = place(key);
+        let shard = Self::shard_of(&mut self.held, index);
+        shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)
+    }
+
     /// The value of a key that this command has [found](Self::find) before, without another trace: for commands that
     /// read several keys at the same time. What has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {

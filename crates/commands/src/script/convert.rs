@@ -176,9 +176,7 @@ fn write(reply: &mut Reply, value: &Value, resp: Protocol, depth: usize) {
         // What C does with a number that is none.
         Value::Number(number) if number.is_nan() || number.abs() >= 9.3e18 => reply.int(i64::MIN),
         Value::Number(number) => reply.int(*number as i64),
-        Value::Boolean(value) if resp == Protocol::Resp3 && reply.protocol() == Protocol::Resp3 => {
-            reply.boolean(*value)
-        }
+        Value::Boolean(value) if resp == Protocol::Resp3 => reply.boolean(*value),
         Value::Boolean(true) => reply.int(1),
         Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
         Value::Table(table) => write_table(reply, table, resp, depth + 1),

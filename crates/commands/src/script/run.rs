@@ -107,6 +107,7 @@ const RESTART: &str = "the script begins again";
 impl<'r, 'c> Run<'r, 'c> {
     pub fn begin(cx: &'r mut Cx<'c>, call: Call<'r>, declared: SmallVec<[usize; 8]>) -> Run<'r, 'c> {
         let group = Group::begin(cx);
+        cx.in_script = true;
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
         Run {
             cx,
@@ -135,6 +136,7 @@ impl<'r, 'c> Run<'r, 'c> {
         }
         cx.session.db = db;
         cx.keys.select(db);
+        cx.in_script = false;
         group.end(cx);
     }
 
@@ -195,10 +197,12 @@ impl<'r, 'c> Run<'r, 'c> {
                 running.note_write();
             }
         }
-        let start = self.cx.reply.len();
+        let (start, now) = (self.cx.reply.len(), self.cx.now);
         self.cx.reply.set_protocol(self.protocol);
         self.group.run(self.cx, entry, args, self.logging);
         self.cx.reply.set_protocol(self.own_protocol);
+        // Time stands still, even for who sleeps (DEBUG SLEEP).
+        self.cx.now = now;
         Ok(start)
     }
 
