@@ -10,6 +10,7 @@ use engine::Error;
 use engine::scripts::{Script, Scripts, Sha};
 use foldhash::fast::FixedState;
 use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -95,6 +96,7 @@ impl Interpreter {
         let (runner, globals, base): (Table, Table, Table) = sandbox.call(native)?;
         lua.set_globals(globals)?;
         watch(&lua)?;
+        lua.gc_collect()?;
         let interpreter = Interpreter {
             run_script: runner.get("script")?,
             run_call: runner.get("call")?,
@@ -253,9 +255,17 @@ impl Interpreter {
     }
 }
 
+/// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster than it
+/// comes in: what lives is small, and there are as many interpreters as workers.
+const COLLECT_AT: i32 = 145;
+const COLLECT_SPEED: i32 = 500;
+
 /// Panics of natives are not to be caught by scripts' pcall, which is the sandbox's own.
 fn fresh(libs: StdLib) -> mlua::Result<Lua> {
-    Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))
+    let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))?;
+    let params = GcIncParams::default().pause(COLLECT_AT).step_multiplier(COLLECT_SPEED);
+    lua.gc_set_mode(GcMode::Incremental(params));
+    Ok(lua)
 }
 
 /// Has the run look at the clock now and then.
