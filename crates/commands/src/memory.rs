@@ -350,6 +350,8 @@ mod tests {
     #[test]
     fn the_doctor_names_what_is_beyond_the_limits() {
         let accounts = |allocated: u64, rss: u64, clients| Accounts {
+            scripts: 0,
+            functions: 0,
             memory: MemoryStats {
                 allocated,
                 active: allocated,
