@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::thread;
 
 use resp::book::{BookValue, decode_reply, encode_request};
-use resp::format_double;
+use resp::{Value, format_double};
 
 use crate::client::{Client, Failure};
 use crate::link::{Event, Interrupts, Link, print, reason};
@@ -103,6 +103,11 @@ impl Client for BookSession {
             thread::sleep(self.options.interval);
         }
         Ok(())
+    }
+
+    /// The protocol has no such command.
+    fn command_docs(&mut self) -> Option<Value> {
+        None
     }
 
     /// The protocol has no messages.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use resp::Value;
 use resp::address::Target;
 
 /// Why a command has no reply.
@@ -39,6 +40,9 @@ pub trait Client {
 
     /// Sends a command `repeat` times (negative: for ever) and prints the replies. Connects first if need be.
     fn run(&mut self, arguments: &[Vec<u8>], repeat: i64) -> Result<(), Failure>;
+
+    /// The reply to COMMAND DOCS, if the server can be asked now and does not refuse.
+    fn command_docs(&mut self) -> Option<Value>;
 
     /// Whether the server sends messages on its own.
     fn is_subscribed(&self) -> bool;

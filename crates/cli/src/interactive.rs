@@ -1,7 +1,7 @@
 //! Commands typed one after another, or read from a pipe one a line.
 //!
 //! On a terminal there is a prompt with line editing and history. Some words are for this program and not for the
-//! server: `quit`, `exit`, `clear`, `connect host port`, `help`, and a number before a command, which repeats it.
+//! server: `quit`, `exit`, `clear`, `connect host port`, `help`, `:set`, and a number before a command, which repeats it.
 //! While the connection is subscribed to channels, messages are printed until a key is pressed.
 
 use std::fs::File;
@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use resp::words;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::history::MemHistory;
-use rustyline::{Config, Editor};
+use rustyline::{CompletionType, Config, Editor};
 
 use crate::client::{Client, Failure};
+use crate::guide::Guide;
+use crate::help::help;
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
 use crate::link::print;
 use resp::address::Target;
@@ -23,22 +25,18 @@ use resp::address::Target;
 /// A command that took this long or longer is followed by its time.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// What `help` prints.
-pub const HELP: &str = "\
-A line is a command for the server. Words may stand in quotes: \"\\x00 \\n\" or 'as it is'.
-      N command          send the command N times
-      connect HOST PORT  go to another server
-      clear              clear the screen
-      quit, exit         leave (also Ctrl-D, Ctrl-C)
-";
-
 /// Reads and runs commands until the input ends. `show_times`: replies are for people.
 pub fn run(client: &mut dyn Client, show_times: bool) -> io::Result<ExitCode> {
     if let Err(failure) = client.connect(None) {
         eprintln!("{failure}");
     }
     let mut lines = Lines::open()?;
+    let complaints = lines.guide().read_preferences();
+    print(complaints.as_bytes());
     loop {
+        if lines.is_terminal() {
+            lines.guide().learn(client);
+        }
         let Some(line) = lines.next(&client.prompt())? else {
             // The end of the input leaves a subscription first.
             if client.is_subscribed() && client.connect(None).is_ok() {
@@ -88,14 +86,16 @@ fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times:
     match (first.to_ascii_lowercase().as_slice(), arguments.as_slice()) {
         (b"quit" | b"exit", _) => return Ok(Step::Quit),
         (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
-        (b"help" | b"?", _) => print(HELP.as_bytes()),
-        (b"connect", [_, host, port]) => client.connect(Some(target(host, port)?))?,
-        (b":get", [_, what]) if what == b"pubsub" => {
-            print(if client.is_subscribed() { b"1\n" } else { b"0\n" });
+        (b"help" | b"?", [_, topic @ ..]) => print(help(lines.guide().learn(client), topic).as_bytes()),
+        (b"connect", [_, host, port]) => {
+            lines.guide().forget();
+            client.connect(Some(target(host, port)?))?;
         }
+        (b":get", [_, what]) => print(&answer(client, what)),
         ([b':', ..], _) => {
-            let name = String::from_utf8_lossy(first);
-            print(format!("unknown cinnabar-cli internal command '{name}'\n").as_bytes());
+            if let Some(complaint) = lines.guide().set(&arguments, "") {
+                print(complaint.as_bytes());
+            }
         }
         _ => {
             let start = Instant::now();
@@ -107,6 +107,15 @@ fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times:
         }
     }
     Ok(Step::Next)
+}
+
+/// What `:get` says.
+fn answer(client: &dyn Client, what: &[u8]) -> Vec<u8> {
+    match what {
+        b"pubsub" if client.is_subscribed() => b"1\n".to_vec(),
+        b"pubsub" => b"0\n".to_vec(),
+        other => format!("unknown cinnabar-cli get option '{}'\n", String::from_utf8_lossy(other)).into_bytes(),
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -138,23 +147,26 @@ fn target(host: &[u8], port: &[u8]) -> Result<Target, Failure> {
 
 /// Where lines come from.
 enum Lines {
-    Terminal { editor: Box<Editor<(), MemHistory>>, file: HistoryFile },
-    Pipe(BufReader<File>),
+    Terminal { editor: Box<Editor<Guide, MemHistory>>, file: HistoryFile },
+    Pipe { reader: BufReader<File>, guide: Guide },
 }
 
 impl Lines {
     fn open() -> io::Result<Lines> {
         if !io::stdin().is_terminal() {
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
-            return Ok(Lines::Pipe(BufReader::new(File::from(stdin))));
+            return Ok(Lines::Pipe { reader: BufReader::new(File::from(stdin)), guide: Guide::new() });
         }
-        let config = Config::builder().max_history_size(LINES_MAX).map_err(io::Error::other)?.build();
+        let config = Config::builder().max_history_size(LINES_MAX).map_err(io::Error::other)?;
+        // Tab goes through the candidates, one after the other.
+        let config = config.completion_type(CompletionType::Circular).build();
         let history = MemHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).map_err(io::Error::other)?;
         let file = HistoryFile::of_user();
         for line in file.load() {
             editor.add_history_entry(line).map_err(io::Error::other)?;
         }
+        editor.set_helper(Some(Guide::new()));
         Ok(Lines::Terminal { editor: Box::new(editor), file })
     }
 
@@ -162,7 +174,7 @@ impl Lines {
     fn next(&mut self, prompt: &str) -> io::Result<Option<Vec<u8>>> {
         match self {
             Lines::Terminal { editor, .. } => Ok(editor.readline(prompt).ok().map(String::into_bytes)),
-            Lines::Pipe(reader) => {
+            Lines::Pipe { reader, .. } => {
                 let mut line = Vec::new();
                 if reader.read_until(b'\n', &mut line)? == 0 {
                     return Ok(None);
@@ -175,9 +187,20 @@ impl Lines {
         }
     }
 
+    fn is_terminal(&self) -> bool {
+        matches!(self, Lines::Terminal { .. })
+    }
+
+    fn guide(&mut self) -> &mut Guide {
+        match self {
+            Lines::Terminal { editor, .. } => editor.helper_mut().expect("set when the editor is made"),
+            Lines::Pipe { guide, .. } => guide,
+        }
+    }
+
     /// Keeps a line that was typed; passwords only for as long as the program runs.
     fn remember(&mut self, line: &[u8], command: &[Vec<u8>]) {
-        if let Lines::Terminal { editor, file } = self {
+        if let Lines::Terminal { editor, file, .. } = self {
             let line = String::from_utf8_lossy(line);
             let is_new = editor.add_history_entry(line.as_ref()).unwrap_or(false);
             if is_new && !is_sensitive(command) {
@@ -191,8 +214,8 @@ impl Lines {
         let stdin = io::stdin();
         match self {
             // What was read ahead does not show on the descriptor.
-            Lines::Pipe(reader) if !reader.buffer().is_empty() => Ok(()),
-            Lines::Pipe(_) => wait(Some(stdin.as_fd())),
+            Lines::Pipe { reader, .. } if !reader.buffer().is_empty() => Ok(()),
+            Lines::Pipe { .. } => wait(Some(stdin.as_fd())),
             Lines::Terminal { .. } => {
                 let _keys = KeyByKey::enter(stdin.as_fd());
                 wait(Some(stdin.as_fd()))

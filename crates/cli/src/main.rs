@@ -8,6 +8,9 @@
 //! | [`client`] | what both protocols offer to the program |
 //! | [`session`] | RESP, with login, database, transaction and subscriptions |
 //! | [`book`] | the small length-prefixed protocol |
+//! | [`docs`] | what commands there are, as the server tells it |
+//! | [`hint`], [`help`] | what may follow a line; what is known of commands |
+//! | [`guide`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
 //! | [`history`] | what was typed before |
 //! | [`password`] | typed without being shown |
@@ -24,8 +27,12 @@
 
 mod book;
 mod client;
+mod docs;
 mod eval;
 mod format;
+mod guide;
+mod help;
+mod hint;
 mod history;
 mod hot_keys;
 mod interactive;
@@ -44,6 +51,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
 use crate::client::{Client, Failure};
+use crate::docs::Docs;
 use crate::format::Output;
 use crate::link::{Interrupts, print};
 use crate::options::{Mode, Options, Request, StdinArgument, Surroundings, UsageError};
@@ -97,6 +105,7 @@ fn run(mut options: Options) -> ExitCode {
             latency::run_intrinsic(*seconds);
             return ExitCode::SUCCESS;
         }
+        Mode::Hint(_) | Mode::HintFile(_) => return show_hints(options),
         _ => return run_mode(options).unwrap_or_else(|failure| fail(&failure.to_string())),
     }
     let show_times = options.output == Output::Formatted;
@@ -106,6 +115,38 @@ fn run(mut options: Options) -> ExitCode {
     };
     interactive::run(&mut *client(options, interrupts), show_times)
         .unwrap_or_else(|error| fail(&format!("Error: {}", link::reason(&error))))
+}
+
+/// What commands the server has; without one, those that are known.
+fn learn(options: Options) -> Docs {
+    let mut client = client(options, None);
+    // Without a connection nothing is learnt of it, and that is enough.
+    let _ = client.connect(None);
+    guide::learn(&mut *client)
+}
+
+/// `--test_hint` and `--test_hint_file`.
+fn show_hints(options: Options) -> ExitCode {
+    let mode = options.mode.clone();
+    let docs = learn(options);
+    match mode {
+        Mode::HintFile(file) => match std::fs::read(&file) {
+            Ok(text) => {
+                let (verdict, failures, failed) = hint::check_file(&docs, &text);
+                eprint!("{failures}");
+                print(verdict.as_bytes());
+                if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            }
+            Err(error) => fail(&format!("Can't open file '{file}': {}", link::reason(&error))),
+        },
+        Mode::Hint(line) => {
+            if let Some(hint) = hint::hint(&docs, &line) {
+                print((hint + "\n").as_bytes());
+            }
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// What does its work over one connection.
@@ -123,7 +164,7 @@ fn run_mode(options: Options) -> Result<ExitCode, Failure> {
         Mode::Stat => stat::run(&mut session)?,
         Mode::Latency | Mode::LatencyHistory => latency::run(&mut session)?,
         Mode::LatencyDistribution => latency::run_distribution(&mut session)?,
-        Mode::Commands | Mode::Eval(_) | Mode::IntrinsicLatency(_) => {}
+        Mode::Commands | Mode::Eval(_) | Mode::IntrinsicLatency(_) | Mode::Hint(_) | Mode::HintFile(_) => {}
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -140,7 +181,7 @@ fn run_one(options: Options) -> ExitCode {
         Err(UsageError(text)) => return fail(&text),
     };
     if arguments.first().is_some_and(|name| name.eq_ignore_ascii_case(b"help") || name == b"?") {
-        print(interactive::HELP.as_bytes());
+        print(help::help(&learn(options), &arguments[1..]).as_bytes());
         return ExitCode::SUCCESS;
     }
     run_command(options, &arguments)

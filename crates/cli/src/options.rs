@@ -52,6 +52,10 @@ pub enum Mode {
     IntrinsicLatency(u64),
     /// The script's file.
     Eval(String),
+    /// `--test_hint`: what may follow this line.
+    Hint(Vec<u8>),
+    /// `--test_hint_file`: lines and the hints that are expected for them.
+    HintFile(String),
 }
 
 /// Which keys the modes that walk the keyspace look at.
@@ -95,6 +99,8 @@ pub struct Options {
     /// `-e`: an error reply ends the program with status 1.
     pub errors_are_fatal: bool,
     pub show_pushes: bool,
+    /// Standard output is a terminal.
+    pub for_people: bool,
     pub book: bool,
     /// The command to send; empty: read commands from standard input.
     pub command: Vec<Vec<u8>>,
@@ -338,6 +344,14 @@ const FLAGS: &[Flag] = &[
         draft.mode = Some(Mode::Eval(utf8(text, "file name")?));
         Ok(())
     }),
+    value(&["--test_hint"], "<line>", "Print the hint for a line that is typed so far.", |draft, text| {
+        draft.mode = Some(Mode::Hint(text.to_vec()));
+        Ok(())
+    }),
+    value(&["--test_hint_file"], "<file>", "Check a file of lines and the hints expected for them.", |draft, text| {
+        draft.mode = Some(Mode::HintFile(utf8(text, "file name")?));
+        Ok(())
+    }),
     lacking(&["--ldb", "--ldb-sync-mode"], "the script debugger is not supported"),
     lacking(&["-c", "--cluster", "--cluster-yes"], "this comes with cluster mode, which is not built yet"),
     lacking(
@@ -439,6 +453,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         reply_delimiter: draft.reply_delimiter.unwrap_or_else(|| b"\n".to_vec()),
         errors_are_fatal: draft.errors_are_fatal,
         show_pushes: draft.show_pushes.unwrap_or(surroundings.stdout_is_terminal),
+        for_people: surroundings.stdout_is_terminal,
         book: draft.book,
         command,
     })

@@ -6,7 +6,6 @@
 //! The replies to some commands change the session, and the prompt shows it: SELECT (database), MULTI, EXEC and
 //! DISCARD (transaction), SUBSCRIBE and its kin (messages may come at any time), HELLO and RESET (protocol).
 
-use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
 use std::thread;
 
@@ -329,7 +328,7 @@ impl Session {
 
     /// Says how to leave the stream of messages while nothing comes.
     fn wait_for_message_or_input(&mut self, input: BorrowedFd<'_>) -> Result<Event, Failure> {
-        let on_terminal = self.options.output != Output::Raw && std::io::stdout().is_terminal();
+        let on_terminal = self.options.output != Output::Raw && self.options.for_people;
         let in_color = on_terminal && std::env::var("TERM").is_ok_and(|term| term.contains("xterm"));
         if on_terminal {
             let (bold, plain) = if in_color { ("\x1b[1;90m", "\x1b[0m") } else { ("", "") };
@@ -405,6 +404,19 @@ impl Client for Session {
                 Err(failure)
             }
             Ok(()) => Ok(()),
+        }
+    }
+
+    fn command_docs(&mut self) -> Option<Value> {
+        if self.link.is_none() || self.is_subscribed() || self.transaction.is_some() {
+            return None;
+        }
+        match self.ask(&["COMMAND", "DOCS"]) {
+            Ok(reply) => Some(reply).filter(|reply| !matches!(reply, Value::Error(_))),
+            Err(_) => {
+                self.forget();
+                None
+            }
         }
     }
 

@@ -1,0 +1,197 @@
+//! What commands there are and what arguments they take: the server's answer to COMMAND DOCS, as the program keeps it.
+//!
+//! A server tells best what it can do, so it is asked. Where there is none, or it does not answer, `docs.resp` takes its
+//! place: the same answer as bytes, of Valkey 8.1.1 and, for commands that are newer, 9.1.2; names, summaries, versions,
+//! groups and arguments only. Both come through [`Docs::read`], which leaves out what it does not understand: a hint is no
+//! reason to fail.
+
+use resp::Value;
+use resp::value::Decoder;
+
+/// The answer that is at hand without a server.
+const KNOWN: &[u8] = include_bytes!("docs.resp");
+
+/// All commands, sorted by name, and the groups that they are in, sorted too.
+#[derive(Debug, Default)]
+pub struct Docs {
+    pub commands: Vec<CommandDocs>,
+    pub groups: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct CommandDocs {
+    /// In capitals, with its container's: `CONFIG SET`.
+    pub name: String,
+    pub summary: String,
+    pub since: String,
+    pub group: String,
+    pub arguments: Vec<Argument>,
+}
+
+/// One node of a command's syntax.
+#[derive(Debug, Default)]
+pub struct Argument {
+    /// What people are shown in its place.
+    pub name: String,
+    /// A word to be typed before it, or in its place.
+    pub token: Option<String>,
+    pub kind: Kind,
+    pub optional: bool,
+    pub repeats: bool,
+    /// A repetition has the token again.
+    pub repeats_token: bool,
+}
+
+#[derive(Debug, Default)]
+pub enum Kind {
+    #[default]
+    Text,
+    Integer,
+    Double,
+    /// Nothing but its token.
+    Token,
+    Block(Vec<Argument>),
+    OneOf(Vec<Argument>),
+}
+
+impl Docs {
+    /// What is known without asking.
+    pub fn known() -> Docs {
+        let reply = Decoder::new().decode(KNOWN).ok().flatten();
+        reply.map(|(value, _)| Docs::read(&value)).unwrap_or_default()
+    }
+
+    /// The reply to COMMAND DOCS, in either protocol.
+    pub fn read(reply: &Value) -> Docs {
+        let mut commands = Vec::new();
+        read_commands(reply, &mut commands);
+        commands.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut groups: Vec<String> = commands.iter().map(|command| command.group.clone()).collect();
+        groups.sort();
+        groups.dedup();
+        Docs { commands, groups }
+    }
+
+    /// The command that the first words name, the longest if several do, and how many words its name has.
+    pub fn find(&self, words: &[Vec<u8>]) -> Option<(&CommandDocs, usize)> {
+        let named = self.commands.iter().filter_map(|command| {
+            let count = command.name.split(' ').count();
+            let is_named = count <= words.len() && command.starts_with(&words[..count]);
+            is_named.then_some((command, count))
+        });
+        named.max_by_key(|(_, count)| *count)
+    }
+}
+
+impl CommandDocs {
+    /// Whether the first words of its name are these.
+    pub fn starts_with(&self, words: &[Vec<u8>]) -> bool {
+        let mut name = self.name.split(' ');
+        words.iter().all(|word| name.next().is_some_and(|part| part.as_bytes().eq_ignore_ascii_case(word)))
+    }
+}
+
+fn read_commands(reply: &Value, into: &mut Vec<CommandDocs>) {
+    for (name, docs) in fields(reply) {
+        let (Some(name), Some(summary)) = (text(name), text_field(docs, "summary")) else { continue };
+        into.push(CommandDocs {
+            name: name.replace('|', " ").to_uppercase(),
+            summary,
+            since: text_field(docs, "since").unwrap_or_default(),
+            group: text_field(docs, "group").unwrap_or_default(),
+            arguments: field(docs, "arguments").map(read_arguments).unwrap_or_default(),
+        });
+        if let Some(subcommands) = field(docs, "subcommands") {
+            read_commands(subcommands, into);
+        }
+    }
+}
+
+fn read_arguments(value: &Value) -> Vec<Argument> {
+    items(value).iter().filter_map(read_argument).collect()
+}
+
+fn read_argument(value: &Value) -> Option<Argument> {
+    let children = || field(value, "arguments").map(read_arguments).unwrap_or_default();
+    let kind = match text_field(value, "type")?.as_str() {
+        "integer" | "unix-time" => Kind::Integer,
+        "double" => Kind::Double,
+        "pure-token" => Kind::Token,
+        "block" => Kind::Block(children()),
+        "oneof" => Kind::OneOf(children()),
+        _ => Kind::Text,
+    };
+    let flags: Vec<String> = field(value, "flags").map(items).unwrap_or_default().iter().filter_map(text).collect();
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    Some(Argument {
+        name: text_field(value, "display_text").or_else(|| text_field(value, "name"))?,
+        token: text_field(value, "token"),
+        kind,
+        optional: has("optional"),
+        repeats: has("multiple"),
+        repeats_token: has("multiple_token"),
+    })
+}
+
+/// Names and values, which RESP2 sends as one array.
+fn fields(value: &Value) -> Vec<(&Value, &Value)> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
+        Value::Array(items) => items.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    fields(value).into_iter().find(|(key, _)| text(key).as_deref() == Some(name)).map(|(_, value)| value)
+}
+
+fn text_field(value: &Value, name: &str) -> Option<String> {
+    field(value, name).and_then(text)
+}
+
+fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) | Value::Set(items) => items,
+        _ => &[],
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Bulk(bytes) | Value::Simple(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_at_hand_without_a_server() {
+        let docs = Docs::known();
+        assert!(docs.commands.len() > 390 && docs.groups.contains(&"sorted-set".to_owned()));
+        let words = |line: &str| resp::words::split(line.as_bytes()).unwrap();
+        let found = |line: &str| docs.find(&words(line)).map(|(command, count)| (command.name.as_str(), count));
+        assert_eq!(found("get key"), Some(("GET", 1)));
+        assert_eq!(found("Config sEt a b"), Some(("CONFIG SET", 2)));
+        assert_eq!(found("config nope"), Some(("CONFIG", 1)));
+        assert_eq!(found("nope"), None);
+        assert_eq!(found(""), None);
+    }
+
+    #[test]
+    fn both_protocols_and_nonsense_are_read() {
+        let decode = |bytes: &str| Decoder::new().decode(bytes.as_bytes()).unwrap().unwrap().0;
+        let argument = "*1\r\n*6\r\n+name\r\n+n\r\n+type\r\n+integer\r\n+flags\r\n*1\r\n+optional\r\n";
+        let reply = format!("*2\r\n$1\r\nx\r\n*4\r\n+summary\r\n+S.\r\n+arguments\r\n{argument}");
+        let docs = Docs::read(&decode(&reply));
+        let [command] = &docs.commands[..] else { panic!("{docs:?}") };
+        assert_eq!((command.name.as_str(), command.summary.as_str()), ("X", "S."));
+        assert!(matches!(&command.arguments[..], [Argument { kind: Kind::Integer, optional: true, .. }]));
+        for nonsense in ["*3\r\n:1\r\n:2\r\n:3\r\n", "%1\r\n+a\r\n:1\r\n", "+OK\r\n", "-ERR\r\n"] {
+            assert!(Docs::read(&decode(nonsense)).commands.is_empty());
+        }
+    }
+}
