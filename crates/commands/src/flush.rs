@@ -93,7 +93,12 @@ fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 fn flushall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let all = 0..cx.engine.databases();
-    flush(cx, args, all)
+    flush(cx, args, all)?;
+    // What it saves has lost its worth.
+    if cx.engine.saves().is_running_in_background() {
+        cx.engine.saves().cancel();
+    }
+    Ok(())
 }
 
 fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -135,7 +140,6 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
         engine.tracking().clear(&mut shard.tracked);
         for index in dbs.clone() {
             let Db { table, expiry, watchers, blocked, listings, cut } = &mut shard.dbs[index];
-            cut.keep_all(table, |key| hasher.local_of(key));
             // Some wait for a key's end.
             if !blocked.is_empty() {
                 effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));
@@ -144,7 +148,8 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
             shard.stats.dirty += table.len() as u64;
             removed += table.len() as u64;
             leave_to_readers(table, listings, |key| hasher.local_of(key));
-            let (table, expiry) = (take(table), take(expiry));
+            // Who reads what there was frees it.
+            let Some((table, expiry)) = cut.leave(take(table), take(expiry)) else { continue };
             if background {
                 effects.discard_table(table, expiry);
             } else if !table.is_empty() {
@@ -217,8 +222,8 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
         for db in [&mut *first, &mut *second] {
             db.listings.before_swap(&db.table, |key| hasher.local_of(key));
-            db.cut.keep_all(&db.table, |key| hasher.local_of(key));
         }
+        swap(&mut first.cut, &mut second.cut);
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         for (index, db) in [(one, &*first), (two, &*second)] {

@@ -304,9 +304,15 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
 fn persistence(text: &mut Text, source: &Source<'_>) {
     let saves = source.engine.saves();
     text.field("loading", u8::from(saves.hindrance().is_loading()));
-    text.zeros(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
-    text.field("current_fork_perc", "0.00");
-    text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    text.zeros(&["async_loading"]);
+    let progress = &saves.progress;
+    let (keys, total) = (progress.keys.load(Relaxed), progress.total.load(Relaxed));
+    text.field("current_cow_peak", progress.copied_peak.load(Relaxed));
+    text.field("current_cow_size", progress.copied.load(Relaxed));
+    text.field("current_cow_size_age", 0);
+    text.field("current_fork_perc", format_args!("{:.2}", keys as f64 / total.max(1) as f64 * 100.0));
+    text.field("current_save_keys_processed", keys);
+    text.field("current_save_keys_total", total);
     let unsaved = source.overview.stats.dirty.saturating_sub(saves.changes.load(Relaxed));
     text.field("rdb_changes_since_last_save", unsaved);
     text.field("rdb_bgsave_in_progress", u8::from(saves.is_running_in_background()));
@@ -317,7 +323,7 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
     let running = began.map_or(-1, |began| (source.now_us / 1000 - began).max(0) / 1000);
     text.field("rdb_current_bgsave_time_sec", running);
     text.field("rdb_saves", saves.count.load(Relaxed));
-    text.zeros(&["rdb_last_cow_size"]);
+    text.field("rdb_last_cow_size", progress.last_copied.load(Relaxed));
     text.field("rdb_last_load_keys_expired", saves.loading.keys_expired.load(Relaxed));
     text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
     text.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);

@@ -76,7 +76,7 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         2 if args.is(1, "cancel") => {
             if saves.is_running_in_background() {
                 cx.engine.host().notice("Background saving will be aborted due to user request");
-                cx.engine.cancel_cut();
+                saves.cancel();
                 cx.reply.simple("Background saving cancelled");
             } else if saves.scheduled.swap(false, Relaxed) {
                 cx.reply.simple("Scheduled background saving cancelled");
@@ -93,6 +93,10 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !start(cx.engine) {
         return Err(Error::text("ERR"));
     }
+    // For who asks before the thread has begun.
+    let mut keys = 0;
+    cx.keys.each_shard(|_, shard, _| keys += shard.dbs.iter().map(|db| db.table.len() as u64).sum::<u64>());
+    let _ = cx.engine.saves().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
     cx.reply.simple("Background saving started");
     Ok(())
 }
@@ -245,7 +249,7 @@ pub fn before_end(engine: &Engine, ending: Ending) -> bool {
     if engine.saves().is_running_in_background() {
         engine.host().log("There is a child saving an .rdb. Killing it!");
     }
-    engine.cancel_cut();
+    engine.saves().cancel();
     // What is not loaded yet must not take the place of what is there.
     if !wanted || engine.saves().hindrance().is_loading() {
         return true;
@@ -255,7 +259,7 @@ pub fn before_end(engine: &Engine, ending: Ending) -> bool {
         match save_now(engine) {
             Ok(()) => return true,
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.saves().is_running() => {
-                engine.cancel_cut();
+                engine.saves().cancel();
                 engine.host().sleep(Duration::from_millis(1));
             }
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}

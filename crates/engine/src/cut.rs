@@ -9,24 +9,70 @@
 //!                             changes are free  walk             `seen`: names that the walk leaves out
 //! ```
 //!
-//! A key is written once: it is ahead or it is not, by its place on the line of hashes, which no resize changes. Memory beyond the data: the
-//! encoded old values, which each step takes away, and the names of keys ahead that were changed.
+//! A key is written once: it is ahead or it is not, by its place on the line of hashes, which no resize changes.
+//!
+//! **Large values** are put aside when the walk meets them and written in pieces, a piece under one hold of the lock, while they stay as
+//! they are. Who changes one has what is left of it written down first.
+//!
+//! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB swaps the cuts
+//! with the tables. Neither costs more than without a cut.
+//!
+//! Memory beyond the data: the encoded old values, which each step takes away, and also [all others](Engine::cut_drain) when they have
+//! become many, and the names of keys ahead that were changed.
 //!
 //! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by somebody else answers its
 //! walk with [`Cancelled`].
 
+use crate::effects::Garbage;
 use crate::engine::Engine;
+use crate::expiry::ExpiryIndex;
 use crate::scripts::Libraries;
 use crate::shard::{Db, Table};
 use crate::value::KeyEntry;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use structures::hashtable::position;
 
-/// How a key is written down. Called under its shard's lock.
-pub type Encode = Arc<dyn Fn(&mut Vec<u8>, &KeyEntry) + Send + Sync>;
+/// How keys are written down. Called under their shards' locks.
+pub trait Encoder: Send + Sync {
+    /// Appends a key with its value.
+    fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry);
+
+    /// Whether the value is so large that it is not to be written under one hold of a lock.
+    fn is_large(&self, _entry: &KeyEntry) -> bool {
+        false
+    }
+
+    /// Appends the beginning of a large one, and goes on from there.
+    fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn Rest> {
+        self.put(out, entry);
+        Box::new(Nothing)
+    }
+}
+
+/// What is left to be written of a large value, which has not changed since it was begun.
+pub trait Rest: Send {
+    /// Appends about `max` bytes more; whether these were the last.
+    fn put(&mut self, out: &mut Vec<u8>, entry: &KeyEntry, max: usize) -> bool;
+}
+
+struct Nothing;
+
+impl Rest for Nothing {
+    fn put(&mut self, _: &mut Vec<u8>, _: &KeyEntry, _: usize) -> bool {
+        true
+    }
+}
+
+impl<F: Fn(&mut Vec<u8>, &KeyEntry) + Send + Sync> Encoder for F {
+    fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
+        self(out, entry);
+    }
+}
+
+pub type Encode = Arc<dyn Encoder>;
 
 /// The cut of one database in one shard.
 #[derive(Default)]
@@ -34,6 +80,8 @@ pub struct Cut(Option<Box<Open>>);
 
 struct Open {
     encode: Encode,
+    /// The database's number when the cut began.
+    home: u32,
     /// The place from which on nothing is walked yet.
     next: u64,
     /// Keys ahead that were changed, as they were.
@@ -41,6 +89,45 @@ struct Open {
     kept_keys: u64,
     /// Keys ahead that the walk is to leave out: changed ones and new ones.
     seen: HashSet<Box<[u8]>>,
+    /// Large values that the walk has passed; the last one is written first.
+    large: Vec<Large>,
+    /// The end of one that had been begun when it was changed.
+    tail: Option<Vec<u8>>,
+    /// The table, if the database has another one since.
+    left: Option<(Table, ExpiryIndex)>,
+    copies: Arc<Copies>,
+}
+
+struct Large {
+    local: u64,
+    name: Box<[u8]>,
+    rest: Option<Box<dyn Rest>>,
+}
+
+/// What changes have cost since the cut began.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// Bytes that were written down, all together.
+    total: AtomicU64,
+    /// Bytes that nobody has taken yet.
+    waiting: AtomicU64,
+}
+
+impl Copies {
+    fn add(&self, bytes: usize) {
+        self.total.fetch_add(bytes as u64, Relaxed);
+        self.waiting.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Bytes of old values that were copied.
+    pub fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// Bytes that wait to be taken: by a step where they are, or by [`Engine::cut_drain`].
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed)
+    }
 }
 
 /// Past every position.
@@ -60,6 +147,8 @@ pub struct Step {
     pub keys: u64,
     /// There is more of this database in this shard.
     pub more: bool,
+    /// A value is not complete: what the next step brings must follow.
+    pub within: bool,
 }
 
 /// What else is of the moment at which a cut began.
@@ -67,10 +156,15 @@ pub struct Step {
 pub struct Begun {
     /// Whether there are collections whose elements have deadlines.
     pub timed: bool,
+    pub keys: u64,
+    /// Keys of each database and how many of them have deadlines.
+    pub databases: Vec<(u64, u64)>,
     pub libraries: Arc<Libraries>,
+    pub copies: Arc<Copies>,
 }
 
 impl Cut {
+    #[inline]
     pub fn is_open(&self) -> bool {
         self.0.is_some()
     }
@@ -87,53 +181,115 @@ impl Cut {
     #[inline]
     pub fn leave_out(&mut self, local: u64, name: &[u8]) {
         if let Some(open) = &mut self.0
+            && open.left.is_none()
             && position(local) >= open.next
         {
             open.seen.insert(name.into());
         }
     }
 
-    /// To be called before the whole table changes.
-    pub fn keep_all(&mut self, table: &Table, local_of: impl Fn(&[u8]) -> u64) {
-        if let Some(open) = &mut self.0 {
-            table.iter().for_each(|entry| open.keep(local_of(entry.key()), &entry));
-            open.next = END;
-            open.seen.clear();
+    /// To be called with the table when the database gets a new one. What comes back nobody needs any more.
+    pub fn leave(&mut self, table: Table, expiry: ExpiryIndex) -> Option<(Table, ExpiryIndex)> {
+        match &mut self.0 {
+            Some(open) if open.left.is_none() && !open.is_done() => {
+                open.left = Some((table, expiry));
+                None
+            }
+            _ => Some((table, expiry)),
         }
     }
 }
 
 impl Open {
+    fn is_done(&self) -> bool {
+        self.next == END && self.large.is_empty()
+    }
+
     #[cold]
     fn keep(&mut self, local: u64, entry: &KeyEntry) {
-        if position(local) >= self.next && !self.seen.contains(entry.key()) {
+        if self.left.is_some() {
+            return;
+        }
+        let before = self.kept.len();
+        if position(local) >= self.next {
+            if self.seen.contains(entry.key()) {
+                return;
+            }
             self.seen.insert(entry.key().into());
-            (self.encode)(&mut self.kept, entry);
+            self.encode.put(&mut self.kept, entry);
+            self.kept_keys += 1;
+        } else if let Some(at) = self.large.iter().position(|large| *large.name == *entry.key()) {
+            match self.large.remove(at).rest {
+                Some(mut rest) => {
+                    let mut tail = Vec::new();
+                    while !rest.put(&mut tail, entry, STEP_BYTES) {}
+                    self.copies.add(tail.len());
+                    self.tail = Some(tail);
+                }
+                None => self.encode.put(&mut self.kept, entry),
+            }
             self.kept_keys += 1;
         }
+        self.copies.add(self.kept.len() - before);
     }
 
     fn step(&mut self, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {
         let mut keys = std::mem::take(&mut self.kept_keys);
-        out.append(&mut self.kept);
+        if let Some(tail) = self.tail.take() {
+            self.copies.waiting.fetch_sub(tail.len() as u64, Relaxed);
+            out.extend_from_slice(&tail);
+        }
+        if let Some(within) = self.go_on(table, out) {
+            // What was kept comes between values, not into one.
+            self.kept_keys = keys;
+            return Step { keys: u64::from(!within), more: true, within };
+        }
+        self.take_kept(out);
         for _ in 0..STEP_BUCKETS {
-            if self.next == END || out.len() >= STEP_BYTES {
+            if self.next == END || out.len() >= STEP_BYTES || !self.large.is_empty() {
                 break;
             }
-            let (next, seen, encode) = (self.next, &self.seen, &self.encode);
+            let (next, seen, encode, large) = (self.next, &self.seen, &self.encode, &mut self.large);
             let after = table.scan(next, |entry| {
+                let local = local_of(entry.key());
                 // A bucket that was resized meanwhile may begin before where the walk is.
-                if position(local_of(entry.key())) >= next && (seen.is_empty() || !seen.contains(entry.key())) {
-                    encode(out, entry);
+                if position(local) < next || !seen.is_empty() && seen.contains(entry.key()) {
+                    return;
+                }
+                if encode.is_large(entry) {
+                    large.push(Large { local, name: entry.key().into(), rest: None });
+                } else {
+                    encode.put(out, entry);
                     keys += 1;
                 }
             });
             self.next = after.unwrap_or(END);
         }
         if self.next == END {
-            self.seen.clear();
+            self.seen = HashSet::new();
         }
-        Step { keys, more: self.next != END }
+        Step { keys, more: !self.is_done(), within: false }
+    }
+
+    /// Writes a piece of the large value whose turn it is; whether it is not complete. None: there is none.
+    fn go_on(&mut self, table: &Table, out: &mut Vec<u8>) -> Option<bool> {
+        let large = self.large.last_mut()?;
+        let Some(entry) = table.find(large.local, |entry| *entry.key() == *large.name) else {
+            unreachable!("a key that goes is kept");
+        };
+        let encode = &self.encode;
+        let rest = large.rest.get_or_insert_with(|| encode.begin(out, &entry));
+        let done = rest.put(out, &entry, STEP_BYTES);
+        if done {
+            self.large.pop();
+        }
+        Some(!done)
+    }
+
+    fn take_kept(&mut self, out: &mut Vec<u8>) {
+        self.copies.waiting.fetch_sub(self.kept.len() as u64, Relaxed);
+        out.append(&mut self.kept);
+        self.kept.shrink_to(STEP_BYTES);
     }
 }
 
@@ -145,43 +301,106 @@ impl Engine {
         if self.cut_open.swap(true, Relaxed) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        let mut timed = false;
+        let copies = Arc::new(Copies::default());
+        let mut begun = Begun {
+            timed: false,
+            keys: 0,
+            databases: vec![(0, 0); self.databases()],
+            libraries: self.scripts().libraries(),
+            copies: Arc::clone(&copies),
+        };
         for index in 0..self.locks().len() {
-            for db in &mut locks.get(index).dbs {
-                timed |= !db.expiry.elements.is_empty();
-                let (encode, next) = (Arc::clone(&encode), if db.table.is_empty() { END } else { 0 });
-                let open = Open { encode, next, kept: Vec::new(), kept_keys: 0, seen: HashSet::new() };
-                db.cut = Cut(Some(Box::new(open)));
+            for (home, db) in locks.get(index).dbs.iter_mut().enumerate() {
+                begun.timed |= !db.expiry.elements.is_empty();
+                begun.keys += db.table.len() as u64;
+                begun.databases[home].0 += db.table.len() as u64;
+                begun.databases[home].1 += db.expiry.keys.len() as u64;
+                db.cut = Cut(Some(Box::new(Open {
+                    encode: Arc::clone(&encode),
+                    home: home as u32,
+                    next: if db.table.is_empty() { END } else { 0 },
+                    kept: Vec::new(),
+                    kept_keys: 0,
+                    seen: HashSet::new(),
+                    large: Vec::new(),
+                    tail: None,
+                    left: None,
+                    copies: Arc::clone(&copies),
+                })));
             }
         }
-        Ok(Begun { timed, libraries: self.scripts().libraries() })
+        Ok(begun)
     }
 
     /// Ends the cut, also when it was not walked through. Takes each lock once.
     pub fn end_cut(&self) {
-        self.cut_open.store(false, Relaxed);
         for index in 0..self.locks().len() {
-            self.locks().one(index).dbs.iter_mut().for_each(|db| db.cut = Cut(None));
+            let mut garbage = Vec::new();
+            for db in &mut self.locks().one(index).dbs {
+                let left = db.cut.0.take().and_then(|open| open.left);
+                garbage.extend(left.map(|(table, expiry)| Garbage::Table(table, expiry)));
+            }
+            self.free_left(garbage);
+        }
+        self.cut_open.store(false, Relaxed);
+    }
+
+    fn free_left(&self, garbage: Vec<Garbage>) {
+        if !garbage.is_empty() {
+            self.host().free(garbage);
         }
     }
 
-    /// Asks for the end of the cut: its next step, or the one who rests between two, sees it.
-    pub fn cancel_cut(&self) {
-        self.cut_open.store(false, Relaxed);
-    }
-
+    /// Whether there is a cut and nobody has [cancelled](crate::saves::Saves::cancel) the save that it is for.
     pub fn cut_is_open(&self) -> bool {
-        self.cut_open.load(Relaxed)
+        self.cut_open.load(Relaxed) && !self.saves().is_cancelled()
     }
 
     /// Appends some of the keys of a database in a shard as they were at the cut, with those that were kept.
     pub fn cut_step(&self, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<Step, Cancelled> {
+        let mut garbage = Vec::new();
+        let step = self.with_cut(shard, db, |open, table| {
+            let step = match &open.left {
+                Some(_) => {
+                    let left = open.left.take();
+                    let table = left.as_ref().map_or(table, |(table, _)| table);
+                    let step = open.step(table, |name| self.hasher().local_of(name), out);
+                    open.left = left;
+                    step
+                }
+                None => open.step(table, |name| self.hasher().local_of(name), out),
+            };
+            if !step.more
+                && let Some((table, expiry)) = open.left.take()
+            {
+                garbage.push(Garbage::Table(table, expiry));
+            }
+            step
+        });
+        self.free_left(garbage);
+        step
+    }
+
+    /// Appends what was kept of a database in a shard, wherever the walk is. Not within a value.
+    pub fn cut_drain(&self, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<u64, Cancelled> {
+        self.with_cut(shard, db, |open, _| {
+            // Only the walk may write the end of a value that it began.
+            if open.tail.is_some() || open.large.last().is_some_and(|large| large.rest.is_some()) {
+                return 0;
+            }
+            open.take_kept(out);
+            std::mem::take(&mut open.kept_keys)
+        })
+    }
+
+    fn with_cut<R>(&self, shard: usize, db: u32, work: impl FnOnce(&mut Open, &Table) -> R) -> Result<R, Cancelled> {
         if !self.cut_is_open() {
             return Err(Cancelled);
         }
         let mut guard = self.locks().one(shard);
-        let Db { table, cut, .. } = &mut guard.dbs[db as usize];
+        let is_it = |slot: &&mut Db| slot.cut.0.as_ref().is_some_and(|open| open.home == db);
+        let Db { table, cut, .. } = guard.dbs.iter_mut().find(is_it).ok_or(Cancelled)?;
         let open = cut.0.as_mut().ok_or(Cancelled)?;
-        Ok(open.step(table, |name| self.hasher().local_of(name), out))
+        Ok(work(open, table))
     }
 }

@@ -15,6 +15,7 @@ pub struct Saves {
     pub last_save: AtomicI64,
     pub last_try: AtomicI64,
     failed: AtomicBool,
+    cancelled: AtomicBool,
     /// Unix time in milliseconds when the one in the background began; 0 for none.
     pub started_at: AtomicI64,
     /// Of the last one in the background, one more; 0 for none.
@@ -23,7 +24,27 @@ pub struct Saves {
     pub count: AtomicU64,
     /// Changes that the last save has seen.
     pub changes: AtomicU64,
+    pub progress: Progress,
     pub loading: Loading,
+}
+
+/// How far a save is.
+#[derive(Default)]
+pub struct Progress {
+    pub keys: AtomicU64,
+    /// Keys that there are to save.
+    pub total: AtomicU64,
+    /// Bytes of values that were written down before they were changed, and those of the last save.
+    pub copied: AtomicU64,
+    pub last_copied: AtomicU64,
+    /// The most of them that there were at once.
+    pub copied_peak: AtomicU64,
+}
+
+impl Progress {
+    fn reset(&self) {
+        [&self.keys, &self.total, &self.copied, &self.copied_peak].iter().for_each(|number| number.store(0, Relaxed));
+    }
 }
 
 /// A file that is being read, or was.
@@ -88,6 +109,8 @@ impl Saves {
         if self.running.swap(true, Relaxed) {
             return false;
         }
+        self.cancelled.store(false, Relaxed);
+        self.progress.reset();
         self.started_at.store(background_ms.unwrap_or(0), Relaxed);
         if let Some(now) = background_ms {
             self.last_try.store(now / 1000, Relaxed);
@@ -109,7 +132,19 @@ impl Saves {
         if !cancelled {
             self.failed.store(changes.is_none(), Relaxed);
         }
+        self.progress.last_copied.store(self.progress.copied.load(Relaxed), Relaxed);
+        self.progress.reset();
+        self.cancelled.store(false, Relaxed);
         self.running.store(false, Relaxed);
+    }
+
+    /// Asks for the end of what is running: its next step, or the one who rests between two, sees it.
+    pub fn cancel(&self) {
+        self.cancelled.store(self.is_running(), Relaxed);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed)
     }
 
     /// Whether somebody saves.

@@ -48,8 +48,12 @@ const DIGITS_MAX: usize = 11;
 
 /// Appends the type of a value.
 pub fn put_kind(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
-    let Value::Payload(object) = value else { return out.push(kind::STRING) };
-    out.push(match object {
+    out.push(kind_of(value, style));
+}
+
+pub(crate) fn kind_of(value: &Value<'_>, style: &Style) -> u8 {
+    let Value::Payload(object) = value else { return kind::STRING };
+    match object {
         Object::String(_) => kind::STRING,
         Object::List(_) => kind::LIST_QUICKLIST_2,
         Object::Set(Set::Ints(_)) => kind::SET_INTSET,
@@ -64,7 +68,7 @@ pub fn put_kind(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
         Object::SortedSet(set) if set.encoding() == "listpack" => kind::ZSET_LISTPACK,
         Object::SortedSet(_) => kind::ZSET_2,
         Object::Stream(_) => kind::STREAM_LISTPACKS_3,
-    });
+    }
 }
 
 /// Appends a value without its type.
@@ -106,7 +110,7 @@ fn put_list(out: &mut Vec<u8>, list: &List, style: &Style) {
     }
 }
 
-fn put_node(out: &mut Vec<u8>, node: NodeView<'_>, style: &Style) {
+pub(crate) fn put_node(out: &mut Vec<u8>, node: NodeView<'_>, style: &Style) {
     put_length(out, if node.is_plain { node::PLAIN } else { node::PACKED });
     match node.compressed_from {
         Some(len) => put_compressed(out, node.bytes, len),
@@ -126,15 +130,25 @@ fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
     }
     put_length(out, hash.len() as u64);
     hash.visit_all(|field, value, deadline| {
-        if timed && style.family == Family::Redis {
-            put_length(out, deadline.map_or(0, |at| at - first + 1));
-        }
+        put_deadline_before(out, deadline, timed, first, style);
         put_item(out, field, style);
         put_item(out, value, style);
-        if timed && style.family != Family::Redis {
-            out.extend_from_slice(&deadline.map_or(-1, |at| at as i64).to_le_bytes());
-        }
+        put_deadline_after(out, deadline, timed, style);
     });
+}
+
+/// A field's deadline, where it comes before the field. `timed`: fields of this hash have deadlines, the earliest `first`.
+pub(crate) fn put_deadline_before(out: &mut Vec<u8>, deadline: Option<u64>, timed: bool, first: u64, style: &Style) {
+    if timed && style.family == Family::Redis {
+        put_length(out, deadline.map_or(0, |at| at - first + 1));
+    }
+}
+
+/// The same, where it comes after the value.
+pub(crate) fn put_deadline_after(out: &mut Vec<u8>, deadline: Option<u64>, timed: bool, style: &Style) {
+    if timed && style.family != Family::Redis {
+        out.extend_from_slice(&deadline.map_or(-1, |at| at as i64).to_le_bytes());
+    }
 }
 
 fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
@@ -151,10 +165,12 @@ fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
     }
     put_length(out, set.len() as u64);
     // From the highest down: who reads into a linked structure then always inserts at its head.
-    for (member, score) in set.iter().rev() {
-        put_string(out, member, style.compress);
-        out.extend_from_slice(&score.to_le_bytes());
-    }
+    set.iter().rev().for_each(|(member, score)| put_scored(out, member, score, style));
+}
+
+pub(crate) fn put_scored(out: &mut Vec<u8>, member: &[u8], score: f64, style: &Style) {
+    put_string(out, member, style.compress);
+    out.extend_from_slice(&score.to_le_bytes());
 }
 
 /// The score, if it is an integer that doubles tell from its neighbours.
@@ -164,7 +180,7 @@ fn whole(score: f64) -> Option<i64> {
         .then_some(score as i64)
 }
 
-fn put_item(out: &mut Vec<u8>, item: Item<'_>, style: &Style) {
+pub(crate) fn put_item(out: &mut Vec<u8>, item: Item<'_>, style: &Style) {
     put_string(out, item.bytes(&mut itoa::Buffer::new()), style.compress);
 }
 

@@ -19,6 +19,7 @@ pub mod dump;
 pub mod encode;
 pub mod format;
 pub mod load;
+mod pieces;
 pub mod save;
 pub mod source;
 mod stream;

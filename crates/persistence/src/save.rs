@@ -1,16 +1,18 @@
 //! Writing a file: the keyspace as it was at one moment, while others go on changing it.
 //!
 //! The moment is a [cut](engine::cut): whoever changes a key afterwards that has not been written yet writes it down before. The
-//! walk takes each shard's lock for a few buckets at a time.
+//! walk takes each shard's lock for a few buckets at a time, or for a [piece](crate::pieces) of a large value.
 
 use crate::crc64;
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
+use crate::pieces::{self, Pieces};
 use engine::Engine;
-use engine::cut::{Begun, Cancelled, Encode};
+use engine::cut::{Begun, Cancelled, Encode, Encoder, Rest};
 use engine::value::KeyEntry;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// What is written besides keys, and how.
@@ -45,36 +47,35 @@ pub struct Written {
 
 /// Writes the keyspace as it is now to `to`.
 pub fn save(engine: &Engine, options: &Options, to: &mut dyn Write) -> io::Result<Written> {
-    let (style, marks) = (options.style, options.marks);
-    let encode: Encode = Arc::new(move |out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry, &style, marks));
+    let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
     let begun = engine.begin_cut(encode)?;
+    engine.saves().progress.total.store(begun.keys, Relaxed);
     let result = write(engine, options, &begun, to);
     engine.end_cut();
     result
 }
 
+/// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
+const WAITING_MAX: u64 = 16 << 20;
+
 fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
-    let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default() };
+    let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default(), db: None };
     out.put(&header(options, begun))?;
     let mut buffer = Vec::new();
     for db in 0..engine.databases() as u32 {
-        let mut selected = false;
         for shard in 0..engine.locks().len() {
             let mut more = true;
             while more {
                 buffer.clear();
                 let step = engine.cut_step(shard, db, &mut buffer).map_err(|Cancelled| cancelled())?;
                 more = step.more;
-                if buffer.is_empty() {
-                    continue;
-                }
-                if !selected {
-                    out.put(&select(db))?;
-                    selected = true;
-                }
-                out.put(&buffer)?;
-                out.written.keys += step.keys;
+                out.keys(&buffer, db, step.keys, begun)?;
+                tell(engine, begun, &out.written);
                 rest(engine, options.delay, step.keys)?;
+                // With a large value that is not complete nothing else may come.
+                if begun.copies.waiting() > WAITING_MAX && !step.within {
+                    drain(engine, begun, &mut out, &mut buffer)?;
+                }
             }
         }
     }
@@ -82,6 +83,25 @@ fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) 
     let crc = if options.sum { out.crc } else { 0 };
     out.put(&crc.to_le_bytes())?;
     Ok(out.written)
+}
+
+/// Takes all old values that wait, wherever they are.
+fn drain(engine: &Engine, begun: &Begun, out: &mut Out<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
+    for db in 0..engine.databases() as u32 {
+        for shard in 0..engine.locks().len() {
+            buffer.clear();
+            let keys = engine.cut_drain(shard, db, buffer).map_err(|Cancelled| cancelled())?;
+            out.keys(buffer, db, keys, begun)?;
+        }
+    }
+    Ok(())
+}
+
+fn tell(engine: &Engine, begun: &Begun, written: &Written) {
+    let progress = &engine.saves().progress;
+    progress.keys.store(written.keys, Relaxed);
+    progress.copied.store(begun.copies.total(), Relaxed);
+    progress.copied_peak.fetch_max(begun.copies.waiting(), Relaxed);
 }
 
 fn cancelled() -> io::Error {
@@ -103,9 +123,14 @@ fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn select(db: u32) -> Vec<u8> {
+/// What comes before a database's keys: its number, and how many there are, as a hint.
+fn select(db: u32, begun: &Begun) -> Vec<u8> {
     let mut out = vec![opcode::SELECT_DB];
     put_length(&mut out, db.into());
+    let (keys, deadlines) = begun.databases[db as usize];
+    out.push(opcode::RESIZE_DB);
+    put_length(&mut out, keys);
+    put_length(&mut out, deadlines);
     out
 }
 
@@ -128,8 +153,36 @@ fn header(options: &Options, begun: &Begun) -> Vec<u8> {
     out
 }
 
-/// Appends a key with what belongs to it.
-fn put_entry(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
+/// How keys are written.
+struct Keys {
+    style: Style,
+    marks: Marks,
+}
+
+impl Encoder for Keys {
+    fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
+        put_head(out, entry, &self.style, self.marks);
+        put_value(out, &entry.value(), &self.style);
+    }
+
+    fn is_large(&self, entry: &KeyEntry) -> bool {
+        pieces::is_large(&entry.value())
+    }
+
+    fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn Rest> {
+        put_head(out, entry, &self.style, self.marks);
+        Box::new(Pieces::begin(out, &entry.value(), self.style))
+    }
+}
+
+impl Rest for Pieces {
+    fn put(&mut self, out: &mut Vec<u8>, entry: &KeyEntry, max: usize) -> bool {
+        self.piece(out, &entry.value(), max)
+    }
+}
+
+/// Appends a key with what belongs to it, but not the value.
+fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
     if let Some(deadline) = entry.deadline() {
         out.push(opcode::DEADLINE_MS);
         out.extend_from_slice(&deadline.to_le_bytes());
@@ -145,7 +198,6 @@ fn put_entry(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
     let value = entry.value();
     put_kind(out, &value, style);
     put_string(out, entry.key(), style.compress);
-    put_value(out, &value, style);
 }
 
 /// Where a file is written to, with its checksum.
@@ -154,9 +206,22 @@ struct Out<'w> {
     crc: u64,
     sums: bool,
     written: Written,
+    /// The database that the last key belonged to.
+    db: Option<u32>,
 }
 
 impl Out<'_> {
+    fn keys(&mut self, bytes: &[u8], db: u32, keys: u64, begun: &Begun) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.db.replace(db) != Some(db) {
+            self.put(&select(db, begun))?;
+        }
+        self.written.keys += keys;
+        self.put(bytes)
+    }
+
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.sums {
             self.crc = crc64::update(self.crc, bytes);

@@ -25,9 +25,18 @@ pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
     let nodes = stream.nodes();
     put_length(out, nodes.len() as u64);
     for (id, pack) in nodes {
-        put_string(out, &raw(id), false);
-        put_string(out, pack.as_bytes(), style.compress);
+        put_node(out, id, pack, style);
     }
+    put_after_nodes(out, stream, style);
+}
+
+pub fn put_node(out: &mut Vec<u8>, id: Id, pack: &Listpack, style: &Style) {
+    put_string(out, &raw(id), false);
+    put_string(out, pack.as_bytes(), style.compress);
+}
+
+/// What follows the nodes.
+pub fn put_after_nodes(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
     put_length(out, stream.len());
     put_id(out, stream.last_id);
     put_id(out, stream.first_id().unwrap_or(Id::MIN));

@@ -267,7 +267,7 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
     struct Cancel<'e>(&'e Engine);
     impl std::io::Write for Cancel<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.cancel_cut();
+            self.0.saves().cancel();
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -276,9 +276,87 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
     }
     let engine = engine();
     put(&engine, 0, text(1));
+    assert!(engine.saves().begin(None));
     let error = save::save(&engine, &options(), &mut Cancel(&engine)).expect_err("cancelled");
     assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    engine.saves().end(1, None, true);
     let mut bytes = Vec::new();
     save::save(&engine, &options(), &mut bytes).expect("the next one");
     assert_eq!(read(&bytes).expect("whole").0.len(), 1);
+}
+
+/// One of each type that is written in pieces.
+fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
+    let (list_rules, set_limits, zset_limits, hash_limits) =
+        (packing.list(), packing.set(), packing.sorted_set(), packing.hash());
+    let (mut list, mut set, mut zset) = (List::default(), Set::big(), SortedSet::default());
+    let (mut hash, mut timed) = (Hash::default(), Hash::default());
+    for n in 0..6000u64 {
+        let word = format!("a word that is the {n}th").repeat(1 + n as usize % 5);
+        list.expect(1, 3 * word.len(), &list_rules);
+        list.push(End::Tail, Cow::Owned(word.repeat(3).into_bytes()), &list_rules);
+        set.insert(word.as_bytes(), &set_limits);
+        zset.insert(word.as_bytes(), (n / 3) as f64, zset_limits);
+        hash.set(word.as_bytes(), b"value", Ttl::Clear, 0, hash_limits);
+        let ttl = if n.is_multiple_of(3) { Ttl::At(1000 + n) } else { Ttl::Clear };
+        timed.set(word.as_bytes(), b"value", ttl, 0, hash_limits);
+    }
+    let stream = stream(vec![1; 9000], vec![b"name".to_vec()], packing);
+    vec![
+        ("string", Decoded::Bytes(b"a long string ".repeat(100_000))),
+        ("list", Decoded::Object(Object::List(list))),
+        ("set", Decoded::Object(Object::Set(set))),
+        ("zset", Decoded::Object(Object::SortedSet(zset))),
+        ("hash", Decoded::Object(Object::Hash(hash))),
+        ("timed", Decoded::Object(Object::Hash(timed))),
+        ("stream", Decoded::Object(Object::Stream(Box::new(stream)))),
+    ]
+}
+
+/// Does something whenever a piece has been written.
+struct Meanwhile<F>(F, Vec<u8>);
+
+impl<F: FnMut(usize)> std::io::Write for Meanwhile<F> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.1.extend_from_slice(bytes);
+        (self.0)(self.1.len());
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn large_values_are_of_one_moment_whenever_they_are_changed() {
+    let packing = packing();
+    for (family, change_after) in
+        [(Family::Valkey, 0), (Family::Redis, 1), (Family::Valkey, 100_000), (Family::Redis, 900_000)]
+    {
+        let engine = Engine::new(&Options { shards: 1, databases: 2, ..Options::default() }, Arc::new(Alone));
+        let mut expected = Vec::new();
+        for (name, value) in large_values(&packing) {
+            let entry = value.into_entry(name.as_bytes(), None, 0);
+            assert!(crate::pieces::is_large(&entry.value()), "{name}");
+            expected.push((0, name.as_bytes().to_vec(), told(&entry.value()), None));
+            put(&engine, 0, entry);
+        }
+        expected.sort();
+        let mut changed = false;
+        let mut file = Meanwhile(
+            |len| {
+                if len > change_after && !std::mem::replace(&mut changed, true) {
+                    for (name, _) in &large_values(&packing)[1..] {
+                        put(&engine, 0, KeyEntry::new(name.as_bytes(), NewValue::Int(5), None, 0));
+                    }
+                }
+            },
+            Vec::new(),
+        );
+        let options = save::Options { style: style(family), ..options() };
+        let written = save::save(&engine, &options, &mut file).expect("saved");
+        let found = read(&file.1).expect("what was written").0;
+        assert_eq!(written.keys, expected.len() as u64);
+        assert!(found == expected, "changed after {change_after} bytes");
+    }
 }

@@ -242,6 +242,23 @@ impl Hash {
         }
     }
 
+    /// [`visit_all`](Hash::visit_all) in steps, of a hash that does not change meanwhile: shows some, and says where to go on.
+    pub fn scan_all(&self, at: u64, mut show: impl FnMut(Item<'_>, Item<'_>, Option<u64>)) -> Option<u64> {
+        match &self.0 {
+            Small(_) => {
+                self.visit_all(show);
+                None
+            }
+            Big(big) => big.scan(at, |hash, found| {
+                // While the table grows, two buckets may be one.
+                if crate::hashtable::position(hash) >= at {
+                    let (name, value) = items(found);
+                    show(name, value, found.deadline);
+                }
+            }),
+        }
+    }
+
     /// Shows all fields that are not over, in no particular order.
     pub fn visit(&self, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) {
         match &self.0 {
