@@ -13,8 +13,10 @@ use engine::value::{Collection, Object};
 use engine::{Error, glob};
 use resp::{Protocol, Reply};
 use std::collections::HashSet;
+use std::sync::Arc;
 use structures::hash::Hash;
 use structures::listpack::Item;
+use structures::walk::TableWalk;
 
 const HASH: Command = Command { group: Group::Hash, ..ROW };
 
@@ -127,11 +129,26 @@ struct Fields {
     at: u64,
     now: u64,
     show: Show,
+    walk: Option<Arc<TableWalk>>,
+}
+
+impl Fields {
+    fn new(now: u64, show: Show) -> Self {
+        Fields { at: 0, now, show, walk: None }
+    }
 }
 
 impl Lister for Fields {
+    fn begin(&mut self, object: &mut Object) -> bool {
+        self.walk = Hash::of_mut(object).and_then(|hash| hash.begin_walk(self.now));
+        self.walk.is_some()
+    }
+
     fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool {
         let Some(hash) = Hash::of(object) else { return true };
+        if let Some(walk) = &self.walk {
+            return hash.walk_piece(walk, max, |name, value| self.show.write(reply, name, value));
+        }
         let mut written = 0;
         while written < max {
             let next = hash.scan(self.at, self.at, self.now, |name, value| {
@@ -165,7 +182,7 @@ fn list(cx: &mut Cx<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> {
     let count = cx.keys.collection::<Hash>(key)?.map(|hash| hash.live_len(now));
     show.header(cx.reply, count.unwrap_or(0));
     if let Some(count) = count {
-        pieces::list(cx, key, count, Fields { at: 0, now, show });
+        pieces::list(cx, key, count, Fields::new(now, show));
     }
     Ok(())
 }
@@ -263,7 +280,7 @@ fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         draw_with_repeats(cx.reply, hash, now, if live == 0 { 0 } else { wanted }, show);
     } else if wanted >= live {
         show.header(cx.reply, live);
-        pieces::list(cx, key, live, Fields { at: 0, now, show });
+        pieces::list(cx, key, live, Fields::new(now, show));
     } else if hash.encoding() == "hashtable" && wanted.saturating_mul(SPARSE) < hash.len() {
         draw_distinct(cx.reply, hash, now, wanted, show);
     } else {

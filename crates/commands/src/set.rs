@@ -14,8 +14,10 @@ use engine::listing::Lister;
 use engine::value::{Collection, Object};
 use engine::{Error, glob};
 use resp::Reply;
+use std::sync::Arc;
 use structures::listpack::Item;
 use structures::set::Set;
+use structures::walk::TableWalk;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -262,11 +264,20 @@ pub(crate) fn list(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
 struct Members {
     /// Members before this position are written.
     at: u64,
+    walk: Option<Arc<TableWalk>>,
 }
 
 impl Lister for Members {
+    fn begin(&mut self, object: &mut Object) -> bool {
+        self.walk = Set::of_mut(object).and_then(Set::begin_walk);
+        self.walk.is_some()
+    }
+
     fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool {
         let Some(set) = Set::of(object) else { return true };
+        if let Some(walk) = &self.walk {
+            return set.walk_piece(walk, max, |member| reply_member(reply, member));
+        }
         let mut written = 0;
         while written < max {
             let next = set.scan(self.at, self.at, |member| {

@@ -14,7 +14,9 @@ use engine::listing::Lister;
 use engine::value::{Collection, Object};
 use resp::Reply;
 use std::ops::Range;
+use std::sync::Arc;
 use structures::sorted_set::{Limits, SortedSet};
+use structures::walk::RankedWalk;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -309,7 +311,7 @@ fn list(cx: &mut Cx<'_>, args: &Args<'_>, asked: Asked) -> Result<(), Error> {
     let ranks = options.ranks(set, &bounds);
     let (count, reverse, with_scores) = (ranks.len(), options.reverse, options.with_scores);
     let paired = begin_pairs(cx.reply, count, with_scores);
-    let mut pairs = Pairs { ranks, reverse, with_scores, paired };
+    let mut pairs = Pairs { ranks, reverse, with_scores, paired, walk: None };
     if count <= AT_ONCE {
         pairs.write(set, count, cx.reply);
     } else {
@@ -327,6 +329,7 @@ struct Pairs {
     reverse: bool,
     with_scores: bool,
     paired: bool,
+    walk: Option<Arc<RankedWalk>>,
 }
 
 impl Pairs {
@@ -347,8 +350,16 @@ impl Pairs {
 }
 
 impl Lister for Pairs {
+    fn begin(&mut self, object: &mut Object) -> bool {
+        let begin = |set: &mut SortedSet| set.begin_walk(self.ranks.clone(), self.reverse);
+        self.walk = SortedSet::of_mut(object).and_then(begin);
+        self.walk.is_some()
+    }
+
     fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool {
-        SortedSet::of(object).is_none_or(|set| self.write(set, max, reply))
+        let Some(set) = SortedSet::of(object) else { return true };
+        let Some(walk) = &self.walk else { return self.write(set, max, reply) };
+        set.walk_piece(walk, max, |member, score| reply_pair(reply, member, score, self.with_scores, self.paired))
     }
 }
 

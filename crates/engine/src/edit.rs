@@ -213,7 +213,11 @@ impl<'k> Edit<'k> {
 
     /// Removes the key and returns it with its value and deadline.
     pub fn take(&mut self) -> Option<KeyEntry> {
-        self.before_change();
+        if !self.db.listings.is_empty()
+            && let Some(entry) = self.spot().and_then(|spot| self.db.table.at(spot))
+        {
+            self.db.listings.before_move(self.key.name, &entry.value());
+        }
         self.take_entry()
     }
 

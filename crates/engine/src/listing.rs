@@ -6,15 +6,16 @@
 //! client can take more. While nobody changes the collection that is all, and costs no memory.
 //!
 //! ```text
-//!   InPlace ------ the collection is about to be changed, or moves ------> Written     the rest of the reply, as bytes
+//!   InPlace ------ a small form is about to be changed; it moves ---------> Written     the rest of the reply, as bytes
 //!      |
 //!      +---------- it was removed (DEL, overwritten, expired) -----------> Owned       the collection itself
 //! ```
 //!
-//! Whoever changes a collection that is being listed first writes the rest of the reply down, in the shard, and the reader sends that from
-//! then on. The first such writer pays for it, once for each listing, what a server that answers in one go pays for each such
-//! reply. Who removes the collection gives it to the reader instead of freeing it, so that costs nothing. The moves
-//! of a listed collection to another name or database count as changes.
+//! Large collections know of the walks through them and keep for each, of an element that is changed ahead of it, what it was
+//! ([`structures::walk`]): such listings [follow](Lister::begin), and a writer pays for his element only. Where the form of the collection
+//! cannot do that, whoever changes it first writes the rest of the reply down, in the shard, and the reader sends that from
+//! then on; the same when a listed collection moves to another name or database. Who removes it gives it to its readers
+//! instead of freeing it, so that costs nothing.
 //!
 //! # Asking for it
 //! A command writes the header of its reply, [begins](Listing::begin) a listing with a [`Lister`] of its type, and goes on
@@ -33,6 +34,12 @@ use std::sync::{Arc, Weak};
 
 /// Where a listing stands in a collection of one type, and what it writes of each element.
 pub trait Lister: Send {
+    /// The listing begins now, of this collection. Whether what is changed later does not matter to it: it has begun a walk that
+    /// the collection itself keeps true.
+    fn begin(&mut self, _object: &mut Object) -> bool {
+        false
+    }
+
     /// Writes about `max` more elements; true when these were the last.
     fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool;
 }
@@ -41,12 +48,14 @@ pub trait Lister: Send {
 pub struct Listing {
     db: u32,
     protocol: Protocol,
+    /// What [`Lister::begin`] said.
+    follows: bool,
     state: Mutex<State>,
 }
 
 enum State {
     InPlace(Box<dyn Lister>),
-    Owned(Box<dyn Lister>, Object),
+    Owned(Box<dyn Lister>, Arc<Object>),
     Written(VecDeque<Reply>),
 }
 
@@ -55,13 +64,19 @@ const PIECE: usize = 1000;
 
 impl Listing {
     /// Begins to list the collection that this key holds now. None if it holds none.
-    pub fn begin(keys: &mut Keys<'_>, key: Key<'_>, protocol: Protocol, lister: Box<dyn Lister>) -> Option<Arc<Self>> {
+    pub fn begin(
+        keys: &mut Keys<'_>,
+        key: Key<'_>,
+        protocol: Protocol,
+        mut lister: Box<dyn Lister>,
+    ) -> Option<Arc<Self>> {
         let db = keys.db_index();
         let local = key.hash.local();
         keys.with_shard_of(key, |shard, _| {
             let slot = &mut shard.dbs[db as usize];
-            slot.table.find(local, |entry| entry.key() == key.name)?;
-            let listing = Arc::new(Listing { db, protocol, state: Mutex::new(State::InPlace(lister)) });
+            let mut found = slot.table.find_mut(local, |entry| entry.key() == key.name)?;
+            let follows = found.update(|entry| entry.payload_mut().is_some_and(|object| lister.begin(object)));
+            let listing = Arc::new(Listing { db, protocol, follows, state: Mutex::new(State::InPlace(lister)) });
             slot.listings.add(key.name, &listing);
             Some(listing)
         })
@@ -96,7 +111,9 @@ impl Listing {
             State::InPlace(_) => false,
             State::Owned(lister, object) => {
                 let done = lister.piece(object, PIECE, reply);
-                if done && let State::Owned(_, object) = std::mem::replace(&mut *state, State::Written(VecDeque::new()))
+                if done
+                    && let State::Owned(_, object) = std::mem::replace(&mut *state, State::Written(VecDeque::new()))
+                    && let Some(object) = Arc::into_inner(object)
                 {
                     keys.effects.discard(object);
                 }
@@ -128,7 +145,7 @@ impl Listing {
         }
     }
 
-    fn own(&self, object: Object) {
+    fn own(&self, object: Arc<Object>) {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut *state, State::Written(VecDeque::new()));
         *state = match before {
@@ -172,9 +189,19 @@ impl Listings {
         ended
     }
 
-    /// The value of this name is about to be changed, or to move.
+    /// The value of this name is about to be changed.
     #[cold]
     pub fn before_change(&mut self, name: &[u8], value: &Value<'_>) {
+        self.notes.retain(|(_, note)| note.strong_count() > 0);
+        if self.notes.iter().any(|(listed, note)| **listed == *name && note.upgrade().is_some_and(|note| !note.follows))
+        {
+            self.before_move(name, value);
+        }
+    }
+
+    /// The value of this name is about to go elsewhere.
+    #[cold]
+    pub fn before_move(&mut self, name: &[u8], value: &Value<'_>) {
         if let Value::Payload(object) = value {
             self.end(name).iter().for_each(|listing| listing.write_rest(object));
         }
@@ -184,7 +211,7 @@ impl Listings {
     pub fn before_swap(&mut self, table: &Table, hash: impl Fn(&[u8]) -> u64) {
         for name in self.names() {
             if let Some(entry) = table.find(hash(&name), |entry| *entry.key() == *name) {
-                self.before_change(&name, &entry.value());
+                self.before_move(&name, &entry.value());
             }
         }
     }
@@ -192,11 +219,13 @@ impl Listings {
     /// The object was removed from this name: whoever lists it gets it. Returned when nobody does.
     #[cold]
     pub fn adopt(&mut self, name: &[u8], object: Object) -> Option<Object> {
-        let mut listings = self.end(name);
-        let Some(last) = listings.pop() else { return Some(object) };
-        listings.iter().for_each(|listing| listing.write_rest(&object));
-        last.own(object);
-        None
+        let listings = self.end(name);
+        if listings.is_empty() {
+            return Some(object);
+        }
+        let object = Arc::new(object);
+        listings.iter().for_each(|listing| listing.own(Arc::clone(&object)));
+        Arc::into_inner(object)
     }
 
     /// The names that are being listed.

@@ -23,3 +23,4 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod thin;
+pub mod walk;

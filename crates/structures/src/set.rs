@@ -24,6 +24,8 @@ use crate::intset::{self, Intset};
 use crate::listpack::{self, Item, Listpack};
 use crate::member::Member;
 use crate::member_hash::{self, member_hash as hash};
+use crate::walk::{Seen, TableWalk, Walks};
+use std::sync::Arc;
 
 /// A set; which form it has depends on what is put into it.
 #[derive(Clone, Debug)]
@@ -266,6 +268,19 @@ impl Set {
         }
     }
 
+    /// Begins a walk over all members, which shows those of this moment whatever changes later; None of a compact set, which may
+    /// become a table meanwhile.
+    pub fn begin_walk(&mut self) -> Option<Arc<TableWalk>> {
+        if let Set::Big(members) = self { Some(members.walks.begin(TableWalk::new(0))) } else { None }
+    }
+
+    /// Shows about `max` more members of a walk that began here; true at the end.
+    pub fn walk_piece(&self, walk: &TableWalk, max: usize, mut show: impl FnMut(Item<'_>)) -> bool {
+        let Set::Big(members) = self else { return true };
+        let scan = |at, visit: &mut dyn FnMut(Seen<'_>)| members.table.scan(at, |member| visit(seen(member)));
+        walk.piece(max, scan, |member, _| show(Item::Bytes(member)))
+    }
+
     /// Drops about `max` members and frees the memory that they leave behind, to free a large set in pieces; returns
     /// whether nothing is left.
     pub fn drain_step(&mut self, max: usize) -> bool {
@@ -391,6 +406,7 @@ impl<'a> Iterator for Iter<'a> {
 pub struct Members {
     table: HashTable<Member>,
     block_bytes: usize,
+    walks: Walks<TableWalk>,
 }
 
 impl Members {
@@ -405,6 +421,9 @@ impl Members {
         match self.table.entry(hash(member), same, hash_of) {
             hashtable::Entry::Occupied(_) => false,
             hashtable::Entry::Vacant(place) => {
+                if !self.walks.is_empty() {
+                    self.walks.tell(|walk| walk.leave_out(hash(member), member));
+                }
                 self.block_bytes += place.insert(Member::new(member)).allocated();
                 true
             }
@@ -429,9 +448,18 @@ impl Members {
     #[inline]
     fn lost(&mut self, member: &Option<Member>) {
         let bytes = member.as_ref().map_or(0, Member::allocated);
+        if let Some(member) = member
+            && !self.walks.is_empty()
+        {
+            self.walks.tell(|walk| walk.keep(seen(member)));
+        }
         // Less than the whole is known after a drain that was not carried to its end.
         self.block_bytes = self.block_bytes.saturating_sub(bytes);
     }
+}
+
+fn seen(member: &Member) -> Seen<'_> {
+    Seen { hash: hash_of(member), name: member.bytes(), value: b"", deadline: None }
 }
 
 fn hash_of(member: &Member) -> u64 {
@@ -450,7 +478,7 @@ impl<'a> FromIterator<Item<'a>> for Members {
 
 impl Clone for Members {
     fn clone(&self) -> Self {
-        let mut copy = Members { table: HashTable::new(), block_bytes: self.block_bytes };
+        let mut copy = Members { block_bytes: self.block_bytes, ..Members::default() };
         for member in &self.table {
             let bytes = member.bytes();
             copy.table.insert_unique(hash(bytes), Member::new(bytes), hash_of);

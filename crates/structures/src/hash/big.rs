@@ -21,6 +21,8 @@ use crate::listpack::Item;
 use crate::member_hash::{self, member_hash};
 
 use super::{Ttl, Written, is_due};
+use crate::walk::{Seen, TableWalk, Walks};
+use std::sync::Arc;
 
 /// A value too long to lie in the entry.
 type Long = Box<[u8]>;
@@ -30,6 +32,7 @@ type Field = Entry<Long>;
 pub struct BigHash {
     table: HashTable<Field>,
     deadlines: Option<Box<Deadlines>>,
+    walks: Walks<TableWalk>,
 }
 
 /// A field as a visitor sees it.
@@ -80,6 +83,9 @@ impl BigHash {
     #[inline]
     pub(super) fn set(&mut self, name: &[u8], value: &[u8], ttl: Ttl, now: u64) -> Written {
         let hash = member_hash(name);
+        if !self.walks.is_empty() {
+            self.tell_walks(name, hash);
+        }
         match self.table.entry(hash, |entry| entry.key() == name, hash_of) {
             hashtable::Entry::Vacant(vacant) => {
                 let deadline = ttl.resolve(None);
@@ -105,6 +111,9 @@ impl BigHash {
 
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let hash = member_hash(name);
+        if !self.walks.is_empty() {
+            self.tell_walks(name, hash);
+        }
         let removed = self.table.remove(hash, |entry| entry.key() == name, hash_of);
         let Some(entry) = removed else { return false };
         self.reindex(entry.deadline(), None, hash);
@@ -114,6 +123,9 @@ impl BigHash {
     /// Gives a field that is there another deadline, or none.
     pub(super) fn set_deadline(&mut self, name: &[u8], new: Option<u64>) {
         let hash = member_hash(name);
+        if !self.walks.is_empty() {
+            self.tell_walks(name, hash);
+        }
         let Some(mut found) = self.table.find_mut(hash, |entry| entry.key() == name) else { return };
         let old = found.get().deadline();
         found.update(|entry| entry.set_deadline(new));
@@ -129,6 +141,10 @@ impl BigHash {
         }
         let due = |entry: &Field| is_due(entry.deadline(), now) && position(hash_of(entry)) == at;
         if let Some(entry) = self.table.remove_at_position(at, due, hash_of) {
+            if !self.walks.is_empty() {
+                let seen = seen(&entry);
+                self.walks.tell(|walk| walk.keep(seen));
+            }
             removed(entry.key());
         }
         true
@@ -137,13 +153,28 @@ impl BigHash {
     /// See [`HashTable::scan`].
     pub(super) fn scan(&self, position: u64, mut visit: impl FnMut(u64, Found<'_>)) -> Option<u64> {
         self.table.scan(position, |entry| {
-            let value = match entry.value() {
-                ValueRef::Inline(bytes) => bytes,
-                ValueRef::Payload(long) => long,
-                ValueRef::Int(_) => unreachable!("values are kept as bytes"),
-            };
-            visit(hash_of(entry), Found { name: entry.key(), value, deadline: entry.deadline() });
+            let Seen { hash, name, value, deadline } = seen(entry);
+            visit(hash, Found { name, value, deadline });
         })
+    }
+
+    /// Begins a walk over the fields that are not over now.
+    pub(super) fn begin_walk(&mut self, now: u64) -> Arc<TableWalk> {
+        self.walks.begin(TableWalk::new(now))
+    }
+
+    /// See [`TableWalk::piece`].
+    pub(super) fn walk_piece(&self, walk: &TableWalk, max: usize, show: impl FnMut(&[u8], &[u8])) -> bool {
+        walk.piece(max, |at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
+    }
+
+    /// A field is about to be written or to go.
+    #[cold]
+    fn tell_walks(&mut self, name: &[u8], hash: u64) {
+        match self.table.find(hash, |entry| entry.key() == name) {
+            Some(entry) => self.walks.tell(|walk| walk.keep(seen(&entry))),
+            None => self.walks.tell(|walk| walk.leave_out(hash, name)),
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Found<'_>> {
@@ -214,6 +245,15 @@ impl Clone for BigHash {
         }
         copy
     }
+}
+
+fn seen(entry: &Field) -> Seen<'_> {
+    let value = match entry.value() {
+        ValueRef::Inline(bytes) => bytes,
+        ValueRef::Payload(long) => long,
+        ValueRef::Int(_) => unreachable!("values are kept as bytes"),
+    };
+    Seen { hash: hash_of(entry), name: entry.key(), value, deadline: entry.deadline() }
 }
 
 fn hash_of(entry: &Field) -> u64 {

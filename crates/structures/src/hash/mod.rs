@@ -24,7 +24,9 @@ mod tests;
 use self::big::{BigHash, Found};
 use crate::hashtable::POSITIONS;
 use crate::listpack::{Item, Listpack, Pos};
+use crate::walk::TableWalk;
 use std::fmt;
+use std::sync::Arc;
 
 /// How large the small form may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,6 +291,18 @@ impl Hash {
                 }
             }),
         }
+    }
+
+    /// Begins a walk over the fields that are not over now, which shows what there is at this moment whatever changes later; None
+    /// of a small hash, which may become a large one meanwhile.
+    pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableWalk>> {
+        if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
+    }
+
+    /// Shows about `max` more fields of a walk that began here; true at the end.
+    pub fn walk_piece(&self, walk: &TableWalk, max: usize, mut show: impl FnMut(Item<'_>, Item<'_>)) -> bool {
+        let Big(big) = &self.0 else { return true };
+        big.walk_piece(walk, max, |name, value| show(Item::Bytes(name), Item::Bytes(value)))
     }
 
     /// A field chosen by `random`, a uniformly distributed number; it may be over, in which case it is not shown.

@@ -24,17 +24,20 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Inserted;
 use super::member::{Blocks, Member};
 use crate::hashtable::HashTable;
 use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
+use crate::walk::{RankedWalk, Step, Walks};
 
 pub(super) struct Indexed {
     tree: RankedTree<Element>,
     index: HashTable<Member>,
     blocks: Blocks,
+    walks: Walks<RankedWalk>,
 }
 
 impl Indexed {
@@ -47,7 +50,7 @@ impl Indexed {
             Element::new(order_key(score), member)
         });
         let tree = RankedTree::from_sorted(elements);
-        Indexed { tree, index, blocks }
+        Indexed { tree, index, blocks, walks: Walks::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -101,6 +104,9 @@ impl Indexed {
             let member = self.blocks.add(name, score);
             self.index.insert_unique(hash, member, hash_of);
             let key = order_key(score);
+            if !self.walks.is_empty() {
+                self.walks.tell(|walk| walk.leave_out(key, name));
+            }
             self.tree.insert(Element::new(key, member), |present, _| present.cmp_pair(key, name));
             return Inserted::Added;
         };
@@ -109,6 +115,12 @@ impl Indexed {
             return Inserted::Same;
         }
         let (old_key, key) = (order_key(old), order_key(score));
+        if !self.walks.is_empty() {
+            self.walks.tell(|walk| {
+                walk.keep(old_key, name, old);
+                walk.leave_out(key, name);
+            });
+        }
         let moved = self.tree.update(
             |element| element.cmp_pair(old_key, name),
             Element::new(key, found),
@@ -126,6 +138,9 @@ impl Indexed {
         let found = self.index.remove(member_hash(name), |member| member.name() == name, hash_of)?;
         let score = found.score();
         let key = order_key(score);
+        if !self.walks.is_empty() {
+            self.walks.tell(|walk| walk.keep(key, name, score));
+        }
         let taken = self.tree.remove(|element| element.cmp_pair(key, name));
         debug_assert!(taken.is_some(), "the tree holds every member");
         // SAFETY: neither the index nor the tree has the member any more.
@@ -135,14 +150,46 @@ impl Indexed {
 
     /// Removes the pairs at these ranks, handing them to `visit` before.
     pub(super) fn remove_range(&mut self, ranks: Range<usize>, mut visit: impl FnMut(&[u8], f64)) -> usize {
-        let Indexed { tree, index, blocks } = self;
+        let Indexed { tree, index, blocks, walks } = self;
         tree.remove_range(ranks, |element| {
             let member = element.member();
+            if !walks.is_empty() {
+                walks.tell(|walk| walk.keep(order_key(member.score()), member.name(), member.score()));
+            }
             visit(member.name(), member.score());
             index.remove(hash_of(&member), |present| *present == member, hash_of);
             // SAFETY: the tree has given up its copy, and the index has it no more.
             unsafe { blocks.free(member) };
         })
+    }
+
+    /// Begins a walk over the pairs at these ranks, of which there is one at least.
+    pub(super) fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedWalk>> {
+        let len = ranks.len();
+        let mut pairs = self.range(ranks);
+        let (name, score) = if reverse { pairs.next_back() } else { pairs.next() }?;
+        let walk = RankedWalk::new(reverse, len, order_key(score), name);
+        Some(self.walks.begin(walk))
+    }
+
+    /// See [`RankedWalk::piece`].
+    pub(super) fn walk_piece(&self, walk: &RankedWalk, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
+        walk.piece(
+            max,
+            |place, take| {
+                let order = |element: &Element| element.cmp_pair(place.key, &place.member);
+                // Where the pair itself is still to be shown, it is on the side that is walked.
+                let before = place.is_done == walk.is_reverse();
+                let rank = if before { self.tree.lower_bound(order) } else { self.tree.upper_bound(order) };
+                let mut more = |(name, score): (&[u8], f64)| matches!(take(order_key(score), name, score), Step::More);
+                if walk.is_reverse() {
+                    self.range(0..rank).rev().all(&mut more);
+                } else {
+                    self.range(rank..self.len()).all(&mut more);
+                }
+            },
+            show,
+        )
     }
 
     /// One step of a walk over all members that begins at 0; returns where to go on, which is not 0, or None at the end.

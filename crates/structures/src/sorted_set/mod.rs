@@ -24,6 +24,9 @@ mod tests;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+
+use crate::walk::RankedWalk;
 
 use self::indexed::Indexed;
 use self::packed::Packed;
@@ -166,6 +169,18 @@ impl SortedSet {
             }
             Form::Indexed(set) => set.scan(position, visit),
         }
+    }
+
+    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows what there is at this moment whatever changes later; None of
+    /// a packed set, which may become an indexed one meanwhile.
+    pub fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedWalk>> {
+        if let Form::Indexed(set) = &mut self.0 { set.begin_walk(ranks, reverse) } else { None }
+    }
+
+    /// Shows up to `max` more pairs of a walk that began here; true at the end.
+    pub fn walk_piece(&self, walk: &RankedWalk, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
+        let Form::Indexed(set) = &self.0 else { return true };
+        set.walk_piece(walk, max, show)
     }
 
     /// Asks for the memory that lookups of these members will read.
