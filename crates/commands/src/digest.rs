@@ -11,7 +11,7 @@
 //!              list: for each element mix(element); set: for each member add(member)
 //!              hash: for each field add(digest of mix(field), mix(value))
 //!              sorted set: for each member add(digest of mix(member), mix(score))
-//!              stream: for each entry mix(id), and for each field mix(name), mix(value)
+//!              stream: for each entry mix(`ms.seq`), and for each field mix(name), mix(value)
 //!              with a deadline: add("!!expire!!")
 //! data set     for each database that has keys: mix(number, 4 bytes);
 //!              for each of its keys: add(digest of mix(key), its value)
@@ -84,7 +84,7 @@ impl Digest {
             Value::Payload(Object::Stream(stream)) => {
                 let mut cursor = stream.range(Id::MIN, Id::MAX);
                 while let Some(id) = cursor.next() {
-                    self.mix(&id.to_vec());
+                    self.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
                     while let Some((name, value)) = cursor.field() {
                         self.mix(name.bytes(&mut digits));
                         self.mix(value.bytes(&mut digits));

@@ -165,6 +165,13 @@ enum Words {
     Search { store: Option<usize> },
 }
 
+/// How the center of a search is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Member,
+    Coordinates,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     AsFound,
@@ -277,18 +284,18 @@ impl Query {
             }
             Words::Search { store } => query.store = store,
         }
-        let mut from_given = false;
+        let mut from = None;
         let mut index = form.options;
         while index < args.len() {
             index = match query.option(args, index)? {
                 Some(next) => next,
                 None if matches!(form.words, Words::Search { .. }) => {
-                    query.search_option(args, index, set, &mut from_given)?
+                    query.search_option(args, index, set, &mut from)?
                 }
                 None => query.radius_option(args, index, form.words)?,
             };
         }
-        query.check(args, form, from_given)?;
+        query.check(args, form, from.is_some())?;
         Ok(query)
     }
 
@@ -334,29 +341,30 @@ impl Query {
         args: &Args<'_>,
         index: usize,
         set: Option<&SortedSet>,
-        from_given: &mut bool,
+        from: &mut Option<From>,
     ) -> Result<usize, Error> {
         let left = args.len() - index - 1;
+        // Each may be said again, but not two different ones.
         let by_polygon = matches!(self.by, Some(By::Polygon(_)));
-        let may_say_from = !*from_given && !by_polygon;
+        let may_say_from = |other: From| *from != Some(other) && !by_polygon;
         if args.is(index, "STOREDIST") && self.store.is_some() {
             self.store_distance = true;
             Ok(index + 1)
-        } else if args.is(index, "FROMMEMBER") && left >= 1 && may_say_from {
-            *from_given = true;
+        } else if args.is(index, "FROMMEMBER") && left >= 1 && may_say_from(From::Coordinates) {
+            *from = Some(From::Member);
             self.center = set.map(|set| place_of(set, &args[index + 1])).transpose()?;
             Ok(index + 2)
-        } else if args.is(index, "FROMLONLAT") && left >= 2 && may_say_from {
-            *from_given = true;
+        } else if args.is(index, "FROMLONLAT") && left >= 2 && may_say_from(From::Member) {
+            *from = Some(From::Coordinates);
             self.center = Some(place(args, index + 1)?);
             Ok(index + 3)
-        } else if args.is(index, "BYRADIUS") && left >= 2 && self.by.is_none() {
+        } else if args.is(index, "BYRADIUS") && left >= 2 && matches!(self.by, None | Some(By::Radius { .. })) {
             self.by = Some(radius(args, index + 1)?);
             Ok(index + 3)
-        } else if args.is(index, "BYBOX") && left >= 3 && self.by.is_none() {
+        } else if args.is(index, "BYBOX") && left >= 3 && matches!(self.by, None | Some(By::Box { .. })) {
             self.by = Some(rectangle(args, index + 1)?);
             Ok(index + 4)
-        } else if args.is(index, "BYPOLYGON") && left >= 1 && self.by.is_none() && !*from_given {
+        } else if args.is(index, "BYPOLYGON") && left >= 1 && self.by.is_none() && from.is_none() {
             let (by, next) = polygon(args, index + 1)?;
             self.by = Some(by);
             Ok(next)

@@ -113,6 +113,10 @@ fn pfadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let is_new = sketch(&edit)?.is_none();
     let added = with_sketch(&mut edit, |bytes| {
+        if is_new {
+            // Other servers do not count a new one as known to be empty.
+            hyperloglog::set_cached_count(bytes, None);
+        }
         args.from(2)
             .try_fold(0u64, |added, element| Ok(added + u64::from(hyperloglog::add(bytes, element, sparse_max)?)))
     })?;

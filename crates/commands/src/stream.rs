@@ -3,6 +3,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::dispatch::before_nul;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
 use engine::effects::EventClass;
@@ -83,18 +84,32 @@ pub(crate) enum GivenId {
 
 impl GivenId {
     pub fn parse(text: &[u8]) -> Result<GivenId, Error> {
-        match text.strip_suffix(b"-*") {
-            Some(ms) => number(ms).map(GivenId::Time).ok_or(INVALID_ID),
-            None => parse_id(text, 0).map(GivenId::Whole),
+        match before_nul(text).strip_suffix(b"-*") {
+            Some(ms) if !ms.contains(&b'-') => number(ms).map(GivenId::Time).ok_or(INVALID_ID),
+            _ => parse_id(text, 0).map(GivenId::Whole),
         }
     }
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
+/// A number as C's strtoull reads it: after white space and a sign, which may turn it around; but not in the plain form of a
+/// negative integer.
+fn number(text: &[u8]) -> Option<u64> {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let rest = &text[text.iter().take_while(|byte| is_space(byte)).count()..];
+    let (negative, digits) = match rest {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    digits.iter().try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+    let number =
+        digits.iter().try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    if resp::number::parse_i64(text).is_some_and(|number| number < 0) {
+        return None;
+    }
+    Some(if negative { number.wrapping_neg() } else { number })
 }
 
 /// `ms-seq`, or `ms` alone.
@@ -103,6 +118,7 @@ pub(crate) fn parse_id(text: &[u8], missing_seq: u64) -> Result<Id, Error> {
         if text.len() >= ID_TEXT_MAX {
             return None;
         }
+        let text = before_nul(text);
         match text.iter().position(|byte| *byte == b'-') {
             Some(dash) => Some(Id::new(number(&text[..dash])?, number(&text[dash + 1..])?)),
             None => Some(Id::new(number(text)?, missing_seq)),

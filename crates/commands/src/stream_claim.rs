@@ -4,6 +4,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::dispatch::before_nul;
 use crate::row::{Command, FAST, Group as Family, ROW, WRITE, key};
 use crate::stream::{parse_bound, parse_id, reply_entry, reply_id};
 use crate::stream_consume::claim_record;
@@ -52,7 +53,9 @@ const ATTEMPTS: u64 = 10;
 
 /// There is no such group, as commands say it that want one.
 pub(crate) fn no_key_or_group(key: &[u8], group: &[u8]) -> Error {
-    Error::new([b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat())
+    let words: [&[u8]; 5] =
+        [b"NOGROUP No such key '", before_nul(key), b"' or consumer group '", before_nul(group), b"'"];
+    Error::new(words.concat())
 }
 
 /// One consumer that claims.
@@ -218,7 +221,7 @@ impl Options {
                 at += 1;
                 options.last_id = Some(parse_id(&args[at], 0)?);
             } else {
-                return Err(Error::new([b"ERR Unrecognized XCLAIM option '", &args[at], b"'"].concat()));
+                return Err(Error::new([b"ERR Unrecognized XCLAIM option '", before_nul(&args[at]), b"'"].concat()));
             }
             at += 1;
         }

@@ -6,6 +6,7 @@
 use crate::args::Args;
 use crate::blocking::Wait;
 use crate::cx::Cx;
+use crate::dispatch::before_nul;
 use crate::row::{BLOCKING, Command, Group as Family, ROW, WRITE};
 use crate::stream::{parse_id, reply_fields, reply_id};
 use crate::stream_read::{Answers, Options, stream_keys};
@@ -38,6 +39,7 @@ enum From {
 }
 
 fn no_group(key: &[u8], group: &[u8]) -> Error {
+    let (key, group) = (before_nul(key), before_nul(group));
     let words: [&[u8]; 5] =
         [b"NOGROUP No such key '", key, b"' or consumer group '", group, b"' in XREADGROUP with GROUP option"];
     Error::new(words.concat())
@@ -245,7 +247,7 @@ impl Reader<'_> {
             let last_id = self.group.last_id;
             self.log(|group, name| claim_record(key, group, name, id, &pending, last_id), group);
         }
-        self.given(given > 0);
+        self.given(given > 0 && !options.no_ack);
         if let Some(log) = self.log.as_mut().filter(|_| given > 0) {
             log.push(position_record(key, group, self.group));
         }

@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::dispatch::before_nul;
 use crate::help::help;
 use crate::row::{Command, DENY_OOM, FAST, Group as Family, LOADING, ROW, STALE, WRITE, key};
 use crate::stream::parse_id;
@@ -106,9 +107,11 @@ const NEEDS_KEY: Error = Error::text(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
 );
 
-/// There is no such group, as XGROUP says it.
-fn no_group(group: &[u8], key: &[u8]) -> Error {
-    Error::new([b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'"].concat())
+/// There is no such group, as XGROUP and XINFO say it.
+pub(crate) fn no_group(group: &[u8], key: &[u8]) -> Error {
+    let words: [&[u8]; 5] =
+        [b"NOGROUP No such consumer group '", before_nul(group), b"' for key name '", before_nul(key), b"'"];
+    Error::new(words.concat())
 }
 
 /// The stream, and the group in it.

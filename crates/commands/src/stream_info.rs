@@ -5,6 +5,7 @@ use crate::cx::Cx;
 use crate::help::help;
 use crate::row::{Command, Group as Family, LOADING, READONLY, ROW, STALE, key};
 use crate::stream::{reply_entry, reply_id};
+use crate::stream_group::no_group;
 use crate::stream_range;
 use engine::Error;
 use resp::Reply;
@@ -231,9 +232,7 @@ fn groups(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn consumers(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
     let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NO_SUCH_KEY)?;
-    let group = stream.group(&args[3]).ok_or_else(|| {
-        Error::new([b"NOGROUP No such consumer group '", &args[3], b"' for key name '", &args[2], b"'"].concat())
-    })?;
+    let group = stream.group(&args[3]).ok_or_else(|| no_group(&args[3], &args[2]))?;
     let reply = &mut *cx.reply;
     reply.array(group.consumers_len());
     for (consumer, _) in group.consumers() {

@@ -153,11 +153,12 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north, around the world in either direction.
+    /// The cell so many columns to the east and rows to the north, around the world in either direction. At the limits a place is
+    /// in the column or row behind the last one, and only moving leaves that.
     fn beside(self, east: i32, north: i32) -> Cell {
         let mask = (1u32 << self.step) - 1;
-        let x = gather(self.bits >> 1).wrapping_add_signed(east) & mask;
-        let y = gather(self.bits).wrapping_add_signed(north) & mask;
+        let moved = |at: u32, by: i32| if by == 0 { at } else { at.wrapping_add_signed(by) & mask };
+        let (x, y) = (moved(gather(self.bits >> 1), east), moved(gather(self.bits), north));
         Cell { bits: interleave(y, x), step: self.step }
     }
 
@@ -290,7 +291,8 @@ impl Shape {
         let mut cells: Vec<Cell> = Vec::new();
         for (east, north) in AROUND.into_iter().filter(needed) {
             let beside = cell.beside(east, north);
-            if !cells.contains(&beside) {
+            // Around the world two of them may be one. The center is looked at anew, as it is by other servers.
+            if cells.len() < 2 || cells.last() != Some(&beside) {
                 cells.push(beside);
             }
         }

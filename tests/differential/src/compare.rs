@@ -22,6 +22,9 @@ pub enum Rule {
     TimeLeft(i64),
     /// A key's deadline: the same if it was given, about the same if it was counted from now. In parts of a second.
     Deadline(i64),
+    /// What XINFO and XPENDING say, without the times of the execution and how long they are past, and without the number of inner
+    /// nodes of a tree that only one of the servers has.
+    Times,
     /// Only what kind of value it is.
     Kind,
     /// The name of an encoding. Which strings are `embstr` and which `raw` is each version's own affair, by the length
@@ -73,6 +76,7 @@ pub fn normalised(rule: Rule, value: &Value) -> Value {
         Rule::Unordered | Rule::Scan => sorted(value),
         Rule::Nested => deeply_sorted(value),
         Rule::Hello => without_identity(value),
+        Rule::Times => without_times(value),
         Rule::CommandInfo => deeply_sorted(&without_later_flags(value)),
         Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
         _ => value.clone(),
@@ -124,6 +128,39 @@ fn without_identity(hello: &Value) -> Value {
         Value::Array(flat) => Value::Array(
             flat.iter().enumerate().map(|(i, v)| if i % 2 == 1 { hide(&flat[i - 1], v) } else { v.clone() }).collect(),
         ),
+        other => other.clone(),
+    }
+}
+
+/// Integers from here on are Unix times in milliseconds of the execution; smaller ones were given.
+const TIMES_FROM: i64 = 1_000_000_000_000;
+
+/// -1 stands for none and stays.
+fn without_times(reply: &Value) -> Value {
+    let hide = |value: &Value| match value {
+        Value::Integer(0..) => Value::Simple(b"time".to_vec()),
+        other => without_times(other),
+    };
+    let is_duration = |name: &Value| matches!(name.text(), Some(b"idle" | b"inactive" | b"radix-tree-nodes"));
+    match reply {
+        Value::Integer(n) if *n >= TIMES_FROM => Value::Simple(b"time".to_vec()),
+        Value::Map(pairs) => {
+            let hidden =
+                |name: &Value, value: &Value| if is_duration(name) { hide(value) } else { without_times(value) };
+            Value::Map(pairs.iter().map(|(name, value)| (name.clone(), hidden(name, value))).collect())
+        }
+        Value::Array(values) => match values.as_slice() {
+            // An id, a consumer, for how long, how often.
+            [id @ Value::Bulk(_), consumer @ Value::Bulk(_), idle @ Value::Integer(_), times @ Value::Integer(_)] => {
+                Value::Array(vec![id.clone(), consumer.clone(), hide(idle), times.clone()])
+            }
+            values => {
+                let hidden = |(at, value): (usize, &Value)| {
+                    if at % 2 == 1 && is_duration(&values[at - 1]) { hide(value) } else { without_times(value) }
+                };
+                Value::Array(values.iter().enumerate().map(hidden).collect())
+            }
+        },
         other => other.clone(),
     }
 }
@@ -251,6 +288,29 @@ mod tests {
         assert!(agree(Rule::Hello, &flat(a.clone()), &flat(b)));
         assert!(!agree(Rule::Hello, &flat(a.clone()), &flat(c)));
         assert!(!agree(Rule::Hello, &flat(a.clone()), &Value::Map(a)));
+    }
+
+    #[test]
+    fn times_of_the_execution_are_hidden() {
+        let pending = |idle, times| {
+            let words = [Value::Bulk(b"7-1".to_vec()), Value::Bulk(b"c".to_vec())];
+            Value::Array(vec![Value::Array([&words[..], &[Value::Integer(idle), Value::Integer(times)]].concat())])
+        };
+        assert!(agree(Rule::Times, &pending(5, 2), &pending(9, 2)));
+        assert!(
+            !agree(Rule::Times, &pending(5, 2), &pending(5, 1)) && !agree(Rule::Times, &pending(5, 1), &pending(-1, 1))
+        );
+        let info = |name: &str, value| Value::Array(vec![Value::Bulk(name.into()), Value::Integer(value)]);
+        for (name, a, b, expected) in [
+            ("idle", 1, 2, true),
+            ("inactive", -1, 2, false),
+            ("lag", 1, 2, false),
+            ("seen-time", 1 << 41, 1 << 42, true),
+        ] {
+            assert_eq!(agree(Rule::Times, &info(name, a), &info(name, b)), expected, "{name}");
+            let map = |value| Value::Map(vec![(Value::Bulk(name.into()), Value::Integer(value))]);
+            assert_eq!(agree(Rule::Times, &map(a), &map(b)), expected, "{name}");
+        }
     }
 
     #[test]

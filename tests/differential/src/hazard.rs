@@ -32,6 +32,24 @@ pub fn is_incomparable(command: &Command) -> bool {
     let name = command.join(&b' ').to_ascii_uppercase();
     matches!(name.as_slice(), b"RANDOMKEY" | b"COMMAND" | b"COMMAND INFO" | b"COMMAND COUNT" | b"COMMAND LIST")
         || shows_some(command)
+        || tells_the_time(command)
+}
+
+/// Waits for long, has an id made from the time, or asks what has been pending for some part of the test.
+fn tells_the_time(command: &Command) -> bool {
+    const TEST_MAX_MS: i64 = 100_000_000;
+    let idle = |arg: Option<&Vec<u8>>| integer(arg).is_some_and(|idle| (1..TEST_MAX_MS).contains(&idle));
+    let after = |option: &[u8]| {
+        let at = command.iter().position(|arg| arg.eq_ignore_ascii_case(option));
+        at.and_then(|at| command.get(at + 1))
+    };
+    match command.first().map(|name| name.to_ascii_uppercase()).as_deref() {
+        Some(b"XADD") => command.iter().any(|arg| arg == b"*"),
+        Some(b"XREAD" | b"XREADGROUP") => integer(after(b"BLOCK")).is_some_and(|ms| ms == 0 || ms > 10),
+        Some(b"XCLAIM" | b"XAUTOCLAIM") => idle(command.get(4)) || integer(after(b"IDLE")).is_some_and(|ms| ms > 1000),
+        Some(b"XPENDING") => idle(after(b"IDLE")),
+        _ => false,
+    }
 }
 
 /// Draws fields or members from a key that may hold several, and not all of them; or scans a part.

@@ -10,9 +10,12 @@
 mod bitmap;
 mod connection;
 mod generic;
+mod geo;
 mod hash;
+mod hyperloglog;
 mod list;
 mod set;
+mod stream;
 mod string;
 mod zset;
 mod zset_book;
@@ -66,6 +69,9 @@ pub const ALL: &[&Family] = &[
     &set::FAMILY,
     &zset_book::FAMILY,
     &zset::FAMILY,
+    &stream::FAMILY,
+    &hyperloglog::FAMILY,
+    &geo::FAMILY,
     &connection::FAMILY,
 ];
 
