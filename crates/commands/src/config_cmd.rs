@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::dispatch::before_nul;
 use crate::help::help;
+use crate::memory;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::tracking;
 use engine::command_log::Reason;
@@ -126,11 +127,12 @@ impl ApplyHooks for Hooks<'_> {
         use Directive::{
             CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
             CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
-            LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor, MaxMemoryPolicy,
+            LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor, MaxMemory, MaxMemoryPolicy,
             NotifyKeyspaceEvents, TrackingTableMaxKeys,
         };
         match changed {
             MaxMemoryPolicy | LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
+            MaxMemory => memory::watch(self.engine, config),
             NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
             CommandlogExecutionSlowerThan
             | CommandlogRequestLargerThan
@@ -192,6 +194,7 @@ pub fn apply_all(engine: &Engine) {
     set_command_log(engine, &config);
     set_latency_threshold(engine, &config);
     engine.track_latency(config.flag(Directive::LatencyTracking));
+    memory::watch(engine, &config);
     set_access_policy(engine, &config);
     limit_tracking(engine, &config);
     engine.set_event_mask(config.keyspace_events());

@@ -12,7 +12,7 @@ use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::pubsub;
-use crate::row::{ALLOW_BUSY, Command, LOADING, NO_AUTH, WRITE};
+use crate::row::{ALLOW_BUSY, Command, DENY_OOM, LOADING, NO_AUTH, WRITE};
 use crate::script;
 use crate::session::{Replies, Session};
 use crate::table::{Entry, KeyPlan, Table};
@@ -167,10 +167,23 @@ fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> 
         return Some(script::busy(engine));
     }
     let hindrance = engine.saves().hindrance();
+    if hindrance.is_short_of_memory() && needs_memory(session, entry) {
+        return Some(Error::OUT_OF_MEMORY);
+    }
     if hindrance.is_loading() && !entry.command.flags.has(LOADING) {
         return Some(Error::LOADING);
     }
     (hindrance.is_failed() && entry.command.flags.has(WRITE)).then_some(Error::SAVE_FAILED)
+}
+
+/// Whether the command is to be refused where memory is short: by its row, or by those that it would run; and what is only
+/// queued takes memory, too.
+fn needs_memory(session: &Session, entry: &Entry) -> bool {
+    match session.queued_flags() {
+        Some(queued) if entry.full_name == "exec" => queued.has(DENY_OOM),
+        Some(_) => !transaction::runs_at_once(entry),
+        None => entry.command.flags.has(DENY_OOM),
+    }
 }
 
 /// Why a command that exists is refused.

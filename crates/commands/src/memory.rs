@@ -9,6 +9,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
 use crate::row::{Command, Group, LOADING, READONLY, ROW, STALE, key};
+use engine::config::{Config, Directive};
 use engine::host::MemoryStats;
 use engine::overview::Overview;
 use engine::value::Value;
@@ -104,6 +105,12 @@ fn usage(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Finds out whether more memory is taken than `maxmemory` allows: commands that need some are refused then.
+pub fn watch(engine: &Engine, config: &Config) {
+    let limit = config.bytes(Directive::MaxMemory);
+    engine.saves().set_short_of_memory(limit > 0 && engine.host().memory().allocated > limit);
 }
 
 /// All that is known of memory, at one moment.

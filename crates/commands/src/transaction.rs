@@ -139,7 +139,7 @@ pub(crate) fn queue(
     args: &Args<'_>,
     reply: &mut Reply,
 ) -> Result<bool, Error> {
-    let Some(multi) = session.multi.as_mut().filter(|_| !AT_ONCE.contains(&&*entry.full_name)) else {
+    let Some(multi) = session.multi.as_mut().filter(|_| !runs_at_once(entry)) else {
         return Ok(false);
     };
     if entry.command.flags.has(NO_MULTI) {
@@ -155,6 +155,11 @@ pub(crate) fn queue(
         session.info.queued_bytes.fetch_add(bytes, Relaxed);
     }
     Ok(true)
+}
+
+/// Whether it is not queued.
+pub(crate) fn runs_at_once(entry: &Entry) -> bool {
+    AT_ONCE.contains(&&*entry.full_name)
 }
 
 /// A command of this client was refused. Returns what is replied instead, if something is.

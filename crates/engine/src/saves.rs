@@ -65,6 +65,7 @@ pub struct Hindrance(u8);
 impl Hindrance {
     const LOADING: u8 = 1;
     const FAILED: u8 = 2;
+    const SHORT_OF_MEMORY: u8 = 4;
 
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -78,6 +79,11 @@ impl Hindrance {
     /// The last save failed: nothing may be written.
     pub fn is_failed(self) -> bool {
         self.0 & Hindrance::FAILED != 0
+    }
+
+    /// There is more data than there may be: what needs memory does not run.
+    pub fn is_short_of_memory(self) -> bool {
+        self.0 & Hindrance::SHORT_OF_MEMORY != 0
     }
 }
 
@@ -96,7 +102,14 @@ impl Saves {
         self.set(Hindrance::FAILED, on);
     }
 
+    pub fn set_short_of_memory(&self, on: bool) {
+        self.set(Hindrance::SHORT_OF_MEMORY, on);
+    }
+
     fn set(&self, bit: u8, on: bool) {
+        if (self.hindrance().0 & bit != 0) == on {
+            return;
+        }
         if on {
             self.hindrance.fetch_or(bit, Relaxed)
         } else {

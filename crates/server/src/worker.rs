@@ -18,7 +18,7 @@ use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
-use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
+use commands::{Now, Session, dispatch, measure, memory, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
 use engine::metrics::WorkerMetrics;
@@ -347,6 +347,7 @@ impl Worker {
             self.next_tick = now + TICK;
             if self.index == 0 && !paused {
                 self.shared.engine.sample_rates(now);
+                memory::watch(&self.shared.engine, &self.shared.engine.config().snapshot());
                 commands::save::tick(&self.shared.engine, now);
                 if self.shared.engine.tracking().is_over() {
                     self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);

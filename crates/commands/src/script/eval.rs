@@ -198,6 +198,33 @@ fn sha(word: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
+/// Whether a script that says what it does may do that now. Of one that does not say, each command is looked at when it comes.
+fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
+    let flags = call.flags;
+    if flags.has(ScriptFlags::UNSPECIFIED) {
+        return Ok(());
+    }
+    if flags.has(ScriptFlags::NO_CLUSTER) && cx.engine.config().snapshot().flag(Directive::ClusterEnabled) {
+        return Err(Error::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
+    }
+    if flags.has(ScriptFlags::NO_WRITES) {
+        return Ok(());
+    }
+    if call.read_only {
+        return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    let hindrance = cx.engine.saves().hindrance();
+    if hindrance.is_failed() {
+        return Err(Error::SAVE_FAILED);
+    }
+    if hindrance.is_short_of_memory() && !flags.has(ScriptFlags::ALLOW_OOM) {
+        return Err(Error::text(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+        ));
+    }
+    Ok(())
+}
+
 /// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
 pub(super) fn invoke(
     cx: &mut Cx<'_>,
@@ -207,9 +234,7 @@ pub(super) fn invoke(
     function: &mlua::Function,
     keys: usize,
 ) -> Result<(), Error> {
-    if call.read_only && !call.flags.has(ScriptFlags(ScriptFlags::NO_WRITES.0 | ScriptFlags::UNSPECIFIED.0)) {
-        return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
-    }
+    permit(cx, &call)?;
     let Call { name, is_function, command, .. } = call;
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {

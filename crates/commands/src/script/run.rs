@@ -12,9 +12,10 @@ use crate::cx::Cx;
 use crate::dispatch;
 use crate::keyspec::key_indices;
 use crate::measure;
-use crate::row::{MAY_REPLICATE, NO_SCRIPT, WRITE};
+use crate::row::{DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE};
 use crate::table::Entry;
 use crate::transaction::{Group, may_touch_more};
+use engine::Error;
 use engine::config::Directive;
 use engine::hash::KeyHash;
 use engine::scripts::Running;
@@ -155,6 +156,17 @@ impl<'r, 'c> Run<'r, 'c> {
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
             return refused("ERR Write commands are not allowed from read-only scripts.");
         }
+        // What has begun to write goes on.
+        let hindrance = self.cx.engine.saves().hindrance();
+        if !hindrance.is_none() && !self.changed {
+            if hindrance.is_failed() && command.flags.has(WRITE) {
+                return Err(Refused { error: Error::SAVE_FAILED, entry: Some(entry) });
+            }
+            let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM) || !command.flags.has(DENY_OOM);
+            if hindrance.is_short_of_memory() && !may_grow {
+                return Err(Refused { error: Error::OUT_OF_MEMORY, entry: Some(entry) });
+            }
+        }
         Ok(entry)
     }
 
@@ -212,7 +224,7 @@ impl<'r, 'c> Run<'r, 'c> {
         if let Some(entry) = refused.entry {
             measure::count_rejected(engine, worker, entry);
         }
-        engine.metrics()[worker].count_error(refused.text.as_bytes());
+        engine.metrics()[worker].count_error(refused.error.as_bytes());
     }
 
     /// The script has run for long: others are not to wait for it in silence.
@@ -270,7 +282,7 @@ impl Commands for Run<'_, '_> {
                 if !self.restart {
                     self.count(&refused);
                 }
-                Err(failure(refused.text, true))
+                Err(failure(refused.error.as_bytes(), true))
             }
         }
     }
@@ -319,13 +331,13 @@ impl Commands for Run<'_, '_> {
 
 /// Why a command does not run.
 struct Refused {
-    text: &'static str,
+    error: Error,
     entry: Option<&'static Entry>,
 }
 
 impl Refused {
     fn new(text: &'static str, entry: Option<&'static Entry>) -> Refused {
-        Refused { text, entry }
+        Refused { error: Error::text(text), entry }
     }
 }
 
