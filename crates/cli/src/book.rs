@@ -86,7 +86,8 @@ impl Client for BookSession {
         let target = &self.options.target;
         let refused =
             |error| Failure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
-        self.link = Some(Link::connect(target, self.options.connect_timeout).map_err(refused)?);
+        self.link =
+            Some(Link::connect(target, self.options.connect_timeout, self.options.preferred_ip).map_err(refused)?);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ impl Guide {
 
     /// Carries out a line that begins with a colon; `place` stands before complaints. Answers what there is to say.
     pub fn set(&mut self, arguments: &[Vec<u8>], place: &str) -> Option<String> {
-        let [name, what] = arguments else {
+        let [name, what, ..] = arguments else {
             return Some(unknown(place, arguments.first()));
         };
         match (name.to_ascii_lowercase().as_slice(), what.to_ascii_lowercase().as_slice()) {

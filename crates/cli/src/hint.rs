@@ -299,6 +299,7 @@ pub fn check_file(docs: &Docs, text: &[u8]) -> (String, String, usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::sync::LazyLock;
 
     #[test]
     fn what_is_typed_is_taken_out() {
@@ -349,9 +350,10 @@ mod tests {
         /// Whatever is typed behind any command, there is an answer.
         #[test]
         fn any_line_has_an_answer(at in any::<prop::sample::Index>(), words in "( (key|1|-1.5|EX|GET|COUNT|LIMIT|KEYS|[A-Z]{2,4}|\"\")){0,8} ?") {
-            let docs = Docs::known();
+            static DOCS: LazyLock<Docs> = LazyLock::new(Docs::known);
+            let docs = &*DOCS;
             let line = format!("{}{words}", docs.commands[at.index(docs.commands.len())].name);
-            let shown = hint(&docs, line.as_bytes());
+            let shown = hint(docs, line.as_bytes());
             prop_assert!(shown.is_none_or(|shown| !shown.starts_with(' ')));
         }
     }

@@ -18,6 +18,13 @@ use resp::address::Target;
 /// Bytes asked for in one read.
 const READ_SIZE: usize = 16 * 1024;
 
+/// A version of the internet protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpVersion {
+    Four,
+    Six,
+}
+
 /// SIGINT as a readable descriptor.
 #[derive(Debug)]
 pub struct Interrupts {
@@ -67,11 +74,14 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one.
-    pub fn connect(target: &Target, timeout: Option<Duration>) -> io::Result<Link> {
+    /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one; those of the
+    /// version `first` come first.
+    pub fn connect(target: &Target, timeout: Option<Duration>, first: Option<IpVersion>) -> io::Result<Link> {
         let socket = match target {
             Target::Tcp { host, port } => {
-                let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+                let mut addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+                addresses
+                    .sort_by_key(|address| first.is_some_and(|first| address.is_ipv4() != (first == IpVersion::Four)));
                 let stream = match timeout {
                     None => TcpStream::connect(&addresses[..])?,
                     Some(timeout) => connect_within(&addresses, timeout)?,
@@ -213,7 +223,7 @@ mod tests {
     fn pair() -> (Link, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let link = Link::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }, None).unwrap();
+        let link = Link::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }, None, None).unwrap();
         (link, listener.accept().unwrap().0)
     }
 

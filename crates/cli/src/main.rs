@@ -7,6 +7,7 @@
 //! | [`link`] | the byte stream, and waiting for it and for Ctrl-C |
 //! | [`client`] | what both protocols offer to the program |
 //! | [`session`] | RESP, with login, database, transaction and subscriptions |
+//! | [`redirect`] | where a node of a cluster sends a command |
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`docs`] | what commands there are, as the server tells it |
 //! | [`hint`], [`help`] | what may follow a line; what is known of commands |
@@ -41,6 +42,7 @@ mod link;
 mod options;
 mod password;
 mod pipe;
+mod redirect;
 mod scan;
 mod session;
 mod stat;

@@ -10,6 +10,7 @@ use resp::address::{Target, Uri, UriError};
 use resp::words::unquote;
 
 use crate::format::Output;
+use crate::link::IpVersion;
 
 /// Which protocol to greet the server with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub struct Options {
     pub pipe_timeout: Duration,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
+    /// Which addresses of a name to try first.
+    pub preferred_ip: Option<IpVersion>,
     /// Ask for the password on the terminal.
     pub ask_password: bool,
     pub target: Target,
@@ -99,6 +102,8 @@ pub struct Options {
     /// `-e`: an error reply ends the program with status 1.
     pub errors_are_fatal: bool,
     pub show_pushes: bool,
+    /// `-c`: go where nodes of a cluster say that keys are.
+    pub follow_redirects: bool,
     /// Standard output is a terminal.
     pub for_people: bool,
     pub book: bool,
@@ -155,6 +160,8 @@ struct Draft {
     memory_samples: Option<u64>,
     pipe_timeout: Option<Duration>,
     connect_timeout: Option<Duration>,
+    preferred_ip: Option<IpVersion>,
+    follow_redirects: bool,
     ask_password: bool,
 }
 
@@ -277,6 +284,9 @@ const FLAGS: &[Flag] = &[
         draft.connect_timeout = Some(seconds(text, "connection timeout for -t")?).filter(|timeout| !timeout.is_zero());
         Ok(())
     }),
+    switch(&["-c"], "Follow the redirections of a cluster's nodes.", |draft| draft.follow_redirects = true),
+    switch(&["-4"], "Prefer IPv4 addresses of the host.", |draft| draft.preferred_ip = Some(IpVersion::Four)),
+    switch(&["-6"], "Prefer IPv6 addresses of the host.", |draft| draft.preferred_ip = Some(IpVersion::Six)),
     switch(&["--verbose"], "Taken as by other clients; there is nothing more to say.", |_| {}),
     switch(&["--pipe"], "Send requests from standard input as they are, and count the replies.", |draft| {
         draft.mode = Some(Mode::Pipe);
@@ -353,7 +363,7 @@ const FLAGS: &[Flag] = &[
         Ok(())
     }),
     lacking(&["--ldb", "--ldb-sync-mode"], "the script debugger is not supported"),
-    lacking(&["-c", "--cluster", "--cluster-yes"], "this comes with cluster mode, which is not built yet"),
+    lacking(&["--cluster", "--cluster-yes"], "this comes with cluster mode, which is not built yet"),
     lacking(
         &[
             "--tls",
@@ -437,6 +447,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         memory_samples: draft.memory_samples,
         pipe_timeout: draft.pipe_timeout.unwrap_or(Duration::from_secs(30)),
         connect_timeout: draft.connect_timeout,
+        preferred_ip: draft.preferred_ip,
         ask_password: draft.ask_password,
         target,
         user: draft.user,
@@ -453,6 +464,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         reply_delimiter: draft.reply_delimiter.unwrap_or_else(|| b"\n".to_vec()),
         errors_are_fatal: draft.errors_are_fatal,
         show_pushes: draft.show_pushes.unwrap_or(surroundings.stdout_is_terminal),
+        follow_redirects: draft.follow_redirects,
         for_people: surroundings.stdout_is_terminal,
         book: draft.book,
         command,
@@ -618,7 +630,7 @@ mod tests {
             (&["-t", "x"], "Invalid connection timeout for -t."),
             (&["--count", "-1"], "Invalid number for --count."),
             (&["--quoted-pattern", "\"a"], "Invalid quoted string specified for --quoted-pattern."),
-            (&["-c", "get", "a"], "-c: this comes with cluster mode, which is not built yet."),
+            (&["--cluster", "info"], "--cluster: this comes with cluster mode, which is not built yet."),
             (&["--ldb"], "--ldb: the script debugger is not supported."),
             (&["--book", "--scan"], "With --book there are only commands."),
             (&["-h"], "Help"),

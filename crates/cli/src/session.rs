@@ -16,6 +16,7 @@ use crate::client::{Client, Failure};
 use crate::format::{self, Output};
 use crate::link::{Event, Interrupts, Link, print, reason};
 use crate::options::{Options, Resp};
+use crate::redirect::{REDIRECTIONS_MAX, Redirect};
 use resp::address::Target;
 
 /// What to do with push messages that arrive before a reply.
@@ -200,6 +201,7 @@ impl Session {
                 return self.monitor();
             }
             let reply = self.receive_and_print(command)?;
+            let reply = self.follow(command, reply)?;
             self.note(command, &reply)?;
             thread::sleep(self.options.interval);
         }
@@ -212,6 +214,9 @@ impl Session {
         loop {
             let awaits_pushes = confirmations > 0 || self.is_subscribed();
             let value = self.receive(if awaits_pushes { Pushes::AreReplies } else { Pushes::Aside })?;
+            if self.redirect(&value).is_some() {
+                return Ok(value);
+            }
             self.print_reply(&value, command.is_text() && self.transaction.is_none())?;
             if !awaits_pushes {
                 return Ok(value);
@@ -231,6 +236,35 @@ impl Session {
                 None => return Ok(value),
             }
         }
+    }
+
+    /// Sends the command to where a cluster says that its key is, if the reply says that.
+    fn follow(&mut self, command: &Command<'_>, mut reply: Value) -> Result<Value, Failure> {
+        for _ in 0..REDIRECTIONS_MAX {
+            let Some(redirect) = self.redirect(&reply) else { break };
+            let host = redirect.host.or_else(|| match &self.options.target {
+                Target::Tcp { host, .. } => Some(host.clone()),
+                Target::Unix(_) => None,
+            });
+            let target = Target::Tcp { host: host.unwrap_or_else(|| "127.0.0.1".to_owned()), port: redirect.port };
+            if self.interrupts.is_some() {
+                print(format!("-> Redirected to slot [{}] located at {target}\n", redirect.slot).as_bytes());
+            }
+            self.connect(Some(target))?;
+            if redirect.asking {
+                self.ask(&["ASKING"])?;
+            }
+            self.send(command.arguments)?;
+            reply = self.receive_and_print(command)?;
+        }
+        if self.redirect(&reply).is_some() {
+            self.print_reply(&reply, false)?;
+        }
+        Ok(reply)
+    }
+
+    fn redirect(&self, reply: &Value) -> Option<Redirect> {
+        Redirect::of(reply).filter(|_| self.options.follow_redirects)
     }
 
     fn monitor(&mut self) -> Result<(), Failure> {
@@ -374,7 +408,7 @@ impl Client for Session {
             self.options.target = target;
         }
         self.link = Some(
-            Link::connect(&self.options.target, self.options.connect_timeout)
+            Link::connect(&self.options.target, self.options.connect_timeout, self.options.preferred_ip)
                 .map_err(|error| self.could_not_connect(&error))?,
         );
         let greeted = self.greet();

@@ -411,3 +411,28 @@ fn whether_there_are_subscriptions_can_be_asked() {
     let server = Server::start(vec![talk(&[])]);
     check(server.run(&[], ":get pubsub\n"), 0, "0\n", "");
 }
+
+#[test]
+fn a_cluster_is_followed_only_when_asked_to() {
+    let there = Server::start(vec![talk(&[("ASKING", "+OK\r\n"), ("set k v", "+OK\r\n")])]);
+    let error = format!("-ASK 12182 127.0.0.1:{}\r\n", there.port);
+    let here = Server::start(vec![Conversation { server_closes: true, ..talk(&[("set k v", &error)]) }]);
+    check(here.run(&["-c", "set", "k", "v"], ""), 0, "OK\n", "");
+    there.thread.join().unwrap();
+    let here = Server::start(vec![talk(&[("set k v", "-MOVED 1 127.0.0.1:1\r\n")])]);
+    check(here.run(&["set", "k", "v"], ""), 0, "MOVED 1 127.0.0.1:1\n\n", "");
+}
+
+#[test]
+fn hints_come_from_the_server_or_from_what_is_known() {
+    let argument = "*1\r\n*4\r\n$4\r\nname\r\n$1\r\nn\r\n$4\r\ntype\r\n$7\r\ninteger\r\n";
+    let docs = format!("*2\r\n$3\r\nget\r\n*4\r\n$7\r\nsummary\r\n$2\r\nS.\r\n$9\r\narguments\r\n{argument}");
+    let server = Server::start(vec![talk(&[("COMMAND DOCS", &docs)])]);
+    check(server.run(&["--test_hint", "GET "], ""), 0, "n\n", "");
+    let server = Server::start(vec![talk(&[("COMMAND DOCS", "-NOPERM\r\n")])]);
+    check(server.run(&["--test_hint", "GET "], ""), 0, "key\n", "");
+    check(run(&["-p", "1", "--test_hint", "LPUSH k "], ""), 0, "element [element ...]\n", "");
+    check(run(&["-p", "1", "--test_hint", "nope "], ""), 0, "", "");
+    let help = run(&["-p", "1", "help", "get"], "");
+    assert!(String::from_utf8_lossy(&help.stdout).contains("Returns the string value of a key."));
+}
