@@ -224,7 +224,6 @@ impl Request for Blocked {
             now,
             flow: Flow::Next,
             blocking: Blocking::Waiting,
-            in_script: false,
             key_args: &self.key_args,
         };
         if let Err(error) = (self.row.run)(&mut cx, &mut args) {

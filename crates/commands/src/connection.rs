@@ -311,25 +311,6 @@ pub(crate) fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::testing::Client;
-    use engine::config::{ApplyHooks, Caller, Config};
-
-    struct NoHooks;
-
-    impl ApplyHooks for NoHooks {
-        fn apply(&self, _: Directive, _: &Config) -> Result<(), String> {
-            Ok(())
-        }
-
-        fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
-            Ok(path.to_vec())
-        }
-    }
-
-    fn set(client: &Client, name: &str, value: &str) {
-        let caller = Caller { local: true, loading: false };
-        client.engine().config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).unwrap();
-    }
-
     #[test]
     fn hello_changes_the_protocol_only_when_all_of_it_is_right() {
         let mut client = Client::new();
@@ -350,8 +331,8 @@ mod tests {
         ] {
             client.is(line, error);
         }
-        set(&client, "extended-redis-compatibility", "yes");
-        set(&client, "availability-zone", "here");
+        client.configure("extended-redis-compatibility", "yes");
+        client.configure("availability-zone", "here");
         let reply = client.run("HELLO");
         assert!(reply.contains("redis version 7.2.4") && reply.contains("availability_zone here"), "{reply}");
     }
@@ -361,7 +342,7 @@ mod tests {
         let mut client = Client::new();
         client.is("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?");
         client.is("AUTH default x", "+OK").is("AUTH a b c", "-ERR syntax error");
-        set(&client, "requirepass", "secret");
+        client.configure("requirepass", "secret");
         client.is("RESET", "+RESET").is("PING", "-NOAUTH Authentication required.");
         for wrong in ["secre", "secrets", "Secret", "\"\""] {
             let denied = "-WRONGPASS invalid username-password pair or user is disabled.";

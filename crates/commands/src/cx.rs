@@ -62,8 +62,6 @@ pub struct Cx<'c> {
     pub now: Now,
     pub flow: Flow,
     pub blocking: Blocking,
-    /// A script calls it.
-    pub in_script: bool,
     pub(crate) key_args: &'c [(usize, KeyHash)],
 }
 

@@ -294,18 +294,7 @@ pub(crate) fn call_row<'e>(
     keys.set_no_touch(session.no_touch);
     // A handler may move large arguments into values; the log needs them as they were.
     let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
-    let mut cx = Cx {
-        engine,
-        keys,
-        reply,
-        session,
-        row,
-        now,
-        flow: Flow::Next,
-        blocking: Blocking::Allowed,
-        in_script: false,
-        key_args,
-    };
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = match (row.run)(&mut cx, args) {
         Ok(()) => false,
         Err(error) => {
@@ -317,7 +306,6 @@ pub(crate) fn call_row<'e>(
         tracking::remember(&mut cx, args, key_args);
     }
     let Cx { keys, session, flow, .. } = cx;
-    session.info.count_command();
     if let Some(logged) = logged {
         let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
         engine.record(&keys.effects, db, &command);
@@ -355,18 +343,8 @@ pub fn step<'e>(
 ) -> bool {
     let (start, clock) = (reply.len(), engine.host().nanos());
     let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
-    let mut cx = Cx {
-        engine,
-        keys,
-        reply,
-        session,
-        row,
-        now,
-        flow: Flow::Next,
-        blocking: Blocking::Refused,
-        in_script: false,
-        key_args: &[],
-    };
+    let mut cx =
+        Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
     let Cx { keys, reply, session, .. } = cx;
     follow_up(engine, keys.release(), session, now);

@@ -5,8 +5,10 @@
 //! background, or with SYNC piece by piece before the reply.
 
 use crate::args::Args;
+use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::row::{ALL_DBS, Command, FAST, Group, READONLY, ROW, WRITE};
+use crate::save::save_now;
 use engine::Error;
 use engine::access::is_due;
 use engine::config::Directive;
@@ -17,6 +19,7 @@ use engine::value::KeyEntry;
 use engine::watch::Presence;
 use std::mem::{swap, take};
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 const FLUSH: Command = Command {
     group: Group::Server,
@@ -93,17 +96,12 @@ fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 fn flushall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let all = 0..cx.engine.databases();
-    flush(cx, args, all)?;
-    // What it saves has lost its worth.
-    if cx.engine.saves().is_running_in_background() {
-        cx.engine.saves().cancel();
-    }
-    Ok(())
+    flush(cx, args, all, true)
 }
 
 fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let db = cx.keys.db_index() as usize;
-    flush(cx, args, db..db + 1)
+    flush(cx, args, db..db + 1, false)
 }
 
 /// Empties all databases at once, and forgets the functions; the memory is freed in the background.
@@ -112,22 +110,42 @@ pub(crate) fn empty_all(cx: &mut Cx<'_>) {
     drop(empty(cx, 0..cx.engine.databases(), true));
 }
 
-fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>) -> Result<(), Error> {
+fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>, all: bool) -> Result<(), Error> {
     let background = match args.len() {
         1 => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
         2 if args.is(1, "async") => true,
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::SYNTAX),
     };
-    let (work, removed) = empty(cx, dbs, background);
+    let (mut work, removed) = empty(cx, dbs, background);
     // The log is told of a flush even when there was nothing to remove.
     cx.keys.effects.dirty += removed.max(1);
-    if background {
+    work.saves = all && wants_save(cx);
+    if background && !work.saves {
         cx.reply.ok();
     } else {
         cx.flow = Flow::More(Box::new(work));
     }
     Ok(())
+}
+
+/// After FLUSHALL: what a save in the background saves has lost its worth. Whether the empty data set is to be saved before the
+/// reply, as who has save points is not to find at the next start what was flushed; in the background if it cannot be now.
+fn wants_save(cx: &mut Cx<'_>) -> bool {
+    let saves = cx.engine.saves();
+    let is_running = saves.is_running_in_background();
+    if is_running {
+        saves.cancel();
+    }
+    if cx.engine.config().snapshot().save_points().is_empty() {
+        return false;
+    }
+    // A transaction holds the locks that a save needs.
+    let later = is_running || matches!(cx.blocking, Blocking::Refused);
+    if later {
+        saves.scheduled.store(true, Relaxed);
+    }
+    !later
 }
 
 /// Empties these databases: what is left to free, unless that is done in the background, and how many keys there were.
@@ -167,6 +185,7 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
 #[derive(Default)]
 struct FreeBeforeReply {
     tables: Vec<(Table, ExpiryIndex)>,
+    saves: bool,
 }
 
 /// Entries that are freed in one piece: some hundred microseconds' worth.
@@ -181,6 +200,10 @@ impl Piecewise for FreeBeforeReply {
         }
         let done = self.tables.is_empty();
         if done {
+            if self.saves {
+                // One that fails has been logged.
+                let _ = save_now(cx.engine);
+            }
             cx.reply.ok();
         }
         done

@@ -76,7 +76,7 @@ pub(crate) fn begin<'e>(
 #[cold]
 fn keep(engine: &Engine, session: &mut Session, entry: &Entry, args: &Args<'_>, now: Now) {
     let shown = args.own_indices().map(|index| (index, shown_arg(entry, args, index))).collect();
-    let line = engine.audience().is_monitored().then(|| monitor::line(&session.info, session.db, entry, args, now));
+    let line = engine.audience().is_monitored().then(|| monitor::line(session, entry, args, now));
     session.kept = Some(Box::new(Kept { shown, line }));
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn end(
     let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
     let ended = !matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn);
     if ended {
-        count(engine, start.worker, entry, nanos);
+        count(engine, session, start.worker, entry, nanos);
     }
     if args.has_own() || !ended || engine.wants_to_know(nanos, took.request.max(took.answer) as u64) {
         tell(engine, session, entry, args, start.clock, took, now, ended);
@@ -123,7 +123,7 @@ fn tell(
         match kept.as_ref().and_then(|kept| kept.line.as_deref()) {
             Some(line) => engine.audience().feed_monitors(session.worker, line),
             None => {
-                let line = monitor::line(&session.info, session.db, entry, args, now);
+                let line = monitor::line(session, entry, args, now);
                 engine.audience().feed_monitors(session.worker, &line);
             }
         }
@@ -137,7 +137,8 @@ fn tell(
 }
 
 #[inline(always)]
-fn count(engine: &Engine, worker: &WorkerMetrics, entry: &Entry, nanos: u64) {
+fn count(engine: &Engine, session: &Session, worker: &WorkerMetrics, entry: &Entry, nanos: u64) {
+    session.info.count_command();
     worker.commands.add(1);
     worker.command(entry.id, ids).count(nanos, engine.tracks_latency());
 }
@@ -179,7 +180,7 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
     unfinished.took.answer += reply.len();
     let Unfinished { entry, clock, args, took } = *unfinished;
     let worker = &engine.metrics()[session.worker];
-    count(engine, worker, entry, engine.host().nanos().saturating_sub(clock));
+    count(engine, session, worker, entry, engine.host().nanos().saturating_sub(clock));
     let stats = worker.command(entry.id, ids);
     match reply {
         // By CLIENT UNBLOCK.
@@ -197,7 +198,7 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
 
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
     let Unfinished { entry, args, took, .. } = unfinished;
-    count(engine, &engine.metrics()[session.worker], entry, took.nanos);
+    count(engine, session, &engine.metrics()[session.worker], entry, took.nanos);
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || args);
     }

@@ -11,9 +11,9 @@ use crate::args::Args;
 use crate::cx::{Cx, Now};
 use crate::redact::{REDACTED, is_secret};
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::session::Session;
 use crate::table::Entry;
 use engine::Error;
-use engine::clients::ClientInfo;
 use resp::words::quote;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -40,12 +40,14 @@ pub(crate) fn listen(cx: &mut Cx<'_>, on: bool) {
     cx.engine.monitor(cx.session.worker, cx.session.token, on);
 }
 
-/// The line for a command that a client has run.
-pub(crate) fn line(client: &ClientInfo, db: u32, entry: &Entry, args: &Args<'_>, now: Now) -> Vec<u8> {
+/// The line for a command that a client has run, or a script for it.
+pub(crate) fn line(session: &Session, entry: &Entry, args: &Args<'_>, now: Now) -> Vec<u8> {
     let (seconds, micros) = (now.unix_us / 1_000_000, now.unix_us % 1_000_000);
-    let from = match client.addr.strip_suffix(":0") {
+    let (db, addr) = (session.db, &session.info.addr);
+    let from = match addr.strip_suffix(":0") {
+        _ if session.in_script => "lua".to_owned(),
         Some(path) => format!("unix:{path}"),
-        None => client.addr.to_string(),
+        None => addr.to_string(),
     };
     let mut line = format!("+{seconds}.{micros:06} [{db} {from}]").into_bytes();
     for index in 0..args.len() {

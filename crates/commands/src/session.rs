@@ -31,6 +31,8 @@ pub struct Session {
     pub authenticated: bool,
     /// It was authenticated at some time: whoever it is knows the password.
     pub was_authenticated: bool,
+    /// It is a script that runs its commands now.
+    pub(crate) in_script: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
@@ -66,6 +68,7 @@ impl Session {
             db: 0,
             authenticated: true,
             was_authenticated: true,
+            in_script: false,
             replies: Replies::On,
             no_touch: false,
             multi: None,

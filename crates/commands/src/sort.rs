@@ -236,7 +236,8 @@ fn sort_with(cx: &mut Cx<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<
     let elements = match cx.keys.value(source) {
         Some(value) => {
             // The order of a set is nobody's: what is stored or what a script sees must not depend on it.
-            if keeps_order && (options.store.is_some() || cx.in_script) && value.as_collection::<Set>().is_ok() {
+            if keeps_order && (options.store.is_some() || cx.session.in_script) && value.as_collection::<Set>().is_ok()
+            {
                 (keeps_order, alpha, by) = (false, true, None);
             }
             Elements::of(&value, keeps_order && options.descending)?

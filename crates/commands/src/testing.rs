@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::cx::Now;
 use crate::dispatch;
 use crate::session::Session;
+use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::effects::{Event, Garbage};
 use engine::host::Host;
 use engine::log::MemoryLog;
@@ -28,6 +29,19 @@ impl Host for Listener {
     }
 }
 
+/// Directives that only change.
+struct NoHooks;
+
+impl ApplyHooks for NoHooks {
+    fn apply(&self, _: Directive, _: &Config) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(path.to_vec())
+    }
+}
+
 /// A client of an engine of its own, with a clock that stands still until it is moved.
 pub struct Client {
     engine: Arc<Engine>,
@@ -41,7 +55,16 @@ impl Client {
         let host = Arc::new(Listener::default());
         let options = Options { shards: 8, databases: 16, hash_seed: 7, workers: 1 };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&host) as Arc<dyn Host>));
-        Client { engine, session: Session::local(), host, now: Now { unix_us: 1_700_000_000_000_000 } }
+        let client = Client { engine, session: Session::local(), host, now: Now { unix_us: 1_700_000_000_000_000 } };
+        // There are no files.
+        client.configure("save", "");
+        client
+    }
+
+    /// Sets a directive behind the back of all commands.
+    pub fn configure(&self, name: &str, value: &str) {
+        let caller = Caller { local: true, loading: false };
+        self.engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).expect("a legal value");
     }
 
     /// One that hears of all events.

@@ -120,6 +120,9 @@ impl Options {
     }
 }
 
+/// What a prefix takes up besides its bytes: its place among the client's and in the table of all, with the client's place there.
+const PREFIX_OVERHEAD: usize = 128;
+
 fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {
     let session = &mut *cx.session;
     let present = session.tracker.as_deref();
@@ -138,6 +141,8 @@ fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {
     info.broadcasts.store(mode == Mode::Broadcast, Relaxed);
     info.tracks.store(true, Relaxed);
     let mut tracker = Tracker::new(info, options.redirect, mode, options.no_loop);
+    let bytes = prefixes.iter().map(|prefix| prefix.len() + PREFIX_OVERHEAD).sum();
+    info.prefix_bytes.store(bytes, Relaxed);
     tracker.prefixes = prefixes;
     session.tracker = Some(cx.engine.tracking().begin(tracker));
     Ok(())
@@ -176,6 +181,7 @@ pub fn end(engine: &Engine, session: &mut Session) {
     info.broadcasts.store(false, Relaxed);
     info.redirection_broken.store(false, Relaxed);
     info.redirection.store(-1, Relaxed);
+    info.prefix_bytes.store(0, Relaxed);
 }
 
 pub(crate) fn caching(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

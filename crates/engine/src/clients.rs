@@ -42,6 +42,8 @@ pub struct ClientInfo {
     pub memory: AtomicUsize,
     /// Bytes of the names that it subscribes to, and of the keys that it watches.
     pub subscription_bytes: AtomicUsize,
+    /// Bytes of the prefixes that it tracks.
+    pub prefix_bytes: AtomicUsize,
     pub watched_bytes: AtomicUsize,
     /// Names that it subscribes to: channels, patterns, shard channels.
     pub subscriptions: [AtomicU32; 3],
@@ -154,6 +156,7 @@ impl ClientInfo {
             buffers: Buffers::default(),
             memory: AtomicUsize::new(0),
             subscription_bytes: AtomicUsize::new(0),
+            prefix_bytes: AtomicUsize::new(0),
             watched_bytes: AtomicUsize::new(0),
             subscriptions: Default::default(),
             monitor: AtomicBool::new(false),

@@ -153,10 +153,10 @@ impl WorkerMetrics {
     }
 
     /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at `ended`;
-    /// before it there had been `commands`. One that only the timers woke is not a cycle: there is one such loop a worker.
-    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64, had_events: bool) {
+    /// before it there had been `commands`. `counts`: it is a cycle; of those that only the timers woke, one worker's are.
+    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64, counts: bool) {
         let took = ended.saturating_sub(began);
-        self.turns.add(u64::from(had_events));
+        self.turns.add(u64::from(counts));
         self.turn_nanos.add(took);
         self.background_nanos.add(ended.saturating_sub(background));
         self.longest_turn_nanos.raise(took);

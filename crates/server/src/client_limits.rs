@@ -123,7 +123,8 @@ impl Connection {
     #[inline]
     pub fn note_memory(&mut self, metrics: &WorkerMetrics) {
         let (info, parser) = (&self.session.info, self.parser_memory());
-        let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed);
+        let prefixes = info.prefix_bytes.load(Relaxed);
+        let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed) + prefixes;
         let buffers = self.pending.capacity() + parser + self.outbox.memory() + self.held_back.capacity();
         let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.queued_memory();
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };

@@ -137,7 +137,7 @@ impl Worker {
             let background = self.nanos();
             self.background(now);
             self.send_pushes(now.unix_ms());
-            self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty());
+            self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.say_goodbye();
         Ok(())

@@ -7,7 +7,9 @@ use super::interpreter::{Interpreter, Outcome};
 use super::run::{Call, RUN, Reach, Run};
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::dispatch;
 use crate::help::help;
+use crate::monitor;
 use crate::row::{
     ALLOW_BUSY, Command, Group, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
 };
@@ -236,6 +238,9 @@ pub(super) fn invoke(
 ) -> Result<(), Error> {
     permit(cx, &call)?;
     let Call { name, is_function, command, .. } = call;
+    if cx.engine.audience().is_monitored() {
+        show_to_monitors(cx, command);
+    }
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {
         let text = error.to_string();
@@ -272,6 +277,15 @@ pub(super) fn invoke(
     }
 }
 
+/// Monitors see the call before what it calls.
+#[cold]
+fn show_to_monitors(cx: &Cx<'_>, command: &Args<'_>) {
+    if let Some(entry) = dispatch::lookup(command) {
+        let line = monitor::line(cx.session, entry, command, cx.now);
+        cx.engine.audience().feed_monitors(cx.session.worker, &line);
+    }
+}
+
 fn reply(cx: &mut Cx<'_>, outcome: Outcome, name: &[u8], protocol: resp::Protocol) -> Result<(), Error> {
     let (value, failed) = match outcome {
         Ok(value) => (value, false),
@@ -287,8 +301,10 @@ fn reply(cx: &mut Cx<'_>, outcome: Outcome, name: &[u8], protocol: resp::Protoco
                 let line = line.to_string();
                 text = [&text[..], b" script: ", name, b", on ", &source, b":", line.as_bytes(), b"."].concat();
             }
-            let error = Error::new(text);
-            Err(if counted { error.counted() } else { error })
+            if !counted {
+                cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
+            }
+            Err(Error::new(text).counted())
         }
         None if failed => {
             let text = value.to_string().unwrap_or_default();

@@ -108,7 +108,7 @@ const RESTART: &str = "the script begins again";
 impl<'r, 'c> Run<'r, 'c> {
     pub fn begin(cx: &'r mut Cx<'c>, call: Call<'r>, declared: SmallVec<[usize; 8]>) -> Run<'r, 'c> {
         let group = Group::begin(cx);
-        cx.in_script = true;
+        cx.session.in_script = true;
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
         Run {
             cx,
@@ -135,9 +135,9 @@ impl<'r, 'c> Run<'r, 'c> {
         if let Some(running) = running {
             cx.engine.scripts().end_busy(&running);
         }
+        cx.session.in_script = false;
         cx.session.db = db;
         cx.keys.select(db);
-        cx.in_script = false;
         group.end(cx);
     }
 
