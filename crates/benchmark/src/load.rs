@@ -50,11 +50,13 @@ pub struct Shared {
     /// Sequences that somebody has taken on, and how many of them count towards the number of requests.
     scheduled: AtomicU64,
     counted: AtomicU64,
-    /// Replies, and the sum of their latencies in microseconds.
+    /// Replies, those of the warm-up too, and the sum of their latencies in microseconds.
     pub finished: AtomicU64,
     pub latency_sum: AtomicU64,
+    /// When the last thread was done, in microseconds since the start.
+    ended: AtomicU64,
     stop: AtomicBool,
-    started: Instant,
+    pub started: Instant,
 }
 
 impl Shared {
@@ -64,9 +66,15 @@ impl Shared {
             counted: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             latency_sum: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             started: Instant::now(),
         }
+    }
+
+    /// How long all threads took together.
+    pub fn took(&self) -> Duration {
+        Duration::from_micros(self.ended.load(Relaxed))
     }
 
     /// Ends the run early.
@@ -99,6 +107,7 @@ pub fn run(plan: &Plan<'_>, shared: &Shared, connections: usize, numbers: Number
     if result.is_err() {
         shared.stop();
     }
+    shared.ended.fetch_max(shared.started.elapsed().as_micros() as u64, Relaxed);
     result
 }
 
@@ -315,11 +324,10 @@ impl<'p> Loader<'p> {
 
     fn record(&mut self, due: Instant, replies: u64) {
         let now = Instant::now();
-        if now < self.recording_from {
-            return;
-        }
         let latency = (now.saturating_duration_since(due).as_micros() as u64).clamp(1, LATENCY_MAX);
-        self.latencies.saturating_record_n(latency, replies);
+        if now >= self.recording_from {
+            self.latencies.saturating_record_n(latency, replies);
+        }
         self.shared.finished.fetch_add(replies, Relaxed);
         self.shared.latency_sum.fetch_add(latency * replies, Relaxed);
     }

@@ -82,6 +82,9 @@ fn run(mut options: Options) -> Result<(), String> {
             run_case(&options, case, seed, server.as_ref())?;
         }
         if !options.forever {
+            if options.quiet && !options.csv {
+                println!();
+            }
             return Ok(());
         }
     }
@@ -92,8 +95,7 @@ fn run_case(options: &Options, case: &Case, seed: u64, server: Option<&(String, 
     let plan = plan(options, case);
     let shared = Shared::new();
     let threads = options.threads.unwrap_or(1).min(options.clients);
-    let began = Instant::now();
-    let mut progress = (!options.csv).then(|| Progress::new(&case.title));
+    let mut progress = (!options.csv).then(|| Progress::new(&case.title, options));
     let results = std::thread::scope(|scope| {
         let loaders: Vec<_> = (0..threads)
             .map(|thread| {
@@ -111,7 +113,7 @@ fn run_case(options: &Options, case: &Case, seed: u64, server: Option<&(String, 
         }
         loaders.into_iter().map(|loader| loader.join()).collect::<Vec<_>>()
     });
-    let took = began.elapsed().saturating_sub(options.warmup);
+    let took = shared.took().saturating_sub(options.warmup);
     if let Some(progress) = &progress {
         progress.clear();
     }

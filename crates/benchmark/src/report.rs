@@ -1,7 +1,7 @@
 //! What a run is reported as: valkey-benchmark's texts, so that whatever reads them goes on working.
 
 use crate::load::Shared;
-use crate::options::Options;
+use crate::options::{Extent, Options};
 use hdrhistogram::Histogram;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -117,15 +117,15 @@ fn by_percentile(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> 
 fn cumulative(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> std::fmt::Result {
     writeln!(text, "Cumulative distribution of latencies:")?;
     let (latencies, total) = (outcome.latencies, outcome.latencies.len());
-    let (mut edge, mut before) = (100, 0);
-    while total > 0 && before < total {
+    let (mut edge, mut before) = (100, None);
+    while total > 0 && before.is_none_or(|before| before < total) {
         let upper = latencies.highest_equivalent(edge);
         let count = latencies.count_between(0, upper);
-        if count > before {
+        if before != Some(count) {
             let percent = count as f64 * 100.0 / total as f64;
             writeln!(text, "{percent:.3}% <= {} milliseconds (cumulative count {count})", rounded(upper, precision))?;
         }
-        before = count;
+        before = Some(count);
         edge += if edge < 2000 { 100 } else { 1000 };
     }
     writeln!(text)
@@ -159,34 +159,67 @@ fn summary(text: &mut String, outcome: &Outcome<'_>) -> std::fmt::Result {
 #[derive(Debug)]
 pub struct Progress<'p> {
     title: &'p str,
-    began: Instant,
-    last: (Instant, u64, u64),
+    options: &'p Options,
+    /// What was there when recording began, and when the line was written last.
+    base: Mark,
+    last: Mark,
+    warming_up: bool,
     width: usize,
 }
 
+/// Replies so far and the sum of their latencies, at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    replies: u64,
+    latency_sum: u64,
+}
+
+impl Mark {
+    fn rate_since(self, before: Mark) -> f64 {
+        (self.replies - before.replies) as f64 / (self.at - before.at).as_secs_f64().max(1e-9)
+    }
+
+    /// Milliseconds.
+    fn mean_since(self, before: Mark) -> f64 {
+        (self.latency_sum - before.latency_sum) as f64 / (self.replies - before.replies).max(1) as f64 / 1000.0
+    }
+}
+
 impl<'p> Progress<'p> {
-    pub fn new(title: &'p str) -> Self {
-        let now = Instant::now();
-        Progress { title, began: now, last: (now, 0, 0), width: 0 }
+    pub fn new(title: &'p str, options: &'p Options) -> Self {
+        let mark = Mark { at: Instant::now(), replies: 0, latency_sum: 0 };
+        Progress { title, options, base: mark, last: mark, warming_up: !options.warmup.is_zero(), width: 0 }
     }
 
     pub fn show(&mut self, shared: &Shared) {
-        let (now, finished, sum) = (Instant::now(), shared.finished.load(Relaxed), shared.latency_sum.load(Relaxed));
-        let (then, finished_then, sum_then) = self.last;
-        self.last = (now, finished, sum);
-        let rate = |count: u64, since: Instant| count as f64 / (now - since).as_secs_f64().max(1e-9);
-        let mean = |sum: u64, count: u64| sum as f64 / count.max(1) as f64 / 1000.0;
-        let line = format!(
-            "{}: rps={:.1} (overall: {:.1}) avg_msec={:.3} (overall: {:.3}) {finished} requests",
-            self.title,
-            rate(finished - finished_then, then),
-            rate(finished, self.began),
-            mean(sum - sum_then, finished - finished_then),
-            mean(sum, finished),
-        );
+        let (replies, latency_sum) = (shared.finished.load(Relaxed), shared.latency_sum.load(Relaxed));
+        let now = Mark { at: Instant::now(), replies, latency_sum };
+        let line = self.line(now);
+        if self.warming_up && shared.started.elapsed() >= self.options.warmup {
+            self.warming_up = false;
+            self.base = now;
+        }
+        self.last = now;
         print!("{line:<width$}\r", width = self.width);
         self.width = line.len();
         let _ = std::io::stdout().flush();
+    }
+
+    fn line(&self, now: Mark) -> String {
+        let prefix = if self.warming_up { "Warming up " } else { "" };
+        let extent = match self.options.extent {
+            Extent::Requests(_) if !self.warming_up => format!("{} requests", now.replies - self.base.replies),
+            _ => format!("{:.1} seconds", (now.at - self.base.at).as_secs_f64()),
+        };
+        format!(
+            "{prefix}{}: rps={:.1} (overall: {:.1}) avg_msec={:.3} (overall: {:.3}) {extent}",
+            self.title,
+            now.rate_since(self.last),
+            now.rate_since(self.base),
+            now.mean_since(self.last),
+            now.mean_since(self.base),
+        )
     }
 
     /// Makes room for what is printed next.
@@ -221,6 +254,19 @@ mod tests {
         assert!(text.contains("50.000% <= 0.500 milliseconds (cumulative count 500)\n"), "{text}");
         assert!(text.contains("20.000% <= 0.200 milliseconds (cumulative count 200)\n"), "{text}");
         assert!(text.contains("  throughput summary: 500.00 requests per second\n"), "{text}");
+    }
+
+    #[test]
+    fn progress_says_what_the_run_is_counted_in() {
+        let options = Options { warmup: Duration::from_secs(1), ..Options::default() };
+        let mut progress = Progress::new("SET", &options);
+        let now = Mark { at: progress.base.at + Duration::from_secs(2), replies: 10, latency_sum: 20_000 };
+        let expected = "Warming up SET: rps=5.0 (overall: 5.0) avg_msec=2.000 (overall: 2.000) 2.0 seconds";
+        assert_eq!(progress.line(now), expected);
+        progress.warming_up = false;
+        progress.base = Mark { replies: 4, latency_sum: 8_000, ..progress.base };
+        let expected = "SET: rps=5.0 (overall: 3.0) avg_msec=2.000 (overall: 2.000) 6 requests";
+        assert_eq!(progress.line(now), expected);
     }
 
     #[test]
