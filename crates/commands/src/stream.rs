@@ -140,10 +140,10 @@ pub(crate) fn parse_bound(text: &[u8], missing_seq: u64) -> Result<(Id, bool), E
 /// The ids from `start` to `end`, as XRANGE takes them.
 pub(crate) fn parse_range(start: &[u8], end: &[u8]) -> Result<(Id, Id), Error> {
     let (mut first, after) = parse_bound(start, 0)?;
-    let (mut last, before) = parse_bound(end, u64::MAX)?;
     if after {
         first = first.next().ok_or(Error::text("ERR invalid start ID for the interval"))?;
     }
+    let (mut last, before) = parse_bound(end, u64::MAX)?;
     if before {
         last = last.prev().ok_or(Error::text("ERR invalid end ID for the interval"))?;
     }
@@ -189,12 +189,11 @@ fn xlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn xdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    let exists = edit.collection::<Stream>()?.is_some();
-    let ids = args.from(2).map(|id| parse_id(id, 0)).collect::<Result<Vec<Id>, Error>>()?;
-    if !exists {
+    if edit.collection::<Stream>()?.is_none() {
         cx.reply.int(0);
         return Ok(());
     }
+    let ids = args.from(2).map(|id| parse_id(id, 0)).collect::<Result<Vec<Id>, Error>>()?;
     let deleted = edit.with(|stream: &mut Stream| ids.iter().filter(|id| stream.delete(**id)).count())?;
     if deleted > 0 {
         edit.commit_many(deleted as u64, EventClass::STREAM, "xdel");

@@ -64,7 +64,11 @@ fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             b">" => From::New,
             b"$" => return Err(meaningless("$", "return an empty result set")),
             b"+" => return Err(meaningless("+", "return an empty result set")),
-            id => From::History(parse_id(id, 0)?),
+            id => match parse_id(id, 0)? {
+                // The last of all ids is another name of the new ones.
+                Id::MAX => From::New,
+                after => From::History(after),
+            },
         });
     }
     let mut answers = Answers::default();

@@ -131,6 +131,12 @@ fn id_or_last(text: &[u8], stream: Option<&Stream>) -> Result<Id, Error> {
     }
 }
 
+fn bad_subcommand(args: &Args<'_>) -> Error {
+    let words: [&[u8]; 3] =
+        [b"ERR unknown subcommand or wrong number of arguments for '", before_nul(&args[1]), b"'. Try XGROUP HELP."];
+    Error::new(words.concat())
+}
+
 struct Options {
     make_stream: bool,
     entries_read: Option<u64>,
@@ -153,13 +159,7 @@ fn options(args: &Args<'_>, creating: bool) -> Result<Options, Error> {
             };
             at += 2;
         } else {
-            return Err(Error::new(
-                format!(
-                    "ERR unknown subcommand or wrong number of arguments for '{}'. Try XGROUP HELP.",
-                    String::from_utf8_lossy(&args[1])
-                )
-                .into_bytes(),
-            ));
+            return Err(bad_subcommand(args));
         }
     }
     Ok(options)
@@ -171,6 +171,10 @@ fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let stream = edit.collection::<Stream>()?;
     if stream.is_none() && !options.make_stream {
         return Err(NEEDS_KEY);
+    }
+    // One of the options was given twice.
+    if args.len() > 8 {
+        return Err(bad_subcommand(args));
     }
     let id = id_or_last(&args[4], stream)?;
     if stream.is_some_and(|stream| stream.group(&args[3]).is_some()) {
@@ -196,6 +200,9 @@ fn set_id(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = options(args, false)?;
     let mut edit = cx.keys.edit(cx.key(args, 2));
     group_of(&edit, args)?;
+    if args.len() > 7 {
+        return Err(bad_subcommand(args));
+    }
     let id = match &args[4] {
         b"-" => Id::MIN,
         b"+" => Id::MAX,

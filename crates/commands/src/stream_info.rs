@@ -80,6 +80,7 @@ pub const COMMANDS: &[Command] = &[Command {
 const FULL_COUNT: u64 = 10;
 
 fn stream(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NO_SUCH_KEY)?;
     let full = args.len() > 3 && args.is(3, "full");
     let fits = match args.len() {
         3 => true,
@@ -98,8 +99,6 @@ fn stream(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         6 => u64::try_from(args.int(5)?).unwrap_or(FULL_COUNT),
         _ => FULL_COUNT,
     };
-    let key = cx.key(args, 2);
-    let stream = cx.keys.collection::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
     let reply = &mut *cx.reply;
     let producing = if stream.production().is_some() { 6 } else { 0 };
     reply.map(producing + if full { 9 } else { 10 });

@@ -39,15 +39,15 @@ impl<'a> Filter<'a> {
         if args.len() == 3 {
             return Ok(None);
         }
-        if args.len() < 6 {
+        if args.len() < 6 || args.len() > 9 {
             return Err(Error::SYNTAX);
         }
         let with_idle = args.is(3, "idle");
+        let min_idle = if with_idle { args.int(4)? } else { 0 };
         let at = if with_idle { 5 } else { 3 };
-        if args.len() < at + 3 || args.len() > at + 4 {
+        if args.len() < at + 3 {
             return Err(Error::SYNTAX);
         }
-        let min_idle = if with_idle { args.int(4)? } else { 0 };
         let count = u64::try_from(args.int(at + 2)?).unwrap_or(0);
         let (start, end) = parse_range(&args[at], &args[at + 1])?;
         Ok(Some(Filter { min_idle, start, end, count, consumer: args.get(at + 3) }))

@@ -132,7 +132,12 @@ fn xread(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
         after.push(match text {
             b"$" => stream.map_or(Id::MIN, |stream| stream.last_id),
-            b"+" => stream.and_then(Stream::last_live_id).and_then(Id::prev).unwrap_or(Id::MIN),
+            b"+" => match stream {
+                Some(stream) => {
+                    stream.last_id.prev().ok_or(Error::text("ERR the stream last element ID is 0-0"))?
+                }
+                None => Id::MIN,
+            },
             b">" => {
                 let text = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
                 return Err(Error::text(text));

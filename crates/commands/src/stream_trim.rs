@@ -88,7 +88,7 @@ impl Trim {
     pub fn check(&self) -> Result<(), Error> {
         match (self.limit, self.bound) {
             (Some(1..), None) => Err(LIMIT_ALONE),
-            (Some(_), Some(_)) if !self.about => Err(LIMIT_EXACTLY),
+            (Some(_), _) if !self.about => Err(LIMIT_EXACTLY),
             _ => Ok(()),
         }
     }
@@ -132,9 +132,10 @@ fn xtrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while at < args.len() {
         at = trim.option(args, at)?.ok_or(Error::SYNTAX)?;
     }
-    trim.check()?;
-    if trim.bound.is_none() {
-        return Err(NO_BOUND);
+    match trim.check() {
+        Err(error) if trim.bound.is_some() || error == LIMIT_ALONE => return Err(error),
+        _ if trim.bound.is_none() => return Err(NO_BOUND),
+        _ => {}
     }
     let node_entries = cx.engine.packing().stream().entries;
     let mut edit = cx.keys.edit(cx.key(args, 1));

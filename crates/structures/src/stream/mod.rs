@@ -278,10 +278,7 @@ impl Stream {
 
     /// Whether an entry at or above this id may have been deleted.
     pub fn has_gaps_from(&self, id: Id) -> bool {
-        if self.is_empty() || self.max_deleted_id == Id::MIN || id > self.max_deleted_id {
-            return false;
-        }
-        self.first_id().is_some_and(|first| first <= self.max_deleted_id)
+        !self.is_empty() && self.max_deleted_id != Id::MIN && id <= self.max_deleted_id
     }
 
     /// How many entries a group has yet to read, when that can be told.

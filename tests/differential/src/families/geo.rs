@@ -4,7 +4,7 @@
 //! where nobody searches, and the edges of the map have a key of their own.
 
 use super::{Family, newest, row};
-use crate::words::{Word, collection_key, decimal, float, one_of, value};
+use crate::words::{Word, decimal, float, one_of, value};
 use fastrand::Rng;
 
 pub const FAMILY: Family = Family {
@@ -51,6 +51,7 @@ pub const FAMILY: Family = Family {
         ),
         row(3, "ZREM key member"),
         row(1, "DEL key"),
+        row(1, "SET wrong value"),
         row(1, "DEBUG DIGEST-VALUE key"),
         newest(8, "GEOSEARCH key BYPOLYGON 3 lon lat lon lat lon lat {ASC|COUNT count|WITHDIST}", PROBE),
         newest(3, "GEOSEARCH key BYPOLYGON 5 lon lat lon lat lon lat lon lat lon lat {DESC|WITHCOORD|WITHHASH}", PROBE),
@@ -67,7 +68,9 @@ pub const FAMILY: Family = Family {
 const PROBE: &str = "GEOSEARCH probe BYPOLYGON 3 1 1 2 2 3 1";
 
 const WORDS: &[Word] = &[
-    ("key", collection_key),
+    // Not those of other families, whose sorted sets have members that are equally far.
+    ("key", |rng| if rng.u8(..20) == 0 { b"wrong".to_vec() } else { one_of(rng, &["town:1", "town:2", "none"]) }),
+    ("wrong", |_| b"wrong".to_vec()),
     ("stored", |_| b"stored".to_vec()),
     ("edge", |_| b"edge".to_vec()),
     ("limit", |rng| one_of(rng, &EDGES)),
