@@ -98,6 +98,10 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.engine.scripts().allow_all(resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0);
             cx.reply.ok();
         }
+        (b"set-skip-checksum-validation", 3) => {
+            cx.engine.saves().skip_checksums(resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0);
+            cx.reply.ok();
+        }
         (b"sleep", 3) => sleep(cx, &args[2]),
         (b"stringmatch-len", 4) => {
             let length = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
@@ -140,8 +144,8 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
             Ok(())
         }
         Ok(None) => Err(load::RELOAD_FAILED),
-        Err(text) => {
-            engine.host().log(&text);
+        Err(failure) => {
+            engine.host().log(&failure.text);
             Err(load::RELOAD_FAILED)
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::load;
 use crate::row::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
 use engine::access::is_due;
@@ -119,9 +120,13 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::text("ERR Invalid TTL value, must be >= 0"));
     }
     let relaxed = engine.config().snapshot().choice(Directive::RdbVersionCheck) == "relaxed";
-    let payload =
-        dump::verify(&args[3], relaxed).ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
-    let value = dump::restore(payload, engine.packing()).map_err(|_| Error::text("ERR Bad data format"))?;
+    let skip_sum = engine.saves().skips_checksums();
+    let payload = dump::verify(&args[3], relaxed, skip_sum)
+        .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    let value = dump::restore(payload, engine.packing()).map_err(|fault| {
+        engine.host().detail(&load::describe(&fault, "restoreCommand"));
+        Error::text("ERR Bad data format")
+    })?;
     let deadline = match ttl {
         0 => None,
         at if options.absolute => Some(at),

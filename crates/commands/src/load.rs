@@ -1,14 +1,29 @@
 //! Loading: a file into the keyspace, when the server starts and for DEBUG RELOAD.
+//!
+//! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a lock, and go into
+//! a queue that other threads put into their tables, as the host has some to spare. Where the queue is long, or nobody
+//! helps, the reader does it itself. Tables are made for as many keys as the file says there are.
+//!
+//! ```text
+//!   file -> parse -> entries by shard -> queue -> tables
+//!           reader   128 of a shard      32 at most    helpers, reader
+//! ```
 
 use crate::script::fcall;
 use engine::access::is_due;
-use engine::config::Directive;
-use engine::keys::{Held, Keys};
+use engine::config::{Config, Directive};
+use engine::hash::KeyHash;
+use engine::keys::{Held, Key, Keys};
+use engine::value::KeyEntry;
 use engine::{Engine, Error};
-use persistence::load::{self, Found, Options, Sink};
+use persistence::check;
+use persistence::load::{self, Doing, Found, Options, Sink};
 use persistence::source::{Fault, Reason, Source};
-use std::io::ErrorKind;
-use std::sync::atomic::Ordering::Relaxed;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,34 +33,44 @@ pub struct Loaded {
     pub empty: u64,
 }
 
-/// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced. An error is
-/// text for the log. Commands that need data are refused meanwhile.
-pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, String> {
-    let config = engine.config().snapshot();
-    let (mut file, size) = match engine.host().open_file(config.text(Directive::DbFilename)) {
+/// Why nothing was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// For the log.
+    pub text: String,
+    /// The file's content is to blame: [`report`] tells more.
+    pub is_corrupt: bool,
+}
+
+/// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced. Commands
+/// that need data are refused meanwhile.
+pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure> {
+    let (config, host) = (engine.config().snapshot(), engine.host());
+    let name = config.text(Directive::DbFilename);
+    let (mut file, size) = match host.open_file(name) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("Fatal error loading the DB, check server logs. Exiting: {error}")),
+        Err(error) => {
+            let text =
+                format!("Fatal error: can't open the RDB file {} for reading: {error}", String::from_utf8_lossy(name));
+            return Err(Failure { text, is_corrupt: false });
+        }
     };
-    let (saves, began) = (engine.saves(), engine.host().unix_us(0));
+    let (saves, began) = (engine.saves(), host.unix_us(0));
     saves.loading.started_at.store(began / 1_000_000, Relaxed);
     saves.loading.total_bytes.store(size, Relaxed);
     saves.loading.loaded_bytes.store(0, Relaxed);
     saves.set_loading(true);
-    let options = Options {
-        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
-        check_sum: config.flag(Directive::RdbChecksum),
-    };
-    let mut loader = Loader { engine, merge, now: began / 1000, loaded: Loaded::default() };
-    let mut source = Source::new(&mut *file, options.check_sum);
-    let result = load::load(&mut source, options, engine.packing(), &mut loader);
-    let loaded = loader.loaded;
+    let result = read(engine, &config, &mut *file, merge);
+    engine.end_expecting();
     saves.set_loading(false);
-    result.map_err(|fault| report(&fault))?;
+    let loaded = result.map_err(|fault| Failure {
+        text: describe(&fault, "rdbLoadObject"),
+        is_corrupt: matches!(fault.reason, Reason::Corrupt(_) | Reason::Empty),
+    })?;
     saves.loading.keys_loaded.store(loaded.keys, Relaxed);
     saves.loading.keys_expired.store(loaded.expired, Relaxed);
     saves.changes.store(engine.stats().dirty, Relaxed);
-    let host = engine.host();
     host.notice(&format!(
         "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
         loaded.keys, loaded.expired, loaded.empty
@@ -55,7 +80,33 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, String>
     Ok(Some(loaded))
 }
 
-fn report(fault: &Fault) -> String {
+fn read(engine: &Engine, config: &Config, file: &mut dyn Read, merge: bool) -> Result<Loaded, Fault> {
+    let options = Options {
+        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
+        check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
+    };
+    let inserter = Inserter { engine, merge, now: engine.host().unix_us(0) / 1000, queue: Queue::default() };
+    let mut result = None;
+    engine.host().alongside(&|| inserter.help(), &mut || {
+        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KeyLoadDelay)));
+        let mut source = Source::new(file, options.check_sum);
+        let read = load::load(&mut source, options, engine.packing(), &mut loader).and_then(|()| {
+            loader.flush();
+            Ok(loader.loaded)
+        });
+        inserter.finish();
+        // What a helper could not put in is an error, too.
+        result = Some(read.and_then(|loaded| match inserter.queue.lock().failure.take() {
+            Some(text) => source.corrupt(text),
+            None => Ok(loaded),
+        }));
+    });
+    let keys = inserter.queue.inserted.load(Relaxed);
+    result.map_or(Ok(Loaded::default()), |result| result.map(|loaded| Loaded { keys, ..loaded }))
+}
+
+/// A fault as a line for the log. `function`: what was at work.
+pub fn describe(fault: &Fault, function: &str) -> String {
     match &fault.reason {
         Reason::Checksum { found, stated } => {
             format!("Wrong RDB checksum expected: ({found:x}) but got ({stated:x}). Aborting now: RDB CRC error")
@@ -64,23 +115,173 @@ fn report(fault: &Fault) -> String {
             format!("Short read or OOM loading DB. Unrecoverable error, aborting now: at offset {}", fault.offset)
         }
         Reason::Version(_) => format!("{}", fault.reason),
-        reason => format!("Internal error in RDB reading offset {} -> {reason}", fault.offset),
+        reason => format!("Internal error in RDB reading offset {}, function at {function} -> {reason}", fault.offset),
     }
 }
 
-/// Puts what is read into the keyspace.
-struct Loader<'e> {
+/// Tells the log all that a check of the file says.
+pub fn report(engine: &Engine) {
+    let config = engine.config().snapshot();
+    let name = config.text(Directive::DbFilename);
+    if let Ok((mut file, _)) = engine.host().open_file(name) {
+        let now = engine.host().unix_us(0) / 1000;
+        let report = check::check(&String::from_utf8_lossy(name), &mut *file, now);
+        report.text.lines().for_each(|line| engine.host().log(line));
+    }
+}
+
+/// Keys of one shard on their way into its table.
+struct Batch {
+    db: u32,
+    entries: Vec<(KeyHash, KeyEntry)>,
+}
+
+/// Keys that are put in under one hold of a lock.
+const BATCH: usize = 128;
+/// Batches that wait at most.
+const QUEUE: usize = 32;
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    inserted: AtomicU64,
+    failed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<Batch>,
+    is_over: bool,
+    failure: Option<String>,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts entries into their tables.
+struct Inserter<'e> {
     engine: &'e Engine,
     merge: bool,
     /// Unix time in milliseconds.
     now: i64,
+    queue: Queue,
+}
+
+impl Inserter<'_> {
+    /// What a helping thread does: whatever comes, until the end.
+    fn help(&self) {
+        let mut waiting = self.queue.lock();
+        loop {
+            if let Some(batch) = waiting.batches.pop_front() {
+                drop(waiting);
+                self.insert(batch);
+                waiting = self.queue.lock();
+            } else if waiting.is_over {
+                return;
+            } else {
+                waiting = self.queue.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn submit(&self, batch: Batch) {
+        let mut waiting = self.queue.lock();
+        waiting.batches.push_back(batch);
+        let surplus = (waiting.batches.len() > QUEUE).then(|| waiting.batches.pop_front()).flatten();
+        drop(waiting);
+        match surplus {
+            Some(batch) => self.insert(batch),
+            None => self.queue.changed.notify_one(),
+        }
+    }
+
+    /// Does what is left, and lets the helpers go.
+    fn finish(&self) {
+        self.queue.lock().is_over = true;
+        self.queue.changed.notify_all();
+        self.help();
+    }
+
+    fn insert(&self, batch: Batch) {
+        let Some((first, _)) = batch.entries.first() else { return };
+        let held = Held::keys(self.engine, std::iter::once(*first));
+        let mut keys = Keys::new(self.engine, held, batch.db, self.now);
+        let mut inserted = 0;
+        for (hash, entry) in batch.entries {
+            let name = entry.key().to_vec();
+            let mut edit = keys.edit(Key { name: &name, hash });
+            if edit.exists() && !self.merge {
+                edit.leave();
+                let text = format!("RDB has duplicated key '{}' in DB {}", String::from_utf8_lossy(&name), batch.db);
+                self.queue.lock().failure.get_or_insert(text);
+                self.queue.failed.store(true, Relaxed);
+                continue;
+            }
+            edit.put(entry);
+            edit.commit_silently(0);
+            inserted += 1;
+        }
+        self.queue.inserted.fetch_add(inserted, Relaxed);
+    }
+}
+
+/// `key-load-delay`: microseconds a key, or how many keys there are to a microsecond.
+struct Delay {
+    nanos: u64,
+    owed: u64,
+}
+
+impl Delay {
+    fn new(directive: i64) -> Delay {
+        let nanos = if directive >= 0 { directive.unsigned_abs() * 1000 } else { 1000 / directive.unsigned_abs() };
+        Delay { nanos, owed: 0 }
+    }
+
+    fn key(&mut self, engine: &Engine) {
+        const WORTH_IT: u64 = 1_000_000;
+        self.owed += self.nanos;
+        if self.owed >= WORTH_IT {
+            engine.host().sleep(Duration::from_nanos(std::mem::take(&mut self.owed)));
+        }
+    }
+}
+
+/// Collects what is read by shard.
+struct Loader<'i, 'e> {
+    inserter: &'i Inserter<'e>,
+    engine: &'e Engine,
+    db: u32,
+    /// One a shard.
+    batches: Vec<Vec<(KeyHash, KeyEntry)>>,
+    delay: Delay,
     loaded: Loaded,
 }
 
 /// How many empty keys the log is told of by name.
 const EMPTY_TOLD: u64 = 10;
 
-impl Sink for Loader<'_> {
+impl<'i, 'e> Loader<'i, 'e> {
+    fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
+        let engine = inserter.engine;
+        let batches = (0..engine.locks().len()).map(|_| Vec::new()).collect();
+        Loader { inserter, engine, db: 0, batches, delay, loaded: Loaded::default() }
+    }
+
+    /// Sends off what has been collected.
+    fn flush(&mut self) {
+        for entries in &mut self.batches {
+            if !entries.is_empty() {
+                self.inserter.submit(Batch { db: self.db, entries: std::mem::take(entries) });
+            }
+        }
+    }
+}
+
+impl Sink for Loader<'_, '_> {
     fn key(&mut self, found: Found) -> Result<(), String> {
         let Found { db, name, value, deadline, idle, frequency } = found;
         let databases = self.engine.databases();
@@ -89,28 +290,45 @@ impl Sink for Loader<'_> {
                 "Data file was created with a server configured to handle more than {databases} databases"
             ));
         };
+        if self.inserter.queue.failed.load(Relaxed) {
+            let failure = self.inserter.queue.lock().failure.take();
+            return Err(failure.unwrap_or_default());
+        }
+        self.delay.key(self.engine);
+        let now = self.inserter.now;
         let deadline = deadline.filter(|at| *at != -1).map(|at| at.max(0) as u64);
-        if deadline.is_some_and(|at| is_due(at, self.now)) {
+        if deadline.is_some_and(|at| is_due(at, now)) {
             self.loaded.expired += 1;
             return Ok(());
         }
-        let meta = self.engine.access_clock(self.now).marked(idle, frequency);
+        let meta = self.engine.access_clock(now).marked(idle, frequency);
         let hash = self.engine.hasher().hash(&name);
-        let mut keys = Keys::new(self.engine, Held::keys(self.engine, std::iter::once(hash)), db, self.now);
-        let key = keys.key(&name);
-        let mut edit = keys.edit(key);
-        if edit.exists() && !self.merge {
-            return Err(format!("RDB has duplicated key '{}' in DB {db}", String::from_utf8_lossy(&name)));
+        if db != self.db {
+            self.flush();
+            self.db = db;
         }
-        edit.put(value.into_entry(&name, deadline, meta));
-        edit.commit_silently(0);
-        self.loaded.keys += 1;
+        let entries = &mut self.batches[hash.shard()];
+        entries.push((hash, value.into_entry(&name, deadline, meta)));
+        if entries.len() >= BATCH {
+            let entries = std::mem::replace(entries, Vec::with_capacity(BATCH));
+            self.inserter.submit(Batch { db, entries });
+        }
         Ok(())
     }
 
+    fn expect(&mut self, db: u64, keys: u64) {
+        // No key takes less than this; a hint beyond is wrong.
+        const KEY_MIN: u64 = 3;
+        let loading = &self.engine.saves().loading;
+        let left = loading.total_bytes.load(Relaxed).saturating_sub(loading.loaded_bytes.load(Relaxed));
+        if let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < self.engine.databases()) {
+            self.engine.expect_keys(db, keys.min(left / KEY_MIN));
+        }
+    }
+
     fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
-        fcall::load_library(self.engine, &code, self.merge)
-            .map_err(|error| format!("Failed creating the functions library: {}", error))
+        fcall::load_library(self.engine, &code, self.inserter.merge)
+            .map_err(|error| format!("Failed creating the functions library: {error}"))
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
@@ -120,7 +338,7 @@ impl Sink for Loader<'_> {
                 self.engine.host().notice(&format!("Loading RDB produced by version {text}"));
             }
             b"ctime" => {
-                let age = text.parse().map_or(0, |then: i64| (self.now / 1000 - then).max(0));
+                let age = text.parse().map_or(0, |then: i64| (self.inserter.now / 1000 - then).max(0));
                 self.engine.host().notice(&format!("RDB age {age} seconds"));
             }
             b"used-mem" => {
@@ -142,7 +360,7 @@ impl Sink for Loader<'_> {
         self.engine.host().log(&format!("The RDB file contains AUX data of module '{name}', which was skipped"));
     }
 
-    fn progress(&mut self, offset: u64) {
+    fn progress(&mut self, offset: u64, _: Doing) {
         self.engine.saves().loading.loaded_bytes.store(offset, Relaxed);
     }
 }

@@ -9,6 +9,7 @@ use crate::dump;
 use crate::row::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::version::CINNABAR;
 use engine::config::{Config, Directive};
+use engine::pause::Paused;
 use engine::{Engine, Error};
 use persistence::save::{self, Marks, Written};
 use std::io::{self, ErrorKind};
@@ -255,6 +256,24 @@ pub fn before_end(engine: &Engine, ending: Ending) -> bool {
         return true;
     }
     engine.host().notice("Saving the final RDB snapshot before exiting.");
+    // What is written after the last cut would be lost.
+    let now = engine.host().unix_us(0) / 1000;
+    engine.pause().begin(Paused::Writes, now.saturating_add(ENDING_MAX), now);
+    engine.host().pause_changed();
+    let saved = save_last(engine);
+    if !saved {
+        engine.host().log("Error trying to save the DB, can't exit.");
+        engine.pause().end();
+        engine.host().pause_changed();
+    }
+    saved
+}
+
+/// How long clients may not write because the server ends, in milliseconds: until it has ended.
+const ENDING_MAX: i64 = 24 * 3600 * 1000;
+
+/// Saves as soon as nobody else does.
+fn save_last(engine: &Engine) -> bool {
     loop {
         match save_now(engine) {
             Ok(()) => return true,
@@ -263,10 +282,7 @@ pub fn before_end(engine: &Engine, ending: Ending) -> bool {
                 engine.host().sleep(Duration::from_millis(1));
             }
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
-            Err(_) => {
-                engine.host().log("Error trying to save the DB, can't exit.");
-                return false;
-            }
+            Err(_) => return false,
         }
     }
 }

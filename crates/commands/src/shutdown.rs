@@ -31,7 +31,12 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::SYNTAX);
     }
     if given("abort") {
-        return Err(Error::text("ERR No shutdown in progress."));
+        if !cx.engine.saves().settle_end() {
+            return Err(Error::text("ERR No shutdown in progress."));
+        }
+        cx.engine.host().notice("Shutdown manually aborted.");
+        cx.reply.ok();
+        return Ok(());
     }
     let ending = match (given("save"), given("nosave")) {
         (true, _) => Ending::Save,

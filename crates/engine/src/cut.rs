@@ -28,7 +28,7 @@ use crate::engine::Engine;
 use crate::expiry::ExpiryIndex;
 use crate::scripts::Libraries;
 use crate::shard::{Db, Table};
-use crate::value::KeyEntry;
+use crate::value::{KeyEntry, Object, Value};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -107,15 +107,17 @@ struct Large {
 /// What changes have cost since the cut began.
 #[derive(Debug, Default)]
 pub struct Copies {
-    /// Bytes that were written down, all together.
+    /// Bytes that were written down, all together; of strings those before compression.
     total: AtomicU64,
     /// Bytes that nobody has taken yet.
     waiting: AtomicU64,
 }
 
 impl Copies {
-    fn add(&self, bytes: usize) {
-        self.total.fetch_add(bytes as u64, Relaxed);
+    /// `bytes` were written down because of this entry.
+    fn add(&self, bytes: usize, entry: &KeyEntry) {
+        let string = if let Value::Payload(Object::String(text)) = entry.value() { text.len() } else { 0 };
+        self.total.fetch_add(bytes.max(entry.allocated() + string) as u64, Relaxed);
         self.waiting.fetch_add(bytes as u64, Relaxed);
     }
 
@@ -223,14 +225,16 @@ impl Open {
                 Some(mut rest) => {
                     let mut tail = Vec::new();
                     while !rest.put(&mut tail, entry, STEP_BYTES) {}
-                    self.copies.add(tail.len());
+                    self.copies.add(tail.len(), entry);
                     self.tail = Some(tail);
                 }
                 None => self.encode.put(&mut self.kept, entry),
             }
             self.kept_keys += 1;
         }
-        self.copies.add(self.kept.len() - before);
+        if self.kept.len() > before {
+            self.copies.add(self.kept.len() - before, entry);
+        }
     }
 
     fn step(&mut self, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {

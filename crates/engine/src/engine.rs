@@ -299,6 +299,27 @@ impl Engine {
     }
 
     /// Stops what workers do by the clock, and lets them go on with it (DEBUG PAUSE-CRON).
+    /// Makes room for so many keys in a database that is to be loaded; tables that hold keys already stay as they are. Until
+    /// [`end_expecting`](Engine::end_expecting) they do not change their sizes.
+    pub fn expect_keys(&self, db: u32, keys: u64) {
+        let shards = self.locks.len();
+        let each = usize::try_from(keys).unwrap_or(usize::MAX) / shards;
+        for index in 0..shards {
+            let table = &mut self.locks.one(index).dbs[db as usize].table;
+            if table.is_empty() {
+                table.reserve(each);
+                table.set_resizing(false);
+            }
+        }
+    }
+
+    /// All keys that were expected are there.
+    pub fn end_expecting(&self) {
+        for index in 0..self.locks.len() {
+            self.locks.one(index).dbs.iter_mut().for_each(|db| db.table.set_resizing(true));
+        }
+    }
+
     pub fn pause_timers(&self, paused: bool) {
         self.timers_paused.store(paused, Relaxed);
     }

@@ -112,6 +112,14 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Does `work`, while other threads do `help`, as many as there are processors to spare; returns when all have ended.
+    fn alongside(&self, _help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
+        work();
+    }
+
+    /// Writes a line of little weight into the server's log.
+    fn detail(&self, _line: &str) {}
+
     /// The whole of a file.
     fn read_file(&self, _path: &[u8]) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::Unsupported.into())

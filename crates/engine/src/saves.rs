@@ -16,6 +16,9 @@ pub struct Saves {
     pub last_try: AtomicI64,
     failed: AtomicBool,
     cancelled: AtomicBool,
+    skips_checksums: AtomicBool,
+    /// A signal has asked for the server's end, which has not begun.
+    end_wanted: AtomicBool,
     /// Unix time in milliseconds when the one in the background began; 0 for none.
     pub started_at: AtomicI64,
     /// Of the last one in the background, one more; 0 for none.
@@ -158,6 +161,28 @@ impl Saves {
 
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed)
+    }
+
+    pub fn want_end(&self) {
+        self.end_wanted.store(true, Relaxed);
+    }
+
+    /// Nothing may take back the end that was wanted, or has; false if none was.
+    pub fn settle_end(&self) -> bool {
+        self.end_wanted.swap(false, Relaxed)
+    }
+
+    pub fn is_end_wanted(&self) -> bool {
+        self.end_wanted.load(Relaxed)
+    }
+
+    /// Checksums of files and dumps are not looked at (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    pub fn skip_checksums(&self, on: bool) {
+        self.skips_checksums.store(on, Relaxed);
+    }
+
+    pub fn skips_checksums(&self) -> bool {
+        self.skips_checksums.load(Relaxed)
     }
 
     /// Whether somebody saves.

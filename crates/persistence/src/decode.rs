@@ -5,7 +5,7 @@
 //! have made: no element twice, none that is no number where one must be, no collection without elements.
 
 use crate::format::{Family, kind, module, node};
-use crate::source::{Reason, Result, Source};
+use crate::source::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
 use engine::packing::Packing;
 use engine::value::{KeyEntry, NewString, Object};
@@ -83,7 +83,11 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
         }
         kind::HASH => hash(source, Deadlines::None, packing)?,
         kind::HASH_ZIPMAP => {
-            let pack = packed(source, from_zipmap, "Zipmap")?;
+            let pack = match packed(source, from_zipmap, "Zipmap") {
+                // No server has written an empty one.
+                Err(Fault { reason: Reason::Empty, .. }) => return source.corrupt("Zipmap integrity check failed"),
+                other => other?,
+            };
             packed_hash(source, pack, packing)?
         }
         kind::HASH_ZIPLIST => {

@@ -39,8 +39,36 @@ pub trait Sink {
     /// What a module wrote beside keys was passed over.
     fn skipped_module(&mut self, _name: &str) {}
 
-    /// So many bytes have been read; called after each key.
-    fn progress(&mut self, _offset: u64) {}
+    /// The keys that follow are of this database.
+    fn database(&mut self, _db: u64) {}
+
+    /// A hint: the database has so many keys.
+    fn expect(&mut self, _db: u64, _keys: u64) {}
+
+    /// The name of a key has been read, whose value is of this type.
+    fn name(&mut self, _kind: u8, _name: &[u8]) {}
+
+    /// So many bytes have been read, and this comes next.
+    fn progress(&mut self, _offset: u64, _next: Doing) {}
+
+    /// The checksum is right; or the file has none.
+    fn sum(&mut self, _has: bool) {}
+}
+
+/// What is being read, for who tells where it went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doing {
+    #[default]
+    Start,
+    Type,
+    Expire,
+    Key,
+    Value,
+    CheckSum,
+    Length,
+    Aux,
+    ModuleAux,
+    Functions,
 }
 
 /// How files are read.
@@ -58,17 +86,28 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
     let family = Family::of(version);
     let (mut db, mut next) = (0, Attributes::default());
     loop {
-        match source.byte()? {
+        sink.progress(source.offset(), Doing::Type);
+        let opcode = source.byte()?;
+        sink.progress(source.offset(), doing(opcode));
+        match opcode {
             opcode::EOF => break,
-            opcode::SELECT_DB => db = source.length()?,
+            opcode::SELECT_DB => {
+                db = source.length()?;
+                sink.progress(source.offset(), Doing::Type);
+                sink.database(db);
+            }
             opcode::DEADLINE => next.deadline = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
             opcode::DEADLINE_MS => next.deadline = Some(source.milliseconds()?),
             opcode::FREQUENCY => next.frequency = Some(source.byte()?),
             opcode::IDLE => next.idle = Some(source.length()?),
-            opcode::RESIZE_DB => _ = (source.length()?, source.length()?),
+            opcode::RESIZE_DB => {
+                let (keys, _) = (source.length()?, source.length()?);
+                sink.expect(db, keys);
+            }
             opcode::SLOT_INFO => _ = (source.length()?, source.length()?, source.length()?),
             opcode::AUX => {
                 let (name, value) = (source.string()?, source.string()?);
+                sink.progress(source.offset(), Doing::Aux);
                 sink.field(&name, &value);
             }
             opcode::FUNCTION => {
@@ -80,21 +119,48 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
             opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source)?,
             kind => {
                 let next = std::mem::take(&mut next);
-                let name = source.string()?;
-                match decode::value(source, kind, family, packing) {
-                    Err(fault) if matches!(fault.reason, Reason::Empty) => sink.empty_key(&name),
-                    Err(fault) => return Err(fault),
-                    Ok(value) => {
-                        let Attributes { deadline, idle, frequency } = next;
-                        let found = Found { db, name, value, deadline, idle, frequency };
-                        sink.key(found).or_else(|text| source.corrupt(text))?;
-                    }
-                }
-                sink.progress(source.offset());
+                key(source, sink, (db, kind, family), next, packing)?;
             }
         }
     }
-    footer(source, version, options)
+    footer(source, version, options, sink)
+}
+
+/// What the opcode says that comes next.
+fn doing(opcode: u8) -> Doing {
+    match opcode {
+        opcode::EOF => Doing::CheckSum,
+        opcode::DEADLINE | opcode::DEADLINE_MS => Doing::Expire,
+        opcode::SELECT_DB | opcode::RESIZE_DB | opcode::SLOT_INFO => Doing::Length,
+        opcode::AUX => Doing::Aux,
+        opcode::MODULE_AUX => Doing::ModuleAux,
+        opcode::FUNCTION | opcode::FUNCTION_PRE_GA => Doing::Functions,
+        _ => Doing::Key,
+    }
+}
+
+fn key(
+    source: &mut Source<'_>,
+    sink: &mut dyn Sink,
+    (db, kind, family): (u64, u8, Family),
+    said: Attributes,
+    packing: &Packing,
+) -> Result<()> {
+    let name = source.string()?;
+    sink.progress(source.offset(), Doing::Value);
+    sink.name(kind, &name);
+    match decode::value(source, kind, family, packing) {
+        Err(fault) if matches!(fault.reason, Reason::Empty) => {
+            sink.empty_key(&name);
+            Ok(())
+        }
+        Err(fault) => Err(fault),
+        Ok(value) => {
+            let Attributes { deadline, idle, frequency } = said;
+            let found = Found { db, name, value, deadline, idle, frequency };
+            sink.key(found).or_else(|text| source.corrupt(text))
+        }
+    }
 }
 
 /// What comes before a key.
@@ -122,7 +188,7 @@ fn header(source: &mut Source<'_>, options: Options) -> Result<u16> {
     Ok(version)
 }
 
-fn footer(source: &mut Source<'_>, version: u16, options: Options) -> Result<()> {
+fn footer(source: &mut Source<'_>, version: u16, options: Options, sink: &mut dyn Sink) -> Result<()> {
     // Files had no checksum before.
     if version < 5 {
         return Ok(());
@@ -132,6 +198,8 @@ fn footer(source: &mut Source<'_>, version: u16, options: Options) -> Result<()>
     if options.check_sum && stated != 0 && stated != found {
         return Err(source.fault(Reason::Checksum { found, stated }));
     }
+    sink.progress(source.offset(), Doing::CheckSum);
+    sink.sum(stated != 0);
     Ok(())
 }
 

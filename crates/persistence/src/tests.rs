@@ -142,7 +142,7 @@ proptest! {
         let entry = value.into_entry(b"key", Some(9), 7);
         for family in [Family::Valkey, Family::Redis] {
             let bytes = dump(&entry.value(), &style(family));
-            let payload = verify(&bytes, false).expect("a footer that is right");
+            let payload = verify(&bytes, false, false).expect("a footer that is right");
             let again = restore(payload, &packing()).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             use engine::value::ValueExt;

@@ -74,6 +74,8 @@ pub struct Front {
     resting: Vec<(usize, Instant)>,
     /// An interrupt was seen: a second one does not wait for an orderly end.
     interrupted: bool,
+    /// The signal that asks for the end.
+    ending: &'static str,
 }
 
 impl Front {
@@ -86,8 +88,8 @@ impl Front {
         shared.set_stop_waker(Arc::clone(&waker));
         let (sender, orders) = unbounded();
         let desk = Desk { orders: sender, waker };
-        let (resting, interrupted) = (Vec::new(), false);
-        let mut front = Front { shared, poll, signals, listeners: Slab::new(), orders, resting, interrupted };
+        let (resting, interrupted, ending) = (Vec::new(), false, "");
+        let mut front = Front { shared, poll, signals, listeners: Slab::new(), orders, resting, interrupted, ending };
         for listener in listeners {
             front.add(listener)?;
         }
@@ -105,7 +107,9 @@ impl Front {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         while !self.shared.stopping.load(Relaxed) {
-            let patience = (!self.resting.is_empty()).then_some(REST);
+            self.end_if_wanted();
+            let waits = !self.resting.is_empty() || self.shared.engine.saves().is_end_wanted();
+            let patience = waits.then_some(REST);
             match self.poll.poll(&mut events, patience) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
@@ -141,17 +145,44 @@ impl Front {
             };
             if signal == SIGINT && self.interrupted {
                 log::warning("You insist... exiting now.");
+                crate::host::remove_temporary();
                 std::process::exit(1);
             }
             self.interrupted |= signal == SIGINT;
+            self.ending = name;
             log::warning(format_args!("Received {name} scheduling shutdown..."));
-            if before_end(&self.shared.engine, Ending::Usual) {
-                self.shared.stopping.store(true, Relaxed);
+            self.shared.engine.saves().want_end();
+        }
+    }
+
+    /// Begins the end that a signal has asked for. Timers that stand still keep it back, and SHUTDOWN ABORT takes it back then.
+    /// Saving goes on beside this thread, which waits for another signal.
+    fn end_if_wanted(&mut self) {
+        let engine = &self.shared.engine;
+        if engine.are_timers_paused() || !engine.saves().settle_end() {
+            return;
+        }
+        let (shared, name) = (Arc::clone(&self.shared), self.ending);
+        let config = engine.config().snapshot();
+        let directive = if name == "SIGINT" { Directive::ShutdownOnSigint } else { Directive::ShutdownOnSigterm };
+        let has = |word| config.has_choice(directive, word);
+        let force = has("force");
+        let ending = match (has("save"), has("nosave")) {
+            (true, _) => Ending::Save,
+            (_, true) => Ending::NoSave,
+            _ => Ending::Usual,
+        };
+        let end = move || {
+            if before_end(&shared.engine, ending) || force {
+                shared.request_stop();
             } else {
-                log::warning(
-                    "SIGTERM received but errors trying to shut down the server, check the logs for more information",
-                );
+                log::warning(format_args!(
+                    "{name} received but errors trying to shut down the server, check the logs for more information"
+                ));
             }
+        };
+        if let Err(error) = std::thread::Builder::new().name("ending".to_owned()).spawn(end) {
+            log::warning(format_args!("Can't start a thread to end the server: {error}"));
         }
     }
 

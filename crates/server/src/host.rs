@@ -23,7 +23,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// The engine's host: frees in the background, knows the process and the other threads.
@@ -273,6 +273,21 @@ impl engine::host::Host for EngineHost {
         std::thread::Builder::new().name("saver".to_owned()).spawn(move || work(&shared.engine)).map(drop)
     }
 
+    fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
+        let spare = std::thread::available_parallelism().map_or(0, |all| all.get() - 1).min(HELPERS_MAX);
+        std::thread::scope(|scope| {
+            for _ in 0..spare {
+                // Without one the work is done all the same.
+                let _ = std::thread::Builder::new().name("helper".to_owned()).spawn_scoped(scope, help);
+            }
+            work();
+        });
+    }
+
+    fn detail(&self, line: &str) {
+        log::verbose(line);
+    }
+
     fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         std::fs::read(path(name))
     }
@@ -296,6 +311,9 @@ impl engine::host::Host for EngineHost {
     }
 }
 
+/// Threads that help with one work; more would wait for the one that gives it to them.
+const HELPERS_MAX: usize = 3;
+
 /// A file under a name of its own until it is complete.
 struct Temporary {
     file: std::fs::File,
@@ -304,14 +322,39 @@ struct Temporary {
     target: PathBuf,
 }
 
+/// The file that is not complete yet, for who ends the process before it is.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Removes what an end in the middle of saving would leave behind.
+pub fn remove_temporary() {
+    if let Some(name) = unfinished().take() {
+        let _ = std::fs::remove_file(name);
+    }
+}
+
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Temporary {
     fn create(target: &Path) -> io::Result<Temporary> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Relaxed);
         // Absolute, since the working directory may change meanwhile.
         let target = std::path::absolute(target)?;
-        let name = target.with_file_name(format!("temp-{}-{number}.rdb", std::process::id()));
-        Ok(Temporary { file: std::fs::File::create(&name)?, name, target })
+        let process = std::process::id();
+        let named = |name: String| {
+            let name = target.with_file_name(name);
+            std::fs::File::create_new(&name).map(|file| (file, name))
+        };
+        let mut made = named(format!("temp-{process}.rdb"));
+        for number in 0..u32::MAX {
+            if !matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+                break;
+            }
+            made = named(format!("temp-{process}-{number}.rdb"));
+        }
+        let (file, name) = made?;
+        *unfinished() = Some(name.clone());
+        Ok(Temporary { file, name, target })
     }
 }
 
@@ -330,6 +373,7 @@ impl NewFile for Temporary {
         self.file.sync_all()?;
         std::fs::rename(&self.name, &self.target)?;
         self.name = PathBuf::new();
+        *unfinished() = None;
         // The new name is durable when the directory is.
         let directory = self.target.parent().unwrap_or(Path::new("."));
         std::fs::File::open(directory)?.sync_all()
@@ -341,6 +385,7 @@ impl Drop for Temporary {
         if !self.name.as_os_str().is_empty() {
             // The error that is reported is the one that came first.
             let _ = std::fs::remove_file(&self.name);
+            *unfinished() = None;
         }
     }
 }

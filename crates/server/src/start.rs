@@ -77,9 +77,14 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
     saves.set_loading(true);
     let file = shared.engine.config().snapshot().text(Directive::DbFilename).to_vec();
     let work = move || {
-        if let Err(text) = commands::load::load_file(&shared.engine, false) {
-            log::warning(text);
-            log::warning("Fatal error loading the DB, check server logs. Exiting.");
+        if let Err(failure) = commands::load::load_file(&shared.engine, false) {
+            log::warning(failure.text);
+            if failure.is_corrupt {
+                commands::load::report(&shared.engine);
+                log::warning("Terminating server after rdb file reading failure.");
+            } else {
+                log::warning("Fatal error loading the DB, check server logs. Exiting.");
+            }
             std::process::exit(1);
         }
         shared.engine.saves().set_loading(false);

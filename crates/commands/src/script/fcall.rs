@@ -363,7 +363,8 @@ fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 /// The texts of the libraries in a dump.
 fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let relaxed = engine.config().snapshot().choice(Directive::RdbVersionCheck) == "relaxed";
-    let payload = dump::verify(bytes, relaxed).ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    let payload = dump::verify(bytes, relaxed, engine.saves().skips_checksums())
+        .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
     match dump::restore_functions(payload) {
         Ok(Some(texts)) => Ok(texts),
         Ok(None) => Err(Error::text("ERR given type is not a function")),

@@ -18,6 +18,8 @@ pub const MOVES_PER_OPERATION: usize = 2;
 const GROW_ABOVE: usize = 780;
 const SHRINK_BELOW: usize = 200;
 const AIM: usize = 585;
+/// The same for a table whose entries are counted before they come.
+const AIM_RESERVED: usize = 690;
 
 /// Arrays of so many buckets together are freed at once when the last entry goes.
 const FREED_AT_ONCE: usize = 64;
@@ -27,6 +29,19 @@ impl<T: Handle> HashTable<T> {
     /// longer chains.
     pub fn set_resizing(&mut self, allowed: bool) {
         self.may_resize = allowed;
+    }
+
+    /// Prepares an empty table for so many entries. It must not [resize](HashTable::set_resizing) until they are there, or it
+    /// shrinks again.
+    pub fn reserve(&mut self, entries: usize) {
+        if self.is_empty() && self.is_freeable() && entries > SLOTS {
+            self.free_arrays();
+            let buckets = entries.saturating_mul(100).div_ceil(AIM_RESERVED);
+            self.new = BucketArray::new(buckets);
+            if self.epoch != 0 {
+                (0..buckets).for_each(|bucket| self.new.at_mut(bucket).set_epoch(self.epoch));
+            }
+        }
     }
 
     /// Does background work: moves up to `buckets` buckets of a resize that is under way or due. Returns whether more is

@@ -1,0 +1,201 @@
+//! Checking a file: it is read as for loading, and what was found is told as `valkey-check-rdb` tells it.
+//!
+//! ```text
+//!  [offset 0] Checking RDB file dump.rdb
+//!  [offset 85] Selecting DB ID 0
+//!  --- RDB ERROR DETECTED ---
+//!  [offset 494] Internal error in RDB reading offset 494, function at value -> Hash ziplist integrity check failed
+//!  [additional info] While doing: read-object-value
+//! ```
+
+use crate::format::kind;
+use crate::load::{self, Doing, Found, Options, Sink};
+use crate::source::{Fault, Reason, Source};
+use engine::access::is_due;
+use engine::config::Config;
+use engine::packing::Packing;
+use std::fmt::Write as _;
+use std::io::Read;
+
+/// The lines that tell of a file, and whether it is sound.
+#[derive(Debug)]
+pub struct Report {
+    pub text: String,
+    pub is_sound: bool,
+}
+
+/// Reads a file. `name` is what it is called in the report; `now`: Unix time in milliseconds.
+pub fn check(name: &str, file: &mut dyn Read, now: i64) -> Report {
+    let mut checker = Checker { now, ..Checker::default() };
+    checker.say(&format!("Checking RDB file {name}"));
+    let mut source = Source::new(file, true);
+    let options = Options { relaxed: false, check_sum: true };
+    let result = load::load(&mut source, options, &Packing::new(&Config::default()), &mut checker);
+    let is_sound = match result {
+        Ok(()) => {
+            checker.say("\\o/ RDB looks OK! \\o/");
+            true
+        }
+        Err(fault) => {
+            checker.tell_fault(&fault);
+            false
+        }
+    };
+    let Checker { keys, expires, expired, mut text, .. } = checker;
+    let _ = write!(text, "[info] {keys} keys read\n[info] {expires} expires\n[info] {expired} already expired\n");
+    Report { text, is_sound }
+}
+
+#[derive(Default)]
+struct Checker {
+    now: i64,
+    text: String,
+    offset: u64,
+    doing: Doing,
+    /// The type and the name of the key that is being read.
+    kind: u8,
+    name: Option<Vec<u8>>,
+    keys: u64,
+    expires: u64,
+    expired: u64,
+}
+
+impl Checker {
+    fn say(&mut self, line: &str) {
+        let _ = writeln!(self.text, "[offset {}] {line}", self.offset);
+    }
+
+    fn tell_fault(&mut self, fault: &Fault) {
+        self.text += "--- RDB ERROR DETECTED ---\n";
+        self.offset = fault.offset;
+        match &fault.reason {
+            Reason::Truncated => self.say("Unexpected EOF reading RDB file"),
+            Reason::Checksum { .. } => self.say("RDB CRC error"),
+            Reason::Version(_) | Reason::Io(_) => self.say(&fault.reason.to_string()),
+            Reason::Corrupt(text) if self.doing == Doing::Start => self.say(text),
+            reason => self.say(&format!(
+                "Internal error in RDB reading offset {}, function at {} -> {reason}",
+                fault.offset,
+                self.doing.name()
+            )),
+        }
+        let _ = writeln!(self.text, "[additional info] While doing: {}", self.doing.name());
+        if let Some(name) = &self.name {
+            let _ = writeln!(self.text, "[additional info] Reading key '{}'", String::from_utf8_lossy(name));
+        }
+        let kind = self.kind;
+        let _ = writeln!(self.text, "[additional info] Reading type {kind} ({})", type_name(kind));
+    }
+}
+
+impl Sink for Checker {
+    fn key(&mut self, found: Found) -> Result<(), String> {
+        if let Some(at) = found.deadline.filter(|at| *at != -1) {
+            self.expires += 1;
+            self.expired += u64::from(is_due(at.max(0) as u64, self.now));
+        }
+        (self.name, self.kind) = (None, 0);
+        Ok(())
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        self.say(&format!("AUX FIELD {name} = '{value}'"));
+    }
+
+    fn skipped_module(&mut self, name: &str) {
+        self.say(&format!("MODULE AUX for: {name}"));
+    }
+
+    fn database(&mut self, db: u64) {
+        self.say(&format!("Selecting DB ID {db}"));
+    }
+
+    fn name(&mut self, kind: u8, name: &[u8]) {
+        self.keys += 1;
+        (self.kind, self.name) = (kind, Some(name.to_vec()));
+    }
+
+    fn progress(&mut self, offset: u64, next: Doing) {
+        (self.offset, self.doing) = (offset, next);
+    }
+
+    fn sum(&mut self, has: bool) {
+        self.say(if has { "Checksum OK" } else { "RDB file was saved with checksum disabled: no check performed." });
+    }
+}
+
+impl Doing {
+    /// The name that reports give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Doing::Start => "start",
+            Doing::Type => "read-type",
+            Doing::Expire => "read-expire",
+            Doing::Key => "read-key",
+            Doing::Value => "read-object-value",
+            Doing::CheckSum => "check-sum",
+            Doing::Length => "read-len",
+            Doing::Aux => "read-aux",
+            Doing::ModuleAux => "read-module-aux",
+            Doing::Functions => "read-functions",
+        }
+    }
+}
+
+fn type_name(of: u8) -> &'static str {
+    match of {
+        kind::STRING => "string",
+        kind::LIST => "list-linked",
+        kind::SET => "set-hashtable",
+        kind::ZSET => "zset-v1",
+        kind::HASH => "hash-hashtable",
+        kind::ZSET_2 => "zset-v2",
+        kind::MODULE_PRE_GA => "module-pre-release",
+        kind::MODULE_2 => "module-value",
+        kind::HASH_ZIPMAP => "hash-zipmap",
+        kind::LIST_ZIPLIST => "list-ziplist",
+        kind::SET_INTSET => "set-intset",
+        kind::ZSET_ZIPLIST => "zset-ziplist",
+        kind::HASH_ZIPLIST => "hash-ziplist",
+        kind::LIST_QUICKLIST => "quicklist",
+        kind::STREAM_LISTPACKS => "stream",
+        kind::HASH_LISTPACK => "hash-listpack",
+        kind::ZSET_LISTPACK => "zset-listpack",
+        kind::LIST_QUICKLIST_2 => "quicklist-v2",
+        kind::STREAM_LISTPACKS_2 => "stream-v2",
+        kind::SET_LISTPACK => "set-listpack",
+        kind::STREAM_LISTPACKS_3 => "stream-v3",
+        kind::VALKEY_HASH_2 => "hash-volatile-items",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn files_are_told_of_as_the_reference_does() {
+        let told = |mut bytes: &[u8]| check("x", &mut bytes, 1_000_000);
+        let good = b"REDIS0003\xfe\x00\xfc\x05\0\0\0\0\0\0\0\x00\x01k\x01v\xff";
+        let report = told(good);
+        assert!(report.is_sound);
+        assert_eq!(
+            report.text,
+            "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n[offset 26] \\o/ RDB looks OK! \\o/\n\
+             [info] 1 keys read\n[info] 1 expires\n[info] 1 already expired\n"
+        );
+        let report = told(&good[..24]);
+        assert!(!report.is_sound);
+        assert_eq!(
+            report.text,
+            "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n--- RDB ERROR DETECTED ---\n\
+             [offset 24] Unexpected EOF reading RDB file\n[additional info] While doing: read-object-value\n\
+             [additional info] Reading key 'k'\n[additional info] Reading type 0 (string)\n\
+             [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n"
+        );
+        assert!(told(b"hello").text.contains("While doing: start"));
+        assert!(told(b"NOFILE0003").text.contains("Wrong signature"));
+    }
+}
