@@ -90,9 +90,9 @@ fn read(engine: &Engine, config: &Config, file: &mut dyn Read, merge: bool) -> R
     engine.host().alongside(&|| inserter.help(), &mut || {
         let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KeyLoadDelay)));
         let mut source = Source::new(file, options.check_sum);
-        let read = load::load(&mut source, options, engine.packing(), &mut loader).and_then(|()| {
+        let read = load::load(&mut source, options, engine.packing(), &mut loader).map(|()| {
             loader.flush();
-            Ok(loader.loaded)
+            loader.loaded
         });
         inserter.finish();
         // What a helper could not put in is an error, too.
