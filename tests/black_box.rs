@@ -5,6 +5,8 @@
 //! how they are themselves checked.
 #![forbid(unsafe_code)]
 
+#[path = "black_box/accounts.rs"]
+mod accounts;
 #[path = "black_box/bad_habits.rs"]
 mod bad_habits;
 #[path = "black_box/book.rs"]

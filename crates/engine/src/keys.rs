@@ -359,29 +359,32 @@ impl<'e> Keys<'e> {
         }
     }
 
-    /// Adds the shard of a key to those that are held, without giving any of them up; false if that has to wait for somebody
-    /// who may be waiting for one of them.
-    pub fn reach_for(&mut self, hash: KeyHash) -> bool {
+    /// Makes sure that [`reach_for`](Self::reach_for) can add shards later; false if that has to wait for somebody who may be
+    /// waiting for ours.
+    pub fn enter_gate(&mut self) -> bool {
+        let (held, entered) = match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::One(index, guard) => match self.engine.locks().joined(index, guard) {
+                Ok(several) => (Held::Several(Box::new(several)), true),
+                Err(guard) => (Held::One(index, guard), false),
+            },
+            other => (other, true),
+        };
+        self.held = held;
+        entered
+    }
+
+    /// Adds the shard of a key to those that are held, without giving any of them up; false if it cannot be waited for, or
+    /// `give_up` says that it would take long.
+    pub fn reach_for(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
         if self.reaches(hash) {
             return true;
         }
         let locks = self.engine.locks();
-        let several = match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Several(several) => Ok(several),
-            Held::One(held, guard) => locks.joined(held, guard).map(Box::new).map_err(|guard| Held::One(held, guard)),
-            other => Err(other),
-        };
-        match several {
-            Ok(mut several) => {
-                let added = several.try_add(locks, hash.shard());
-                self.held = Held::Several(several);
-                added
-            }
-            Err(held) => {
-                self.held = held;
-                false
-            }
+        if !self.enter_gate() {
+            return false;
         }
+        let Held::Several(several) = &mut self.held else { return false };
+        several.add(locks, hash.shard(), give_up)
     }
 
     #[inline(always)]

@@ -15,12 +15,18 @@
 //! only for locks above those that they hold. While one of the third kind is inside, no second kind is,
 //! so whoever holds a shard lock that it waits for is of the first kind and waits for nothing.
 //!
+//! One of the second kind may need a lock more after it has begun to change things ([`Several::add`]: a script that meets a key
+//! it did not declare). It says so in a flag, and those of its kind that have not all of their locks yet give back what
+//! they have and begin again when the flag is down: they have done nothing so far. Those that have all end without
+//! waiting. Only one at a time may be in need; a second one waits a moment, and then does without.
+//!
 //! Atomic: whoever holds the locks of a set of shards alone reads and writes what lies in them. Two
 //! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
 //! every shard that both touch, because all locks of a command are held until it has ended.
 
-use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_soon, read_soon};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_soon, read_soon};
 use smallvec::SmallVec;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// A lock on cache lines of its own, so that neighbours do not disturb each other.
 /// 128 bytes: the hardware fetches lines in pairs.
@@ -30,18 +36,29 @@ struct Padded<L>(L);
 /// Lanes of the gate.
 const LANES: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
-/// How often a lock is tried that must not be waited for; its holder is through by then unless it is waiting itself.
+/// How often a lock is tried while somebody else is in need; that is over by then unless he needs one of ours.
 const ADD_ATTEMPTS: usize = if cfg!(feature = "shuttle") { 3 } else { 1000 };
 
 /// N locked values and the gate.
 pub struct LockSet<T> {
     gate: Box<[Padded<RwLock<()>>]>,
     slots: Box<[Padded<Mutex<T>>]>,
+    /// Somebody on the second way needs a lock more.
+    in_need: Padded<AtomicBool>,
 }
+
+/// Why not all locks were taken.
+enum Obstacle {
+    /// Somebody needs one of them more.
+    Need,
+    GivenUp,
+}
+
+type Guards<'l, T> = SmallVec<[(usize, MutexGuard<'l, T>); 8]>;
 
 /// Shard locks that were taken together.
 pub struct Several<'l, T> {
-    guards: SmallVec<[(usize, MutexGuard<'l, T>); 8]>,
+    guards: Guards<'l, T>,
     // Dropped last: the gate opens when no lock is held any more.
     _gate: RwLockReadGuard<'l, ()>,
 }
@@ -56,7 +73,8 @@ pub struct Escalated<'l, T> {
 impl<T> LockSet<T> {
     pub fn new(values: impl IntoIterator<Item = T>) -> Self {
         let slots = values.into_iter().map(|value| Padded(Mutex::new(value))).collect();
-        LockSet { gate: (0..LANES).map(|_| Padded(RwLock::new(()))).collect(), slots }
+        let gate = (0..LANES).map(|_| Padded(RwLock::new(()))).collect();
+        LockSet { gate, slots, in_need: Padded(AtomicBool::new(false)) }
     }
 
     pub fn len(&self) -> usize {
@@ -101,6 +119,7 @@ impl<T> LockSet<T> {
     ) -> Option<Several<'_, T>> {
         indices.sort_unstable();
         indices.dedup();
+        // Any lane is right; the sum spreads those who want different shards.
         let lane = &self.gate[indices.iter().sum::<usize>() % LANES].0;
         let gate = loop {
             match read_soon(lane) {
@@ -109,8 +128,40 @@ impl<T> LockSet<T> {
                 None => {}
             }
         };
-        let guards = indices.iter().map(|&index| Some((index, self.one_unless(index, &give_up)?)));
-        Some(Several { guards: guards.collect::<Option<_>>()?, _gate: gate })
+        loop {
+            match self.all_of(indices, &give_up) {
+                Ok(guards) => return Some(Several { guards, _gate: gate }),
+                Err(Obstacle::GivenUp) => return None,
+                Err(Obstacle::Need) => {
+                    while self.in_need.0.load(Relaxed) {
+                        crate::sync::spin();
+                    }
+                }
+            }
+        }
+    }
+
+    fn all_of(&self, indices: &[usize], give_up: impl Fn() -> bool) -> Result<Guards<'_, T>, Obstacle> {
+        let lock = |index: usize| match self.slots[index].0.try_lock() {
+            Some(guard) => Ok(guard),
+            None => self.wait_unless_needed(index, &give_up),
+        };
+        indices.iter().map(|&index| Ok((index, lock(index)?))).collect()
+    }
+
+    #[cold]
+    fn wait_unless_needed(&self, index: usize, give_up: impl Fn() -> bool) -> Result<MutexGuard<'_, T>, Obstacle> {
+        loop {
+            if let Some(guard) = lock_soon(&self.slots[index].0) {
+                return Ok(guard);
+            }
+            if self.in_need.0.load(Relaxed) {
+                return Err(Obstacle::Need);
+            }
+            if give_up() {
+                return Err(Obstacle::GivenUp);
+            }
+        }
     }
 
     /// The lock, unless somebody else holds it. For work that may be left out.
@@ -121,15 +172,10 @@ impl<T> LockSet<T> {
 
     /// The locks of all these shards; the indices are sorted and freed of repetitions here.
     pub fn several(&self, indices: &mut SmallVec<[usize; 8]>) -> Several<'_, T> {
-        indices.sort_unstable();
-        indices.dedup();
-        // Any lane is right; the sum spreads those who want different shards.
-        let gate = self.gate[indices.iter().sum::<usize>() % LANES].0.read();
-        let guards = indices.iter().map(|&index| (index, self.one(index))).collect();
-        Several { guards, _gate: gate }
+        self.several_unless(indices, || false).expect("nobody gives up")
     }
 
-    /// The lock of one shard as the first of several, which are added by [`Several::try_add`]; the guard comes back when
+    /// The lock of one shard as the first of several, which are added by [`Several::add`]; the guard comes back when
     /// that would have to wait.
     pub fn joined<'l>(&'l self, index: usize, guard: MutexGuard<'l, T>) -> Result<Several<'l, T>, MutexGuard<'l, T>> {
         let Some(gate) = self.gate.iter().find_map(|lane| lane.0.try_read()) else { return Err(guard) };
@@ -143,17 +189,24 @@ impl<T> LockSet<T> {
 }
 
 impl<'l, T> Several<'l, T> {
-    /// Adds a lock unless somebody else goes on holding it. It is not waited for: its holder may wait for one of ours.
-    pub fn try_add(&mut self, set: &'l LockSet<T>, index: usize) -> bool {
+    /// Adds a lock. False when `give_up` says that its holder will go on for long, or when somebody else needs one of ours in
+    /// the same way.
+    pub fn add(&mut self, set: &'l LockSet<T>, index: usize, give_up: impl Fn() -> bool) -> bool {
         let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return true };
+        let mut guard = set.try_one(index);
         for _ in 0..ADD_ATTEMPTS {
-            if let Some(guard) = set.try_one(index) {
-                self.guards.insert(at, (index, guard));
-                return true;
+            if guard.is_some() {
+                break;
+            }
+            if !set.in_need.0.swap(true, SeqCst) {
+                guard = set.wait_for_one(index, &give_up);
+                set.in_need.0.store(false, SeqCst);
+                break;
             }
             crate::sync::spin();
+            guard = set.try_one(index);
         }
-        false
+        guard.map(|guard| self.guards.insert(at, (index, guard))).is_some()
     }
 
     /// # Panics
@@ -201,6 +254,25 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_more_is_given_back_by_who_has_not_all_of_his() {
+        let set = LockSet::new(0..8);
+        let mut held = set.several(&mut smallvec![5]);
+        std::thread::scope(|scope| {
+            // Holds shard 1 while it waits for 5.
+            scope.spawn(|| drop(set.several(&mut smallvec![1, 5])));
+            while set.try_one(1).is_some() {
+                std::thread::yield_now();
+            }
+            assert!(held.add(&set, 1, || false) && held.add(&set, 1, || false));
+            assert_eq!((*held.get(1), *held.get(5)), (1, 5));
+            assert!(!set.in_need.0.load(Relaxed));
+            drop(held);
+        });
+        let _other = set.one(2);
+        assert!(!set.several(&mut smallvec![3]).add(&set, 2, || true), "its holder goes on for long");
+    }
+
+    #[test]
     fn escalation_takes_locks_as_they_are_needed() {
         let set = LockSet::new(0..4);
         let mut held = set.escalated();
@@ -222,6 +294,48 @@ mod interleavings {
         *held.get(from) -= 1;
         thread::yield_now();
         *held.get(to) += 1;
+    }
+
+    /// A script that takes from the first shard before it learns that it needs the second.
+    fn grower(set: &Arc<LockSet<i64>>, shards: [usize; 2]) -> impl FnOnce() + Send + 'static {
+        let set = Arc::clone(set);
+        move || {
+            let mut held = set.several(&mut smallvec![shards[0]]);
+            *held.get(shards[0]) -= 3;
+            thread::yield_now();
+            assert!(held.add(&set, shards[1], || false), "nobody else is in need");
+            *held.get(shards[1]) += 3;
+        }
+    }
+
+    /// Two scripts that want what the other has: one of them does without.
+    fn rivals() {
+        let set = Arc::new(LockSet::new([10i64, 10, 10]));
+        let rivals = [[0, 1], [1, 0]].map(|[first, second]| {
+            let set = Arc::clone(&set);
+            thread::spawn(move || {
+                let mut held = set.several(&mut smallvec![first]);
+                thread::yield_now();
+                let added = held.add(&set, second, || false);
+                if added {
+                    *held.get(first) -= 1;
+                    *held.get(second) += 1;
+                }
+                added
+            })
+        });
+        let other = Arc::clone(&set);
+        let other = thread::spawn(move || transfer(&mut other.several(&mut smallvec![0, 1, 2]), 2, 0));
+        let added = rivals.map(|thread| thread.join().expect("no thread fails"));
+        other.join().expect("no thread fails");
+        assert!(added.contains(&true), "both gave up");
+        assert_eq!((0..3).map(|index| *set.one(index)).sum::<i64>(), 30);
+    }
+
+    #[test]
+    fn of_two_in_need_one_gets_its_lock() {
+        shuttle::check_random(rivals, 20_000);
+        shuttle::check_pct(rivals, 20_000, 4);
     }
 
     fn protocol() {
@@ -252,6 +366,7 @@ mod interleavings {
             let total: i64 = (0..SHARDS).map(|index| *held.get(index)).sum();
             assert_eq!(total, 10 * SHARDS as i64, "a transfer was seen half done");
         }));
+        threads.push(thread::spawn(grower(&set, [2, 0])));
         let single = Arc::clone(&set);
         threads.push(thread::spawn(move || {
             for index in 0..SHARDS {

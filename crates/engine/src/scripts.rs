@@ -270,6 +270,11 @@ impl Scripts {
         self.busy_count.load(Relaxed) > 0
     }
 
+    /// How many scripts have.
+    pub fn busy_count(&self) -> usize {
+        self.busy_count.load(Relaxed)
+    }
+
     /// `running` has passed the threshold.
     pub fn begin_busy(&self, running: &Arc<Running>) {
         self.busy.lock().push(Arc::clone(running));

@@ -4,7 +4,7 @@
 #[cfg(not(feature = "shuttle"))]
 mod primitives {
     pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub use std::sync::atomic::AtomicU8;
+    pub use std::sync::atomic::{AtomicBool, AtomicU8};
 
     /// The lock, unless it is not free for some milliseconds.
     pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
@@ -16,7 +16,7 @@ mod primitives {
         lock.try_read_for(std::time::Duration::from_millis(5))
     }
 
-    /// A moment's wait for another thread, which waits for nothing.
+    /// A moment's wait for another thread.
     pub fn spin() {
         std::thread::yield_now();
     }
@@ -24,12 +24,16 @@ mod primitives {
 
 #[cfg(feature = "shuttle")]
 mod primitives {
-    pub use shuttle::sync::atomic::AtomicU8;
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicU8};
     pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub use shuttle::thread::yield_now as spin;
 
     pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-        Some(mutex.lock())
+        let guard = mutex.try_lock();
+        if guard.is_none() {
+            spin();
+        }
+        guard
     }
 
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {

@@ -15,9 +15,10 @@
 //! - One whose runs are not known yet, or that has touched other keys before, begins with the right to take any lock.
 //! - One that touches another key for the first time, before it has changed anything, is ended without its noticing and begins
 //!   again with that right: nothing has happened.
-//! - After a change there is no way back. The lock is then taken if that needs no waiting for somebody who may wait in turn;
-//!   otherwise the script ends with an error. This takes a script that kept to its keys in all of its runs before and another
-//!   one, or a transaction, that holds the very shard and wants one of ours; the next run has the right from its beginning.
+//! - After a change there is no way back. The lock is then added to those that are held; transactions and other scripts that
+//!   have not all of their locks yet give theirs back for it ([`engine::locks`]). The script ends with an error only where two
+//!   of them want what the other has at the same time, each for the first time, or the key is another long script's; or where
+//!   the command may touch any key (KEYS, SORT BY). The next run has the right from its beginning.
 //!
 //! **Long runs.** The interpreter counts instructions and looks at the clock now and then. Past `busy-reply-threshold` the server
 //! is busy: every worker answers -BUSY to what is not for such times, a command that waits for a lock of the script gives up,

@@ -192,7 +192,10 @@ impl<'r, 'c> Run<'r, 'c> {
             self.restart = true;
             return Err(Refused::new(RESTART, Some(entry)));
         }
-        if anything || !hashes.iter().all(|hash| self.cx.keys.reach_for(*hash)) {
+        // Who waits for another long script could not be told to end.
+        let (scripts, own) = (self.cx.engine.scripts(), usize::from(self.running.is_some()));
+        let others_are_long = || scripts.busy_count() > own;
+        if anything || !hashes.iter().all(|hash| self.cx.keys.reach_for(*hash, others_are_long)) {
             let text =
                 "ERR A key that was not declared is in use by another client: declare it, or call the script again";
             return Err(Refused::new(text, Some(entry)));
@@ -204,6 +207,10 @@ impl<'r, 'c> Run<'r, 'c> {
         let entry = self.find(args)?;
         self.reach(entry, args)?;
         if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
+            if !self.changed && !self.cx.keys.enter_gate() {
+                self.restart = true;
+                return Err(Refused::new(RESTART, Some(entry)));
+            }
             self.changed = true;
             if let Some(running) = &self.running {
                 running.note_write();
