@@ -109,8 +109,9 @@ fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         })?;
         popped.iter().for_each(|member| reply_member(cx.reply, member));
         edit.log_as(|| removals(key.name, popped.iter()));
+        // Who lists the set goes on with this one.
+        edit.discard(Object::Set(popped));
         edit.commit_many(count as u64, EventClass::SET, "spop");
-        cx.keys.effects.discard(Object::Set(popped));
     } else {
         let popped = edit.with(|set: &mut Set| {
             let draws = (0..count).map_while(|_| set.take_random(fastrand::u64(..)));
@@ -265,6 +266,22 @@ mod tests {
             client.run(&format!("SADD big {}{n}", "m".repeat(65)));
         }
         ["ints", "small", "big"]
+    }
+
+    #[test]
+    fn a_set_that_loses_most_members_is_still_listed_as_it_was() {
+        let mut client = Client::new();
+        let members: Vec<String> = (0..4000).map(|n| format!("m{n}")).collect();
+        members.chunks(1000).for_each(|some| _ = client.run(&format!("SADD s {}", some.join(" "))));
+        let mut other = client.beside();
+        let mut listing = client.begin(&["SMEMBERS", "s"]);
+        assert!(!listing.step());
+        other.run("SPOP s 3990");
+        let reply = listing.end();
+        let mut shown: Vec<&str> = reply.trim_matches(['[', ']']).split(' ').collect();
+        shown.sort_unstable_by_key(|member| member[1..].parse::<usize>().unwrap());
+        assert_eq!(shown, members);
+        other.is("SCARD s", ":10");
     }
 
     #[test]

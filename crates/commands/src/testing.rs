@@ -1,8 +1,9 @@
 //! A client without a server, for the tests of commands: one line in, one line out.
 
 use crate::args::Args;
-use crate::cx::Now;
+use crate::cx::{Flow, Now, Piecewise};
 use crate::dispatch;
+use crate::row::Command;
 use crate::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::effects::{Event, Garbage};
@@ -142,10 +143,19 @@ impl Client {
     fn value_of(&mut self, mut args: Args<'_>) -> Value {
         let mut reply = Reply::default();
         dispatch::execute(&self.engine, &mut self.session, &mut args, self.now, &mut reply);
-        let bytes = reply.take();
-        let (value, used) = Decoder::new().decode(&bytes).expect("a valid reply").expect("a whole reply");
-        assert_eq!(used, bytes.len(), "one reply a command");
-        value
+        decoded(reply)
+    }
+
+    /// Begins a command that goes on in pieces.
+    pub fn begin(&mut self, words: &[&str]) -> Begun<'_> {
+        let mut args: Args<'_> = words.iter().map(|word| word.as_bytes()).collect();
+        let mut reply = Reply::default();
+        let prepared = dispatch::prepare(&self.engine, &args);
+        let row = prepared.entry().expect("a known command").command;
+        match dispatch::run(&self.engine, &mut self.session, &prepared, &mut args, self.now, &mut reply) {
+            Flow::More(work) => Begun { client: self, row, work, reply },
+            _ => panic!("{words:?} is no command of several pieces"),
+        }
     }
 
     /// Runs a command and compares what [`run`](Self::run) shows.
@@ -161,6 +171,35 @@ impl Client {
         let show = |event: &Event| format!("{} {} {}", event.db, event.name, String::from_utf8_lossy(&event.key));
         events.iter().map(show).collect()
     }
+}
+
+/// A command in pieces, under way.
+pub struct Begun<'c> {
+    client: &'c mut Client,
+    row: &'static Command,
+    work: Box<dyn Piecewise>,
+    reply: Reply,
+}
+
+impl Begun<'_> {
+    /// Does one piece; true when it was the last.
+    pub fn step(&mut self) -> bool {
+        let Client { engine, session, now, .. } = &mut *self.client;
+        dispatch::step(engine, session, self.row, &mut *self.work, *now, &mut self.reply)
+    }
+
+    /// Goes on to the end and shows the reply.
+    pub fn end(mut self) -> String {
+        while !self.step() {}
+        show(&decoded(self.reply))
+    }
+}
+
+fn decoded(mut reply: Reply) -> Value {
+    let bytes = reply.take();
+    let (value, used) = Decoder::new().decode(&bytes).expect("a valid reply").expect("a whole reply");
+    assert_eq!(used, bytes.len(), "one reply a command");
+    value
 }
 
 fn show(value: &Value) -> String {

@@ -386,8 +386,8 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Frees an object that was taken out, or leaves it to those who are listing it.
-    fn discard(&mut self, object: Object) {
+    /// Frees an object that was taken out of the key, or leaves it to those who are listing it.
+    pub fn discard(&mut self, object: Object) {
         let left =
             if self.db.listings.is_empty() { Some(object) } else { self.db.listings.adopt(self.key.name, object) };
         if let Some(object) = left {
