@@ -1,7 +1,7 @@
 //! `redis.*` and `server.*`: what scripts ask the server.
 
 use super::failure::{self, refusal};
-use super::run::RUN;
+use super::run::{Answer, RUN};
 use crate::args::Args;
 use crate::dispatch;
 use crate::version;
@@ -30,7 +30,8 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     }
     api.raw_set("call", lua.create_function(|lua, words: MultiValue| call(lua, &words, true))?)?;
     let pcall = |lua: &Lua, words: MultiValue| {
-        call(lua, &words, false).or_else(|error| failure::clean(lua, Value::Error(error.into())))
+        let failed = |error: mlua::Error| failure::clean(lua, Value::Error(error.into())).map(Answer::Right);
+        call(lua, &words, false).or_else(failed)
     };
     api.raw_set("pcall", lua.create_function(pcall)?)?;
     api.raw_set("error_reply", lua.create_function(error_reply)?)?;
@@ -67,7 +68,7 @@ fn version_number(version: &str) -> i64 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<i64>().unwrap_or_default())
 }
 
-fn call(lua: &Lua, words: &MultiValue, raise: bool) -> mlua::Result<Value> {
+fn call(lua: &Lua, words: &MultiValue, raise: bool) -> mlua::Result<Answer> {
     if !RUN.is_set() {
         return Err(refusal("server.call can only be called inside a script invocation"));
     }

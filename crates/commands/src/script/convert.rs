@@ -33,6 +33,17 @@ pub(super) fn to_lua(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
     reader.value()
 }
 
+/// The text that a reply is, if that is all of it and not long.
+pub(super) fn text_of(reply: &[u8]) -> Option<&str> {
+    const SHORT: usize = 1 << 10;
+    let (b'$', rest) = reply.split_first().filter(|_| reply.len() < SHORT).map(|(kind, rest)| (*kind, rest))? else {
+        return None;
+    };
+    let text = rest.strip_suffix(b"\r\n")?;
+    let digits = text.iter().position(|byte| *byte == b'\r')?;
+    std::str::from_utf8(text.get(digits + 2..)?).ok()
+}
+
 struct Reader<'b> {
     lua: &'b Lua,
     bytes: &'b [u8],

@@ -3,7 +3,7 @@
 use super::api;
 use super::convert::{self, ErrorTable};
 use super::flags::ScriptFlags;
-use super::interpreter::{Interpreter, Outcome};
+use super::interpreter::{Interpreter, Outcome, Words};
 use super::run::{Call, RUN, Reach, Run};
 use crate::args::Args;
 use crate::cx::Cx;
@@ -247,8 +247,7 @@ pub(super) fn invoke(
         let text = text.lines().next().unwrap_or_default();
         Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat())
     };
-    let limit = cx.engine.config().snapshot().int(Directive::LuaMemoryLimit).max(0) as usize;
-    interpreter.limit_memory(limit).map_err(broken)?;
+    interpreter.limit_memory(cx.engine.config()).map_err(broken)?;
     let declared = cx.key_args.iter().map(|(_, hash)| hash.shard()).collect::<smallvec::SmallVec<[usize; 8]>>();
     if known.get() != Reach::Declared && !declared.is_empty() {
         cx.keys.escalate_anew();
@@ -256,10 +255,10 @@ pub(super) fn invoke(
     loop {
         let mut run = Run::begin(cx, call.again(), declared.clone());
         let outcome = RUN.set(&mut run, || {
-            let words = (command.from(3).take(keys), command.from(3 + keys));
+            let words = Words { args: command, keys };
             match is_function {
-                false => interpreter.run_script(scripts, function, words.0, words.1),
-                true => interpreter.run_function(scripts, function, words.0, words.1),
+                false => interpreter.run_script(scripts, function, &words),
+                true => interpreter.run_function(scripts, function, &words),
             }
         });
         let (restart, reach, protocol) = (run.restart, run.reach, run.protocol);

@@ -6,12 +6,14 @@
 use super::flags::ScriptFlags;
 use super::run::{RUN, Reach};
 use super::{api, failure, functions, libraries, random};
+use crate::args::Args;
 use engine::Error;
+use engine::config::{ConfigStore, Directive};
 use engine::scripts::{Script, Scripts, Sha};
 use foldhash::fast::FixedState;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -29,6 +31,19 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Interpreter>>> = const { RefCell::new(None) };
 }
 
+/// Where a script's keys and arguments begin in the command that calls it.
+const FIRST_WORD: usize = 3;
+/// So many of them are handed over on Lua's stack, which has room for some thousand values.
+const ON_STACK_MAX: usize = 100;
+
+/// A script's keys and arguments.
+pub(super) struct Words<'a> {
+    /// The command that calls it.
+    pub args: &'a Args<'a>,
+    /// How many of its words are keys.
+    pub keys: usize,
+}
+
 /// A script that is compiled here.
 pub(super) struct Compiled {
     pub script: Arc<Script>,
@@ -41,14 +56,15 @@ pub(super) struct Interpreter {
     /// Whose scripts these are: [`Scripts::generation`].
     generation: u64,
     run_script: Function,
+    run_script_of: Function,
     run_call: Function,
+    run_call_of: Function,
     run_load: Function,
-    /// The table behind the globals.
-    base: Table,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
     by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
     pub functions: functions::Loaded,
-    has_keys: Cell<bool>,
+    /// The configuration that its limit of memory is from.
+    configured: Cell<u64>,
     reported: Cell<usize>,
 }
 
@@ -93,20 +109,21 @@ impl Interpreter {
         native.set("registration", functions::registration(&lua)?)?;
         random::add(&lua, &native)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (runner, globals, base): (Table, Table, Table) = sandbox.call(native)?;
+        let (runner, globals): (Table, Table) = sandbox.call(native)?;
         lua.set_globals(globals)?;
         watch(&lua)?;
         lua.gc_collect()?;
         let interpreter = Interpreter {
             run_script: runner.get("script")?,
+            run_script_of: runner.get("script_of")?,
             run_call: runner.get("call")?,
+            run_call_of: runner.get("call_of")?,
             run_load: runner.get("load")?,
             generation: scripts.generation(),
-            base,
             by_text: RefCell::default(),
             by_sha: RefCell::default(),
             functions: functions::Loaded::default(),
-            has_keys: Cell::new(false),
+            configured: Cell::new(0),
             reported: Cell::new(0),
             lua,
         };
@@ -193,35 +210,41 @@ impl Interpreter {
         })
     }
 
-    /// Runs a script with its keys and arguments as globals.
-    pub fn run_script<'a>(
-        &self,
-        scripts: &Scripts,
-        function: &Function,
-        keys: impl ExactSizeIterator<Item = &'a [u8]>,
-        args: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> mlua::Result<Outcome> {
-        self.base.raw_set("KEYS", self.strings(keys)?)?;
-        self.base.raw_set("ARGV", self.strings(args)?)?;
-        self.has_keys.set(true);
-        let outcome = self.run_script.call(function);
+    /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
+    pub fn run_script(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
+        let outcome = self.run(&self.run_script, &self.run_script_of, function, words);
         self.end(scripts, outcome)
     }
 
     /// Calls a function of a library with its keys and arguments.
-    pub fn run_function<'a>(
-        &self,
-        scripts: &Scripts,
-        function: &Function,
-        keys: impl ExactSizeIterator<Item = &'a [u8]>,
-        args: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> mlua::Result<Outcome> {
-        if self.has_keys.take() {
-            self.base.raw_set("KEYS", Value::Nil)?;
-            self.base.raw_set("ARGV", Value::Nil)?;
-        }
-        let outcome = self.run_call.call((function, self.strings(keys)?, self.strings(args)?));
+    pub fn run_function(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
+        let outcome = self.run(&self.run_call, &self.run_call_of, function, words);
         self.end(scripts, outcome)
+    }
+
+    /// Hands the words over on Lua's stack if they are few. What is UTF-8 goes there straight.
+    fn run(
+        &self,
+        runner: &Function,
+        runner_of: &Function,
+        function: &Function,
+        words: &Words<'_>,
+    ) -> mlua::Result<(bool, Value)> {
+        let all = words.args.from(FIRST_WORD);
+        if all.len() > ON_STACK_MAX {
+            let split = FIRST_WORD + words.keys;
+            return runner_of.call((
+                function,
+                self.strings(words.args.from(FIRST_WORD).take(words.keys))?,
+                self.strings(words.args.from(split))?,
+            ));
+        }
+        let texts: Result<Variadic<&str>, _> = all.map(std::str::from_utf8).collect();
+        if let Ok(texts) = texts {
+            return runner.call((function, words.keys, texts));
+        }
+        let strings = words.args.from(FIRST_WORD).map(|word| self.lua.create_string(word));
+        runner.call((function, words.keys, strings.collect::<mlua::Result<Variadic<LuaString>>>()?))
     }
 
     /// Runs the text of a library, which registers its functions.
@@ -249,9 +272,16 @@ impl Interpreter {
         watch(&self.lua)
     }
 
-    /// At most so many bytes for all of its scripts; 0 is no limit.
-    pub fn limit_memory(&self, bytes: usize) -> mlua::Result<()> {
-        self.lua.set_memory_limit(bytes).map(drop)
+    /// Follows `lua-memory-limit`: at most so many bytes for all of its scripts; 0 is no limit.
+    pub fn limit_memory(&self, config: &ConfigStore) -> mlua::Result<()> {
+        let generation = config.generation();
+        if self.configured.get() == generation {
+            return Ok(());
+        }
+        let limit = config.snapshot().int(Directive::LuaMemoryLimit).max(0) as usize;
+        self.lua.set_memory_limit(limit)?;
+        self.configured.set(generation);
+        Ok(())
     }
 }
 

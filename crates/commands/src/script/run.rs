@@ -19,7 +19,7 @@ use engine::Error;
 use engine::config::Directive;
 use engine::hash::KeyHash;
 use engine::scripts::Running;
-use mlua::{Lua, MultiValue, Value};
+use mlua::{Either, Lua, MultiValue, Value};
 use resp::{Protocol, Span};
 use scoped_tls_hkt::scoped_thread_local;
 use smallvec::SmallVec;
@@ -30,10 +30,13 @@ scoped_thread_local! {
     pub(super) static mut RUN: for<'a> &'a mut (dyn Commands + 'a)
 }
 
+/// A command's reply as its script gets it: a text goes to Lua without a detour.
+pub(super) type Answer = Either<String, Value>;
+
 /// What a script asks of its run.
 pub(super) trait Commands {
     /// Runs a command. Its error is a value too, unless `raise` asks for a failure.
-    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Value, mlua::Error>;
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error>;
 
     /// The protocol of the replies that the script sees.
     fn set_protocol(&mut self, protocol: Protocol);
@@ -259,7 +262,7 @@ impl<'r, 'c> Run<'r, 'c> {
 }
 
 impl Commands for Run<'_, '_> {
-    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Value, mlua::Error> {
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
         let (mut bytes, mut spans) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.spans));
         bytes.clear();
         spans.clear();
@@ -280,7 +283,10 @@ impl Commands for Run<'_, '_> {
             Ok(start) => {
                 let value = match &self.cx.reply.as_slice()[start..] {
                     [b'-', text @ ..] if raise => Err(failure(text.trim_ascii_end(), true)),
-                    reply => convert::to_lua(lua, reply),
+                    reply => match convert::text_of(reply) {
+                        Some(text) => Ok(Answer::Left(text.to_owned())),
+                        None => convert::to_lua(lua, reply).map(Answer::Right),
+                    },
                 };
                 self.cx.reply.truncate(start);
                 value

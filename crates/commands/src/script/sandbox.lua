@@ -193,14 +193,53 @@ end
 
 local runner = {}
 
-function runner.script(f)
+-- The first n words are keys, the others arguments. One key and no more is what most scripts get.
+local function split(n, ...)
+    local first, second = ...
+    if second == nil and n == 1 then
+        return { first }, {}
+    end
+    if n == 0 then
+        return {}, { ... }
+    end
+    local all, keys, args = { ... }, {}, {}
+    for i = 1, n do
+        keys[i] = all[i]
+    end
+    for i = n + 1, #all do
+        args[i - n] = all[i]
+    end
+    return keys, args
+end
+
+function runner.script(f, n, ...)
+    base.KEYS, base.ARGV = split(n, ...)
     return xpcall(f, handler)
 end
 
-function runner.call(f, keys, args)
-    return xpcall(function()
-        return f(keys, args)
-    end, handler)
+-- The same with words that are in tables already, for there may be more of them than a call can have.
+function runner.script_of(f, keys, args)
+    base.KEYS, base.ARGV = keys, args
+    return xpcall(f, handler)
+end
+
+-- What the function that is called next is, and what it gets: a closure a call would cost more.
+local called, its_keys, its_args
+
+local function enter()
+    local f, keys, args = called, its_keys, its_args
+    called, its_keys, its_args = nil, nil, nil
+    return f(keys, args)
+end
+
+function runner.call_of(f, keys, args)
+    base.KEYS, base.ARGV = nil, nil
+    called, its_keys, its_args = f, keys, args
+    return xpcall(enter, handler)
+end
+
+function runner.call(f, n, ...)
+    return runner.call_of(f, split(n, ...))
 end
 
 function runner.load(f)
@@ -210,4 +249,4 @@ function runner.load(f)
     return ok, err
 end
 
-return runner, globals, base
+return runner, globals
