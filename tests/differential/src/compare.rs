@@ -22,8 +22,8 @@ pub enum Rule {
     TimeLeft(i64),
     /// A key's deadline: the same if it was given, about the same if it was counted from now. In parts of a second.
     Deadline(i64),
-    /// What XINFO and XPENDING say, without the times of the execution and how long they are past, and without the number of inner
-    /// nodes of a tree that only one of the servers has.
+    /// What XINFO and XPENDING say, without the times of the execution and how long they are past, and without the numbers of nodes:
+    /// only one of the servers has a radix tree, and keeps nodes in which every entry is marked as deleted.
     Times,
     /// Only what kind of value it is.
     Kind,
@@ -141,7 +141,8 @@ fn without_times(reply: &Value) -> Value {
         Value::Integer(0..) => Value::Simple(b"time".to_vec()),
         other => without_times(other),
     };
-    let is_duration = |name: &Value| matches!(name.text(), Some(b"idle" | b"inactive" | b"radix-tree-nodes"));
+    let is_duration =
+        |name: &Value| matches!(name.text(), Some(b"idle" | b"inactive" | b"radix-tree-keys" | b"radix-tree-nodes"));
     match reply {
         Value::Integer(n) if *n >= TIMES_FROM => Value::Simple(b"time".to_vec()),
         Value::Map(pairs) => {

@@ -19,7 +19,8 @@ pub const FAMILY: Family = Family {
         row(3, "STRLEN sketch"),
         row(3, "PFDEBUG ENCODING sketch"),
         row(2, "PFDEBUG TODENSE sketch"),
-        row(2, "PFDEBUG DECODE sketch"),
+        row(3, "PFADD whole element+ ; PFDEBUG DECODE whole"),
+        row(1, "DEL whole"),
         row(1, "PFDEBUG GETREG sketch"),
         row(1, "PFDEBUG (junk|GETREG) (sketch|none)"),
         row(1, "PFDEBUG SIMD (ON|OFF)"),
@@ -37,6 +38,8 @@ pub const FAMILY: Family = Family {
 const WORDS: &[Word] = &[
     ("sketch", sketch),
     ("none", |_| b"none".to_vec()),
+    // Of bytes that make no sense the peer decodes those behind them as well.
+    ("whole", |_| b"whole".to_vec()),
     ("most_bytes", |_| b"hll-sparse-max-bytes".to_vec()),
     ("element", |rng| if rng.u8(..8) == 0 { value(rng) } else { decimal(rng.u32(..5_000)) }),
     ("header", |rng| one_of(rng, &["HYLL", "HYLL\u{1}", "HYLL\0\0\0\0\0\0\0\0\0\0\0\0", "HYL", "hyll", ""])),
