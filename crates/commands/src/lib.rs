@@ -87,6 +87,7 @@ pub mod script;
 pub mod session;
 pub mod set;
 pub mod set_algebra;
+mod set_pieces;
 pub mod set_random;
 pub mod shutdown;
 pub mod slowlog;

@@ -11,6 +11,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
 use crate::set::{self, reply_member};
+use crate::set_pieces::{self, Operation};
 use engine::Error;
 use engine::edit::Ttl;
 use engine::effects::EventClass;
@@ -18,6 +19,7 @@ use engine::keys::{Key, Keys};
 use engine::value::{Collection, Object, Value};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use structures::listpack::Item;
@@ -154,10 +156,33 @@ fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
     names.iter().map(|name| name.and_then(set)).collect()
 }
 
+/// The keys of the sets that are there, each once, in the order of what `rank` makes of their sizes.
+fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: impl Fn(usize) -> R) -> Vec<Key<'a>> {
+    let there = names.iter().zip(sets).filter_map(|(name, set)| Some(((*name)?, (*set)?.len())));
+    let mut sized: Vec<(Key<'a>, usize)> = Vec::new();
+    there.for_each(|(name, len)| {
+        if sized.iter().all(|(other, _)| other.name != name.name) {
+            sized.push((name, len));
+        }
+    });
+    sized.sort_by_key(|(_, len)| rank(*len));
+    sized.into_iter().map(|(name, _)| name).collect()
+}
+
 fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
         return set::list(cx, key);
+    }
+    let large = {
+        let sets = borrow(&cx.keys, &names);
+        let smallest = sets.iter().map(|set| set.map_or(0, Set::len)).min().unwrap_or(0);
+        let is_large = smallest.saturating_mul(names.len() - 1) > set_pieces::AT_ONCE;
+        is_large.then(|| by_size(&names, &sets, |len| len))
+    };
+    if let Some(names) = large {
+        set_pieces::begin(cx, Operation::Intersection, &names);
+        return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
@@ -229,6 +254,15 @@ fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if let Some(key) = only_one(&names) {
         return set::list(cx, key);
     }
+    let large = {
+        let sets = borrow(&cx.keys, &names);
+        let is_large = sets.iter().flatten().map(|set| set.len()).sum::<usize>() > set_pieces::AT_ONCE;
+        is_large.then(|| by_size(&names, &sets, Reverse))
+    };
+    if let Some(names) = large {
+        set_pieces::begin(cx, Operation::Union, &names);
+        return Ok(());
+    }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
     unite(sets, |member| {
@@ -273,6 +307,16 @@ fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = names[0].filter(|_| names[1..].iter().all(Option::is_none)) {
         return set::list(cx, key);
+    }
+    let large = {
+        let sets = borrow(&cx.keys, &names);
+        let is_large = Difference::of(&sets).is_some_and(|difference| difference.effort() > set_pieces::AT_ONCE);
+        is_large.then(|| by_size(&names[1..], &sets[1..], Reverse))
+    };
+    if let Some(others) = large {
+        let names: Vec<Key<'_>> = names[0].into_iter().chain(others).collect();
+        set_pieces::begin(cx, Operation::Difference, &names);
+        return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
@@ -319,6 +363,12 @@ impl<'k> Difference<'k> {
             others.sort_by_key(|set| std::cmp::Reverse(set.len()));
         }
         Some(Difference { first, others, asks })
+    }
+
+    /// Members that are looked up or gone through.
+    fn effort(&self) -> usize {
+        let others: usize = self.others.iter().map(|set| set.len()).sum();
+        if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
     }
 
     fn visit(&self, visit: impl FnMut(Item<'k>)) {
@@ -443,6 +493,46 @@ mod tests {
         }
         sets.push(("missing".to_owned(), BTreeSet::new()));
         sets
+    }
+
+    #[test]
+    fn large_results_are_of_the_moment_when_the_command_ran() {
+        let numbers = |from: usize, to: usize| (from..to).map(|n| format!("m{n}")).collect::<BTreeSet<_>>();
+        let (a, b, s) = (numbers(0, 6_000), numbers(3_000, 9_000), numbers(2_000, 2_050));
+        let writes = [
+            "SREM a m3001 m5999",
+            "SADD b m1 m2",
+            "DEL b",
+            "RENAME a other",
+            "RENAME b other",
+            "FLUSHALL",
+            "SPOP a 5000",
+        ];
+        for write in writes {
+            for (command, expected) in [
+                (["SUNION", "s", "a", "b", "a"], &a | &b),
+                (["SINTER", "b", "a", "b", "a"], &a & &b),
+                (["SDIFF", "a", "s", "b", "gone"], &(&a - &b) - &s),
+            ] {
+                for steps in [0, 3] {
+                    let mut client = Client::new();
+                    for (name, set) in [("a", &a), ("b", &b), ("s", &s)] {
+                        let members: Vec<&str> = set.iter().map(String::as_str).collect();
+                        for some in members.chunks(1000) {
+                            client.run(&format!("SADD {name} {}", some.join(" ")));
+                        }
+                    }
+                    let mut writer = client.beside();
+                    let mut begun = client.begin(&command);
+                    (0..steps).for_each(|_| assert!(!begun.step()));
+                    writer.run(write);
+                    assert_eq!(sorted(&begun.end()), expected, "{command:?} {write}");
+                    let locks = writer.engine().locks();
+                    (0..locks.len())
+                        .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|db| db.listings.is_empty())));
+                }
+            }
+        }
     }
 
     #[test]

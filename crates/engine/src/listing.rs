@@ -88,7 +88,7 @@ impl Listing {
         let local = key.hash.local();
         let in_place = matches!(&*self.state.lock(), State::InPlace(_));
         if !in_place {
-            return self.own_piece(keys, reply);
+            return self.own_piece(keys, name, reply);
         }
         let done = keys.with_shard_of(key, |shard, _| {
             let slot = &mut shard.dbs[self.db as usize];
@@ -105,17 +105,42 @@ impl Listing {
         done.unwrap_or(false)
     }
 
-    fn own_piece(&self, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
+    /// Shows the collection as it lies now, for who asks more of it than a list; None when it was written down.
+    pub fn look<R>(&self, keys: &mut Keys<'_>, name: &[u8], see: impl FnOnce(Option<&Object>) -> R) -> R {
+        let key = keys.key(name);
+        let local = key.hash.local();
+        keys.with_shard_of(key, |shard, _| match &*self.state.lock() {
+            State::InPlace(_) => {
+                let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == name);
+                see(found
+                    .and_then(|entry| if let Value::Payload(object) = entry.value() { Some(object) } else { None }))
+            }
+            State::Owned(_, object) => see(Some(object)),
+            State::Written(_) => see(None),
+        })
+    }
+
+    /// Gives up what it lists.
+    pub fn end(&self, keys: &mut Keys<'_>, name: &[u8]) {
+        let key = keys.key(name);
+        keys.with_shard_of(key, |shard, _| shard.dbs[self.db as usize].listings.forget(self));
+        let state = std::mem::replace(&mut *self.state.lock(), State::Written(VecDeque::new()));
+        if let State::Owned(_, object) = state
+            && let Some(object) = Arc::into_inner(object)
+        {
+            keys.effects.discard(object);
+        }
+    }
+
+    fn own_piece(&self, keys: &mut Keys<'_>, name: &[u8], reply: &mut Reply) -> bool {
         let mut state = self.state.lock();
         match &mut *state {
             State::InPlace(_) => false,
             State::Owned(lister, object) => {
                 let done = lister.piece(object, PIECE, reply);
-                if done
-                    && let State::Owned(_, object) = std::mem::replace(&mut *state, State::Written(VecDeque::new()))
-                    && let Some(object) = Arc::into_inner(object)
-                {
-                    keys.effects.discard(object);
+                if done {
+                    drop(state);
+                    self.end(keys, name);
                 }
                 done
             }

@@ -19,7 +19,7 @@
 
 use crate::hashtable::position;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The walks through a collection; nearly always none.
@@ -76,8 +76,8 @@ struct Ahead {
     next: Option<u64>,
     /// Elements ahead that were changed, as they were.
     kept: VecDeque<NameAndValue>,
-    /// Names ahead to be passed over: of changed elements and new ones.
-    seen: HashSet<Box<[u8]>>,
+    /// Names ahead to be passed over: of changed elements, which were there at the beginning, and of new ones, which were not.
+    seen: HashMap<Box<[u8]>, bool>,
 }
 
 /// An element as a walk sees it.
@@ -97,8 +97,12 @@ impl TableWalk {
     /// An element is about to be changed or removed.
     pub fn keep(&self, old: Seen<'_>) {
         let mut state = lock(&self.state);
-        if state.is_ahead(old.hash) && state.seen.insert(old.name.into()) && self.shows(old.deadline) {
-            state.kept.push_back((old.name.into(), old.value.into()));
+        if state.is_ahead(old.hash) && !state.seen.contains_key(old.name) {
+            let shown = self.shows(old.deadline);
+            state.seen.insert(old.name.into(), shown);
+            if shown {
+                state.kept.push_back((old.name.into(), old.value.into()));
+            }
         }
     }
 
@@ -106,8 +110,14 @@ impl TableWalk {
     pub fn leave_out(&self, hash: u64, name: &[u8]) {
         let mut state = lock(&self.state);
         if state.is_ahead(hash) {
-            state.seen.insert(name.into());
+            state.seen.entry(name.into()).or_insert(false);
         }
+    }
+
+    /// Whether an element of which it is known whether it is there now was there when the walk began. Only of a walk that has shown
+    /// nothing yet.
+    pub fn had(&self, name: &[u8], is_there: bool) -> bool {
+        lock(&self.state).seen.get(name).copied().unwrap_or(is_there)
     }
 
     /// Shows the name and value of about `max` elements; true at the end. `scan` visits some elements from a position on and
@@ -127,12 +137,12 @@ impl TableWalk {
                 continue;
             }
             let Some(next) = state.next else {
-                state.seen = HashSet::new();
+                state.seen = HashMap::new();
                 return true;
             };
             state.next = scan(next, &mut |seen| {
                 // A bucket that was resized meanwhile may begin before where the walk is.
-                if position(seen.hash) >= next && self.shows(seen.deadline) && !state.seen.contains(seen.name) {
+                if position(seen.hash) >= next && self.shows(seen.deadline) && !state.seen.contains_key(seen.name) {
                     show(seen.name, seen.value);
                     shown += 1;
                 }
@@ -361,6 +371,7 @@ mod tests {
             expected.iter().for_each(|member| _ = set.insert(member, &LIMITS));
             expected.sort();
             let walk = set.begin_walk().expect("a table");
+            let still = set.begin_walk().expect("a table");
             let (mut shown, mut done) = (Vec::new(), false);
             for (at, (n, kind, value)) in changes.into_iter().enumerate() {
                 match kind {
@@ -376,7 +387,11 @@ mod tests {
                 done = set.walk_piece(&walk, piece, |member: Item<'_>| shown.push(member.to_vec()));
             }
             shown.sort();
-            prop_assert_eq!(shown, expected);
+            prop_assert_eq!(&shown, &expected);
+            let had = |n: &u16| still.had(&name(*n), set.contains(&name(*n)));
+            let mut had: Vec<Vec<u8>> = (0..600).filter(had).map(name).collect();
+            had.sort();
+            prop_assert_eq!(&had, &expected);
         }
 
         #[test]

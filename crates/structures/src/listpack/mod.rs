@@ -513,6 +513,18 @@ pub fn fuzz(data: &[u8]) {
         assert_eq!(listpack.at(pos), element[..]);
         assert!(listpack.find(element, 0).is_some_and(|found| found <= pos));
     }
+    let mut front = listpack.clone();
+    for element in &forward {
+        front.push_front(element);
+        front.pop_front();
+        front.push_front(element);
+    }
+    assert_eq!(front.len(), 2 * forward.len());
+    for element in forward.iter().rev().chain(&forward) {
+        assert_eq!(front.at(front.first().expect("an element is left")), element[..]);
+        front.pop_front();
+    }
+    assert!(front.is_empty());
     let tail = listpack.split_off(forward.len() / 2);
     listpack.append(&tail);
     assert_eq!(listpack.as_bytes()[HEADER..], data[HEADER..]);

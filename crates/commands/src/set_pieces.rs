@@ -1,0 +1,225 @@
+//! Unions, intersections and differences of large sets, worked out and replied in pieces.
+//!
+//! The result is of the moment when the command ran, but is not worked out in that moment: no set is copied, and no shard is held for
+//! longer than a piece takes. Walks keep the sets as they were ([`structures::walk`]); a set in a compact form is copied.
+//!
+//! ```text
+//!   inputs    one is walked through, a piece at a time; the others are asked about its members, as they were
+//!   members   of the result, as they will be sent       chunks of a few kilobytes
+//!   reply     their number, then the chunks
+//! ```
+//!
+//! | | walked through | a member is in the result when |
+//! | --- | --- | --- |
+//! | intersection | the smallest | all others have it |
+//! | difference | the first | no other has it |
+//! | union | each, from the largest on | none before has it |
+
+use crate::cx::{Cx, Flow, Piecewise};
+use crate::set::reply_member;
+use engine::keys::{Key, Keys};
+use engine::listing::{Lister, Listing};
+use engine::value::{Collection, Object, Value};
+use resp::{Protocol, Reply};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use structures::listpack::Item;
+use structures::set::{Limits, Set};
+use structures::walk::TableWalk;
+
+/// Members that are looked up at once, at most; what takes more goes in pieces.
+pub const AT_ONCE: usize = 10_000;
+/// Members that are walked through in one piece.
+const PIECE: usize = 500;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// Begins. The keys hold sets; they are in the order in which the operation reads them.
+pub fn begin(cx: &mut Cx<'_>, operation: Operation, names: &[Key<'_>]) {
+    let protocol = cx.reply.protocol();
+    let inputs = names.iter().filter_map(|key| Input::begin(&mut cx.keys, *key, protocol)).collect();
+    cx.flow =
+        Flow::More(Box::new(Job { operation, inputs, walked: 0, chunks: VecDeque::new(), count: 0, replies: false }));
+}
+
+struct Job {
+    operation: Operation,
+    inputs: Vec<Input>,
+    /// The input that is walked through.
+    walked: usize,
+    chunks: VecDeque<Reply>,
+    count: usize,
+    replies: bool,
+}
+
+impl Piecewise for Job {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.replies {
+            self.work(cx);
+            return false;
+        }
+        if let Some(chunk) = self.chunks.pop_front() {
+            cx.reply.raw(chunk.as_slice());
+        }
+        self.chunks.is_empty()
+    }
+}
+
+impl Job {
+    fn work(&mut self, cx: &mut Cx<'_>) {
+        let (mut members, done) = match self.inputs.get_mut(self.walked) {
+            Some(input) => input.piece(&mut cx.keys),
+            None => (Vec::new(), true),
+        };
+        let (others, wanted) = match self.operation {
+            Operation::Union => (0..self.walked, false),
+            Operation::Intersection => (1..self.inputs.len(), true),
+            Operation::Difference => (1..self.inputs.len(), false),
+        };
+        for other in &self.inputs[others] {
+            other.retain(&mut cx.keys, &mut members, wanted);
+        }
+        if !members.is_empty() {
+            let mut chunk = Reply::new(Vec::new(), cx.reply.protocol());
+            members.iter().for_each(|member| reply_member(&mut chunk, Item::Bytes(member)));
+            self.count += members.len();
+            self.chunks.push_back(chunk);
+        }
+        if !done {
+            return;
+        }
+        self.walked += 1;
+        if self.operation != Operation::Union || self.walked >= self.inputs.len() {
+            self.inputs.drain(..).for_each(|input| input.end(&mut cx.keys));
+            cx.reply.set(self.count);
+            self.replies = true;
+        }
+    }
+}
+
+/// A set as it was at the beginning.
+struct Input {
+    name: Vec<u8>,
+    source: Source,
+}
+
+enum Source {
+    Table { listing: Arc<Listing>, walks: Walks, followed: Arc<Mutex<Followed>> },
+    Copy { set: Set, is_shown: bool },
+}
+
+/// Two walks from the beginning: one shows the members, the other stays there, to be asked.
+#[derive(Clone)]
+struct Walks {
+    shows: Arc<TableWalk>,
+    stays: Arc<TableWalk>,
+}
+
+/// What is left of a set that was moved to another name: all members, and those that are still to be shown.
+struct Moved {
+    all: Set,
+    rest: Vec<Vec<u8>>,
+}
+
+/// Follows a set, and copies it when it moves.
+struct Follower(Arc<Mutex<Followed>>);
+
+#[derive(Default)]
+struct Followed {
+    walks: Option<Walks>,
+    moved: Option<Moved>,
+}
+
+impl Lister for Follower {
+    fn begin(&mut self, object: &mut Object) -> bool {
+        let begin = |set: &mut Set| Some(Walks { shows: set.begin_walk()?, stays: set.begin_walk()? });
+        let walks = Set::of_mut(object).and_then(begin);
+        let follows = walks.is_some();
+        lock(&self.0).walks = walks;
+        follows
+    }
+
+    fn piece(&mut self, object: &Object, _max: usize, _reply: &mut Reply) -> bool {
+        let mut followed = lock(&self.0);
+        if let (Some(set), Some(walks)) = (Set::of(object), &followed.walks) {
+            let mut moved = Moved { all: Set::big(), rest: Vec::new() };
+            set.walk_piece(&walks.stays, usize::MAX, |member| _ = moved.all.insert_item(member, &UNLIMITED));
+            set.walk_piece(&walks.shows, usize::MAX, |member| moved.rest.push(member.to_vec()));
+            followed.moved = Some(moved);
+        }
+        true
+    }
+}
+
+/// Of a table, which no limits concern.
+const UNLIMITED: Limits =
+    Limits { intset_entries: usize::MAX, listpack_entries: usize::MAX, listpack_value: usize::MAX };
+
+impl Input {
+    fn begin(keys: &mut Keys<'_>, key: Key<'_>, protocol: Protocol) -> Option<Self> {
+        let name = key.name.to_vec();
+        if let Some(Value::Payload(Object::Set(set @ (Set::Ints(_) | Set::Small(_))))) = keys.together(key) {
+            return Some(Input { name, source: Source::Copy { set: set.clone(), is_shown: false } });
+        }
+        let followed = Arc::<Mutex<Followed>>::default();
+        let listing = Listing::begin(keys, key, protocol, Box::new(Follower(Arc::clone(&followed))))?;
+        let walks = lock(&followed).walks.clone()?;
+        Some(Input { name, source: Source::Table { listing, walks, followed } })
+    }
+
+    /// Some more members, and whether they were the last.
+    fn piece(&mut self, keys: &mut Keys<'_>) -> (Vec<Vec<u8>>, bool) {
+        let mut members = Vec::with_capacity(PIECE);
+        let done = match &mut self.source {
+            Source::Copy { set, is_shown } => {
+                if !std::mem::replace(is_shown, true) {
+                    members.extend(set.iter().map(|member| member.to_vec()));
+                }
+                true
+            }
+            Source::Table { listing, walks, followed } => listing.look(keys, &self.name, |object| {
+                match (object.and_then(Set::of), lock(followed).moved.as_mut()) {
+                    (Some(set), _) => set.walk_piece(&walks.shows, PIECE, |member| members.push(member.to_vec())),
+                    (None, Some(moved)) => {
+                        members = moved.rest.split_off(moved.rest.len().saturating_sub(PIECE));
+                        moved.rest.is_empty()
+                    }
+                    (None, None) => true,
+                }
+            }),
+        };
+        (members, done)
+    }
+
+    /// Keeps of `members` those that this set had, or those that it had not.
+    fn retain(&self, keys: &mut Keys<'_>, members: &mut Vec<Vec<u8>>, wanted: bool) {
+        match &self.source {
+            Source::Copy { set, .. } => members.retain(|member| set.contains(member) == wanted),
+            Source::Table { listing, walks, followed } => listing.look(keys, &self.name, |object| {
+                match (object.and_then(Set::of), lock(followed).moved.as_ref()) {
+                    (Some(set), _) => {
+                        set.prefetch(members.iter().map(Vec::as_slice));
+                        members.retain(|member| walks.stays.had(member, set.contains(member)) == wanted);
+                    }
+                    (None, Some(moved)) => members.retain(|member| moved.all.contains(member) == wanted),
+                    (None, None) => {}
+                }
+            }),
+        }
+    }
+
+    fn end(self, keys: &mut Keys<'_>) {
+        if let Source::Table { listing, .. } = self.source {
+            listing.end(keys, &self.name);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
