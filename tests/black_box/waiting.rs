@@ -74,12 +74,16 @@ fn a_wait_ends_with_its_time_or_by_request() {
 fn nothing_is_popped_for_a_client_that_went_away() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
+        // One after the other: `waiting` counts who waits.
         drop(waiting(server, "BZPOPMIN a b 0"));
-        waiting(server, "BZPOPMIN a b 0").shutdown(Shutdown::Write).expect("half a close");
+        assert!(eventually(|| blocked(&mut client) == 0), "a closed connection");
+        let half = waiting(server, "BZPOPMIN a b 0");
+        half.shutdown(Shutdown::Write).expect("half a close");
+        assert!(eventually(|| blocked(&mut client) == 0), "a half closed connection");
         let mut killed = waiting(server, "BZPOPMIN a b 0");
         ask(&mut client, "CLIENT KILL TYPE normal SKIPME yes");
         expect_bytes(&mut killed, b"");
-        assert!(eventually(|| blocked(&mut client) == 0), "the others have gone");
+        assert!(eventually(|| blocked(&mut client) == 0), "a killed connection");
         dialogue(&mut client, &[("ZADD a 1 m", "1"), ("ZADD b 1 m", "1"), ("ZCARD a", "1"), ("ZCARD b", "1")]);
     });
 }
