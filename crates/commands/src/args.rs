@@ -17,13 +17,15 @@ pub struct Args<'a> {
     spans: Cow<'a, [Span]>,
     /// Arguments with bytes of their own, by index; nearly always empty, and then without memory.
     own: Vec<(usize, Vec<u8>)>,
+    /// Arguments stay what they are when they are taken: the log needs them afterwards.
+    lasting: bool,
 }
 
 impl<'a> Args<'a> {
     /// Arguments where a parser found them.
     #[inline]
     pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: Vec<(usize, Vec<u8>)>) -> Self {
-        Args { bytes: Cow::Borrowed(bytes), spans: Cow::Borrowed(spans), own }
+        Args { bytes: Cow::Borrowed(bytes), spans: Cow::Borrowed(spans), own, lasting: false }
     }
 
     /// Gives back the arguments with bytes of their own.
@@ -78,20 +80,28 @@ impl<'a> Args<'a> {
         self.spans.get(index).map(|span| span.of(&self.bytes))
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
         self.from(0)
     }
 
     /// The arguments from `index` on.
-    pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
+    pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
         (index.min(self.len())..self.len()).map(|index| &self[index])
     }
 
-    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one.
+    /// From now on arguments that are taken are copied.
+    #[inline]
+    pub fn make_lasting(&mut self) {
+        self.lasting = true;
+    }
+
+    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one, unless the
+    /// arguments are to last.
     #[inline]
     pub fn take(&mut self, index: usize) -> Arg<'a> {
         if let Some(at) = self.own.iter().position(|(owned, _)| *owned == index) {
-            return Cow::Owned(std::mem::take(&mut self.own[at].1));
+            let bytes = &mut self.own[at].1;
+            return Cow::Owned(if self.lasting { bytes.clone() } else { std::mem::take(bytes) });
         }
         match &self.bytes {
             Cow::Borrowed(bytes) => Cow::Borrowed(self.spans[index].of(bytes)),
@@ -139,7 +149,7 @@ impl<'b> FromIterator<&'b [u8]> for Args<'_> {
             spans.push(Span { start: bytes.len(), len: word.len() });
             bytes.extend_from_slice(word);
         }
-        Args { bytes: Cow::Owned(bytes), spans: Cow::Owned(spans), own: Vec::new() }
+        Args { bytes: Cow::Owned(bytes), spans: Cow::Owned(spans), own: Vec::new(), lasting: false }
     }
 }
 
@@ -164,6 +174,10 @@ mod tests {
         assert!(matches!(args.take(1), Cow::Borrowed(b"key")));
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"");
+        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())]);
+        args.make_lasting();
+        assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
+        assert_eq!(&args[2], b"large");
     }
 
     #[test]

@@ -226,14 +226,16 @@ impl Request for Blocked {
             blocking: Blocking::Waiting,
             key_args: &self.key_args,
         };
+        if engine.has_log() {
+            args.make_lasting();
+        }
         if let Err(error) = (self.row.run)(&mut cx, &mut args) {
             engine.metrics()[server.worker].count_error(error.as_bytes());
             cx.reply.error(&error);
         }
         tracking::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
-        let words: Vec<&[u8]> = args.iter().collect();
-        engine.record(&cx.keys.effects, self.db, &words);
+        engine.record(&cx.keys.effects, self.db, args.iter());
         if served {
             claim.served(&mut cx.keys);
         } else {

@@ -292,8 +292,11 @@ pub(crate) fn call_row<'e>(
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, now.unix_ms());
     keys.set_no_touch(session.no_touch);
-    // A handler may move large arguments into values; the log needs them as they were.
-    let logged = engine.has_log().then(|| args.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
+    // Under the locks: the log is not turned on or off meanwhile.
+    let logs = engine.has_log();
+    if logs {
+        args.make_lasting();
+    }
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = match (row.run)(&mut cx, args) {
         Ok(()) => false,
@@ -306,9 +309,8 @@ pub(crate) fn call_row<'e>(
         tracking::remember(&mut cx, args, key_args);
     }
     let Cx { keys, session, flow, .. } = cx;
-    if let Some(logged) = logged {
-        let command: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
-        engine.record(&keys.effects, db, &command);
+    if logs {
+        engine.record(&keys.effects, db, args.iter());
     }
     let effects = keys.release();
     if effects.seen().is_some() {

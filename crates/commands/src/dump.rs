@@ -5,7 +5,6 @@ use crate::cx::Cx;
 use crate::load;
 use crate::row::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
-use engine::access::is_due;
 use engine::config::{Config, Directive};
 use engine::effects::EventClass;
 use persistence::dump;
@@ -132,7 +131,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         at if options.absolute => Some(at),
         left => Some(left.checked_add(now).ok_or(Error::text("ERR Invalid TTL value, must be >= 0"))?),
     };
-    if deadline.is_some_and(|at| is_due(at as u64, now)) {
+    if deadline.is_some_and(|at| edit.is_past(at)) {
         if existed {
             edit.remove();
             edit.log_as(|| vec![vec![engine.removal_word().to_vec(), key.name.to_vec()]]);

@@ -180,13 +180,13 @@ fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resul
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
     let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.row.name))?;
-    let (key, now) = (cx.key(args, 1), cx.now_ms());
+    let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {
         cx.reply.int(0);
         return Ok(());
     }
-    if deadline <= now {
+    if edit.is_past(deadline) {
         edit.expire_at_once();
     } else {
         edit.set_deadline(Some(deadline));

@@ -639,8 +639,10 @@ mod tests {
             "HSETEX h PXAT 1700000010000 FIELDS 2 a 1 b 2",
             "HSETEX h KEEPTTL FIELDS 1 a 5",
             "HSETEX h FIELDS 1 a 6",
+            "MULTI",
             "HDEL h b",
             "HSETEX h KEEPTTL FIELDS 1 b 7",
+            "EXEC",
         ];
         assert_eq!(log(), expected);
         for line in ["NX XX", "FNX FXX", "EX 1 PX 1", "KEEPTTL EX 1", "EX", "PERSIST", "foo"] {

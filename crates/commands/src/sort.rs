@@ -170,7 +170,7 @@ impl<'a> Pattern<'a> {
         name.extend_from_slice(before);
         name.extend_from_slice(element);
         name.extend_from_slice(after);
-        let (key, now) = (keys.key(name), keys.now() as u64);
+        let (key, now) = (keys.key(name), keys.now().max(0) as u64);
         let value = keys.value(key)?;
         match field {
             Some(field) => {

@@ -310,7 +310,7 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if options.get {
             edit.log_as(|| vec![logged_set(key.name, &value, options.lifetime)]);
         }
-        store(edit, key.name, value, options.lifetime.ttl(deadline), cx.now.unix_ms());
+        store(edit, key.name, value, options.lifetime.ttl(deadline));
     }
     match (options.get, holds) {
         (true, _) => {}
@@ -330,12 +330,12 @@ fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
 }
 
 /// Makes the key this string and commits. A deadline that has passed removes the key instead.
-fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl, now: i64) {
+fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl) {
     let Ttl::At(at) = ttl else {
         edit.set_string(NewString::encode(value), ttl);
         return edit.commit(EventClass::STRING, "set");
     };
-    if at <= now {
+    if edit.is_past(at) {
         return edit.expire_at_once();
     }
     edit.log_as(|| vec![[logged_set(key, &value, Lifetime::Unsaid), pxat(at).to_vec()].concat()]);
@@ -374,7 +374,7 @@ fn set_with_deadline(cx: &mut Cx<'_>, args: &mut Args<'_>, seconds: bool) -> Res
     let value = args.take(3);
     let key = cx.key(args, 1);
     let edit = cx.keys.edit(key);
-    store(edit, key.name, value, Ttl::At(deadline), cx.now.unix_ms());
+    store(edit, key.name, value, Ttl::At(deadline));
     cx.reply.ok();
     Ok(())
 }
@@ -385,7 +385,7 @@ fn setnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let edit = cx.keys.edit(key);
     let missing = !edit.exists();
     if missing {
-        store(edit, key.name, value, Ttl::Clear, 0);
+        store(edit, key.name, value, Ttl::Clear);
     }
     cx.reply.int(i64::from(missing));
     Ok(())
@@ -398,7 +398,7 @@ fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     edit.count_read();
     reply_string(cx.reply, edit.string()?);
     edit.log_as(|| vec![logged_set(key.name, &value, Lifetime::Unsaid)]);
-    store(edit, key.name, value, Ttl::Clear, 0);
+    store(edit, key.name, value, Ttl::Clear);
     Ok(())
 }
 
@@ -433,7 +433,7 @@ fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while index < args.len() {
         index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::SYNTAX)?;
     }
-    let (deadline, now) = (lifetime.deadline(cx, args), cx.now.unix_ms());
+    let deadline = lifetime.deadline(cx, args);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     edit.count_read();
@@ -445,7 +445,7 @@ fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let deadline = deadline?;
     reply_string(cx.reply, Some(value));
     match deadline {
-        Some(at) if at <= now => edit.expire_at_once(),
+        Some(at) if edit.is_past(at) => edit.expire_at_once(),
         Some(at) => {
             edit.set_deadline(Some(at));
             let digits = || at.to_string().into_bytes();

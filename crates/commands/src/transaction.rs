@@ -26,8 +26,9 @@ use crate::table::Entry;
 use crate::tracking;
 use engine::access::is_due;
 use engine::blocked::AwaitedKey;
-use engine::effects::{Effects, Record};
+use engine::effects::Effects;
 use engine::hash::KeyHash;
+use engine::log::Batch;
 use engine::watch::WatchFlag;
 use engine::{Engine, Error};
 use resp::Reply;
@@ -316,7 +317,7 @@ fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
 /// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be done
 /// is done when the whole has ended.
 pub(crate) struct Group {
-    records: Vec<(u32, Record)>,
+    batch: Batch,
     effects: Effects,
     row: &'static Command,
 }
@@ -326,14 +327,17 @@ impl Group {
         cx.blocking = Blocking::Refused;
         // The commands inside have others.
         cx.key_args = &[];
-        Group { records: Vec::new(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
+        Group { batch: Batch::default(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
     }
 
     /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to go
     /// into the log.
     pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>, log: bool) {
         let db = cx.session.db;
-        let logged: Option<Record> = (log && cx.engine.has_log()).then(|| args.iter().map(<[u8]>::to_vec).collect());
+        let logs = log && cx.engine.has_log();
+        if logs {
+            args.make_lasting();
+        }
         let flow = std::mem::take(&mut cx.flow);
         cx.row = entry.command;
         cx.keys.select(db);
@@ -355,22 +359,16 @@ impl Group {
             cx.flow = flow;
         }
         let effects = std::mem::take(&mut cx.keys.effects);
-        if let Some(logged) = logged {
-            let words: Vec<&[u8]> = logged.iter().map(Vec::as_slice).collect();
-            self.records.extend(cx.engine.records(&effects, db, &words));
+        if logs {
+            cx.engine.collect(&mut self.batch, &effects, db, args.iter());
         }
         self.effects.absorb(effects);
     }
 
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Cx<'_>) {
-        let Group { mut records, effects, row } = self;
-        if let ([(first, _), _, ..], Some((last, _))) = (&records[..], records.last()) {
-            let (first, last) = (*first, *last);
-            records.insert(0, (first, vec![b"MULTI".to_vec()]));
-            records.push((last, vec![b"EXEC".to_vec()]));
-        }
-        cx.engine.record_together(&records);
+        let Group { batch, effects, row } = self;
+        cx.engine.record_together(&batch);
         cx.row = row;
         cx.keys.effects = effects;
     }

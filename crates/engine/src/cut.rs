@@ -300,6 +300,11 @@ impl Open {
 impl Engine {
     /// Begins a cut at this moment. An error if one is under way.
     pub fn begin_cut(&self, encode: Encode) -> io::Result<Begun> {
+        self.begin_cut_with(encode, || {})
+    }
+
+    /// The same; `then` runs in that moment, under all locks.
+    pub fn begin_cut_with(&self, encode: Encode, then: impl FnOnce()) -> io::Result<Begun> {
         let mut locks = self.locks().escalated();
         (0..self.locks().len()).for_each(|index| _ = locks.get(index));
         if self.cut_open.swap(true, Relaxed) {
@@ -333,6 +338,7 @@ impl Engine {
                 })));
             }
         }
+        then();
         Ok(begun)
     }
 

@@ -103,6 +103,11 @@ impl<'k> Edit<'k> {
         self.db.table.at(self.spot()?)?.deadline().map(|at| at as i64)
     }
 
+    /// Whether a deadline, in Unix time in milliseconds, has passed.
+    pub fn is_past(&self, deadline: i64) -> bool {
+        deadline <= self.now
+    }
+
     /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
     /// before whether the key is to be deleted instead.
     pub fn set_string(&mut self, value: NewString<'_>, ttl: Ttl) {

@@ -5,13 +5,13 @@ use crate::audience::Audience;
 use crate::clients::Clients;
 use crate::command_log::{CommandLog, Reason};
 use crate::config::{Config, ConfigStore, Directive};
-use crate::effects::{Effects, EventClass, Logged, ReadyKey, Record};
+use crate::effects::{Effects, EventClass, Logged, ReadyKey};
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
 use crate::keys::Key;
 use crate::latency::LatencyMonitor;
 use crate::locks::LockSet;
-use crate::log::ChangeLog;
+use crate::log::{Batch, ChangeLog, put_command};
 use crate::metrics::{Rates, Totals, WorkerMetrics};
 use crate::packing::Packing;
 use crate::pause::Pause;
@@ -60,6 +60,8 @@ pub struct Engine {
     databases: usize,
     host: Arc<dyn Host>,
     log: OnceLock<Arc<dyn ChangeLog>>,
+    /// Changes go into the log. Turned under all locks, so that whoever holds one may rely on it.
+    logs: AtomicBool,
     access: AccessPolicy,
     event_mask: AtomicU32,
     clients: Clients,
@@ -150,6 +152,7 @@ impl Engine {
             databases,
             host,
             log: OnceLock::new(),
+            logs: AtomicBool::new(false),
             access: AccessPolicy::default(),
             event_mask: AtomicU32::new(0),
             clients: Clients::default(),
@@ -335,11 +338,30 @@ impl Engine {
 
     /// Every write is appended to `log` from now on. At most once, before the first command.
     pub fn set_log(&self, log: Arc<dyn ChangeLog>) {
+        self.install_log(log);
+        self.set_logging(true);
+    }
+
+    /// There is a log, which nothing is appended to before [`set_logging`](Self::set_logging) says so. At most once.
+    pub fn install_log(&self, log: Arc<dyn ChangeLog>) {
         assert!(self.log.set(log).is_ok(), "the engine has a change log already");
     }
 
+    /// Whether changes go into the log that is installed. What must not miss a change turns it on in the moment of a
+    /// [cut](Self::begin_cut).
+    pub fn set_logging(&self, on: bool) {
+        self.logs.store(on, Relaxed);
+    }
+
+    /// The log that is installed.
+    pub fn change_log(&self) -> Option<&dyn ChangeLog> {
+        self.log.get().map(|log| &**log)
+    }
+
+    /// Whether changes go into a log.
+    #[inline]
     pub fn has_log(&self) -> bool {
-        self.log.get().is_some()
+        self.logs.load(Relaxed)
     }
 
     /// Selects the classes of keyspace events that the host is told of.
@@ -371,6 +393,8 @@ impl Engine {
     /// The access clock at `now` (Unix time in milliseconds).
     #[inline]
     pub fn access_clock(&self, now: i64) -> AccessClock {
+        // Who runs commands of the past has no time of his own.
+        let now = if now < 0 { self.host.unix_us(0) / 1000 } else { now };
         let seconds = (now / 1000) as u64;
         if self.counts_frequency() {
             AccessClock::Frequency {
@@ -421,62 +445,63 @@ impl Engine {
         if self.config.snapshot().flag(Directive::LazyfreeLazyExpire) { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Puts a command into the change log. The locks of what it changed must still be held.
-    pub fn record(&self, effects: &Effects, db: u32, command: &[&[u8]]) {
-        let Some(log) = self.log.get() else { return };
-        if let Some(rare) = effects.seen()
-            && !rare.expired.is_empty()
-        {
-            let word = self.removal_word();
-            rare.expired.iter().for_each(|(db, key)| _ = log.append(&[(*db, &[word, key])]));
-        }
-        if let Some(rare) = effects.seen() {
-            self.record_together(&rare.expired_elements);
-        }
-        if effects.dirty == 0 {
+    /// Puts a command into the change log, with what else it changed. The locks of that must still be held.
+    #[inline]
+    pub fn record<'a>(&self, effects: &Effects, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]> + Clone) {
+        if effects.dirty == 0 && effects.seen().is_none() || !self.has_log() {
             return;
         }
-        match effects.logged() {
-            Logged::Verbatim => {
-                log.append(&[(db, command)]);
+        let Some(log) = self.change_log() else { return };
+        match effects.seen() {
+            None => _ = log.append(db, db, &mut |out| put_command(out, words.clone())),
+            Some(_) => {
+                let mut batch = Batch::default();
+                self.collect(&mut batch, effects, db, words);
+                batch.append_to(log);
             }
-            Logged::As(records) => {
-                let records: Vec<(u32, Record)> = records.iter().map(|record| (db, record.clone())).collect();
-                self.record_together(&records);
-            }
-            Logged::Nothing => {}
         }
     }
 
-    /// The records that [`record`](Self::record) would append, for commands that are logged together with others.
-    pub fn records(&self, effects: &Effects, db: u32, command: &[&[u8]]) -> Vec<(u32, Record)> {
-        let mut records = Vec::new();
-        if !self.has_log() {
-            return records;
-        }
+    /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
+    pub fn collect<'a>(
+        &self,
+        batch: &mut Batch,
+        effects: &Effects,
+        db: u32,
+        words: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
         if let Some(rare) = effects.seen() {
-            let word = self.removal_word();
-            records.extend(rare.expired.iter().map(|(db, key)| (*db, vec![word.to_vec(), key.clone()])));
-            records.extend(rare.expired_elements.iter().cloned());
+            rare.expired.iter().for_each(|(db, key)| batch.push(*db, [self.removal_word(), key].into_iter()));
+            rare.expired_elements.iter().for_each(|(db, record)| batch.push(*db, record.iter().map(Vec::as_slice)));
         }
         if effects.dirty > 0 {
             match effects.logged() {
-                Logged::Verbatim => records.push((db, command.iter().map(|word| word.to_vec()).collect())),
-                Logged::As(instead) => records.extend(instead.iter().map(|record| (db, record.clone()))),
+                Logged::Verbatim => batch.push(db, words),
+                Logged::As(instead) => {
+                    instead.iter().for_each(|record| batch.push(db, record.iter().map(Vec::as_slice)));
+                }
                 Logged::Nothing => {}
             }
         }
-        records
     }
 
-    /// Appends records between which nobody else's may come. The locks of what they change must still be held.
-    pub fn record_together(&self, records: &[(u32, Record)]) {
-        let Some(log) = self.log.get().filter(|_| !records.is_empty()) else { return };
-        let words: Vec<Vec<&[u8]>> =
-            records.iter().map(|(_, record)| record.iter().map(Vec::as_slice).collect()).collect();
-        let records: Vec<(u32, &[&[u8]])> =
-            records.iter().zip(&words).map(|((db, _), words)| (*db, &words[..])).collect();
-        log.append(&records);
+    /// Puts the end of keys and elements into the log that nobody asked for: each is a change of its own.
+    pub fn record_expired(&self, effects: &Effects) {
+        let (Some(rare), Some(log), true) = (effects.seen(), self.change_log(), self.has_log()) else { return };
+        let word = self.removal_word();
+        for (db, key) in &rare.expired {
+            log.append(*db, *db, &mut |out| put_command(out, [word, key].into_iter()));
+        }
+        for (db, record) in &rare.expired_elements {
+            log.append(*db, *db, &mut |out| put_command(out, record.iter().map(Vec::as_slice)));
+        }
+    }
+
+    /// Appends commands that belong together. The locks of what they change must still be held.
+    pub fn record_together(&self, batch: &Batch) {
+        if let Some(log) = self.change_log().filter(|_| self.has_log()) {
+            batch.append_to(log);
+        }
     }
 
     /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to be
@@ -569,7 +594,7 @@ mod tests {
         let mut edit = keys.edit(key);
         edit.set_string(NewString::encode(value.into()), ttl);
         edit.commit(EventClass::STRING, "set");
-        engine.record(&keys.effects, 0, &[b"SET", name, value]);
+        engine.record(&keys.effects, 0, [&b"SET"[..], name, value].into_iter());
         keys.unlock();
         assert!(engine.carry_out(&mut keys.effects, Origin { worker: 0, client: 0 }).is_empty());
     }
@@ -629,8 +654,10 @@ mod tests {
         let record = |words: &[&str]| (0, words.iter().map(|word| word.as_bytes().to_vec()).collect());
         let expected: Vec<(u32, Vec<Vec<u8>>)> = vec![
             record(&["SET", "k", "1"]),
+            record(&["MULTI"]),
             record(&["UNLINK", "k"]),
             record(&["SET", "k", "2"]),
+            record(&["EXEC"]),
             record(&["UNLINK", "k"]),
         ];
         assert_eq!(log.take(), expected);

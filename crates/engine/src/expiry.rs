@@ -94,7 +94,7 @@ impl Engine {
                 let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
                 shard.dbs[db as usize].table.step(1, hasher);
             }
-            self.record(&effects, 0, &[]);
+            self.record_expired(&effects);
         }
         if let Some(rare) = effects.seen()
             && !rare.garbage.is_empty()
@@ -158,7 +158,7 @@ impl Engine {
                 access::expire(self, shard, &mut own, db, local, name);
             }
         }
-        self.record(&own, db, &[]);
+        self.record_expired(&own);
         if let Some(mut own) = own.take_rare() {
             let rare = effects.rare();
             rare.garbage.append(&mut own.garbage);

@@ -79,6 +79,9 @@ impl<'e> Held<'e> {
     }
 }
 
+/// A time before all deadlines.
+const NO_TIME: i64 = -1;
+
 /// One command's access to the keyspace.
 pub struct Keys<'e> {
     engine: &'e Engine,
@@ -104,6 +107,11 @@ impl<'e> Keys<'e> {
     /// Unix time in milliseconds.
     pub fn now(&self) -> i64 {
         self.now
+    }
+
+    /// Nothing is over and nothing is marked as accessed: for commands of the past, at whose time there was what they found.
+    pub fn stop_time(&mut self) {
+        (self.now, self.no_touch) = (NO_TIME, true);
     }
 
     pub fn set_no_touch(&mut self, no_touch: bool) {

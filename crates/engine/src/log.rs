@@ -1,37 +1,176 @@
 //! The change log: every write, once, in the order of execution.
 //!
-//! Records are appended while the locks of the shards that they changed are held. Two writes to the same
+//! Commands are appended while the locks of the shards that they changed are held. Two writes to the same
 //! key are therefore in the log in the order in which they were made, and so are any two of which one saw
 //! the other. The append-only file and the replication backlog read the log; who needs none leaves it out.
+//!
+//! The log's bytes are requests as clients send them. A command is rendered once, where it stays:
+//!
+//! ```text
+//!   one command   SELECT 3, if the command before was in another database | *3 $3 SET $1 k $1 v
+//!   several       the same, between MULTI and EXEC: nobody else's command comes between them
+//! ```
 
 use crate::effects::Record;
 use crate::sync::Mutex;
+use std::any::Any;
 
 /// Where changes go. Called under shard locks: it must be quick and must not take any of them.
-pub trait ChangeLog: Send + Sync {
-    /// Appends commands, each with its database, that belong together (nobody else's record comes between them) and
-    /// returns the log's length afterwards, which a reply that must be durable waits for.
-    fn append(&self, records: &[(u32, &[&[u8]])]) -> u64;
+pub trait ChangeLog: Any + Send + Sync {
+    /// Appends what `render` writes: whole commands, of which the first is meant for database `first` and which leave
+    /// the reader in database `last`. Returns the log's length afterwards, which a reply that must be durable waits for.
+    fn append(&self, first: u32, last: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
+}
+
+/// Appends a command as clients send it.
+pub fn put_command<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+    put_count(out, b'*', words.len());
+    for word in words {
+        put_count(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[inline]
+fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
+    // One call for the most frequent lengths.
+    if count < 10 {
+        out.extend_from_slice(&[kind, b'0' + count as u8, b'\r', b'\n']);
+        return;
+    }
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Commands that belong together.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    commands: usize,
+    first: u32,
+    last: u32,
+}
+
+impl Batch {
+    pub fn is_empty(&self) -> bool {
+        self.commands == 0
+    }
+
+    /// Adds a command that runs in a database.
+    pub fn push<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.commands == 0 {
+            (self.first, self.last) = (db, db);
+        }
+        if self.last != db {
+            put_select(&mut self.bytes, db);
+            self.last = db;
+        }
+        put_command(&mut self.bytes, words);
+        self.commands += 1;
+    }
+
+    /// Appends all to a log, as a transaction if there are several. The locks of what they change must be held.
+    pub fn append_to(&self, log: &dyn ChangeLog) {
+        if self.commands > 0 {
+            log.append(self.first, self.last, &mut |out| {
+                if self.commands > 1 {
+                    out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+                }
+                out.extend_from_slice(&self.bytes);
+                if self.commands > 1 {
+                    out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+                }
+            });
+        }
+    }
+}
+
+/// Appends the command that makes its reader go on in another database.
+pub fn put_select(out: &mut Vec<u8>, db: u32) {
+    let mut digits = itoa::Buffer::new();
+    put_command(out, [&b"SELECT"[..], digits.format(db).as_bytes()].into_iter());
 }
 
 /// A log in memory, for tests and simulations.
 #[derive(Default)]
 pub struct MemoryLog {
-    records: Mutex<Vec<(u32, Record)>>,
+    /// Each part with the database that it begins in.
+    parts: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
 impl MemoryLog {
+    /// The commands so far, each with its database; without SELECT.
+    ///
+    /// # Panics
+    /// When the log is not what [`put_command`] writes.
     pub fn take(&self) -> Vec<(u32, Record)> {
-        std::mem::take(&mut self.records.lock())
+        let mut records = Vec::new();
+        for (mut db, part) in std::mem::take(&mut *self.parts.lock()) {
+            let mut rest = &part[..];
+            while !rest.is_empty() {
+                let record: Record = (0..number(&mut rest)).map(|_| word(&mut rest).to_vec()).collect();
+                match &record[..] {
+                    [name, index] if name == b"SELECT" => {
+                        db = String::from_utf8_lossy(index).parse().expect("the number of a database");
+                    }
+                    _ => records.push((db, record)),
+                }
+            }
+        }
+        records
     }
 }
 
+/// The number in a line that begins with a sign.
+fn number(rest: &mut &[u8]) -> usize {
+    let end = rest.iter().position(|byte| *byte == b'\n').expect("a line");
+    let digits = std::str::from_utf8(&rest[1..end - 1]).expect("digits");
+    *rest = &rest[end + 1..];
+    digits.parse().expect("a count")
+}
+
+fn word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+    let len = number(rest);
+    let (word, after) = rest.split_at(len);
+    *rest = &after[2..];
+    word
+}
+
 impl ChangeLog for MemoryLog {
-    fn append(&self, records: &[(u32, &[&[u8]])]) -> u64 {
-        let mut log = self.records.lock();
-        for (db, record) in records {
-            log.push((*db, record.iter().map(|arg| arg.to_vec()).collect()));
-        }
-        log.len() as u64
+    fn append(&self, first: u32, _: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+        let mut part = Vec::new();
+        render(&mut part);
+        let mut parts = self.parts.lock();
+        parts.push((first, part));
+        parts.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_rendered_as_clients_send_them() {
+        let mut out = Vec::new();
+        put_command(&mut out, [&b"SET"[..], b"k", &[b'v'; 12]].into_iter());
+        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n");
+    }
+
+    #[test]
+    fn several_commands_are_one_transaction() {
+        let log = MemoryLog::default();
+        let mut batch = Batch::default();
+        batch.append_to(&log);
+        assert!(log.take().is_empty());
+        batch.push(1, [&b"INCR"[..], b"a"].into_iter());
+        batch.append_to(&log);
+        batch.push(2, [&b"INCR"[..], b"b"].into_iter());
+        batch.append_to(&log);
+        let names: Vec<(u32, Vec<u8>)> = log.take().into_iter().map(|(db, record)| (db, record[0].clone())).collect();
+        let expected = [(1, "INCR"), (1, "MULTI"), (1, "INCR"), (2, "INCR"), (2, "EXEC")];
+        assert_eq!(names, expected.map(|(db, name)| (db, name.as_bytes().to_vec())));
     }
 }

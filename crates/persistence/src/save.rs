@@ -47,8 +47,18 @@ pub struct Written {
 
 /// Writes the keyspace as it is now to `to`.
 pub fn save(engine: &Engine, options: &Options, to: &mut dyn Write) -> io::Result<Written> {
+    save_with(engine, options, &mut || {}, to)
+}
+
+/// The same; `at_cut` runs in the moment whose keyspace it is, under all locks.
+pub fn save_with(
+    engine: &Engine,
+    options: &Options,
+    at_cut: &mut dyn FnMut(),
+    to: &mut dyn Write,
+) -> io::Result<Written> {
     let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
-    let begun = engine.begin_cut(encode)?;
+    let begun = engine.begin_cut_with(encode, at_cut)?;
     engine.saves().progress.total.store(begun.keys, Relaxed);
     let result = write(engine, options, &begun, to);
     engine.end_cut();
@@ -109,7 +119,7 @@ fn cancelled() -> io::Error {
 }
 
 /// Slows a save down, for tests; what cancels it is seen at once.
-fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
+pub(crate) fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
     const SLICE: Duration = Duration::from_millis(10);
     let mut left = delay.saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));
     while !left.is_zero() {

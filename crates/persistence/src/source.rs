@@ -93,6 +93,15 @@ impl<'r> Source<'r> {
         self.before + self.at as u64
     }
 
+    /// What was read and not taken; it is taken now.
+    pub fn rest(&mut self) -> Vec<u8> {
+        self.checksum();
+        let rest = self.buffer[self.at..].to_vec();
+        self.at = self.buffer.len();
+        self.summed = self.at;
+        rest
+    }
+
     pub fn fault(&self, reason: Reason) -> Fault {
         Fault { offset: self.offset(), reason }
     }
