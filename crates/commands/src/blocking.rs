@@ -71,13 +71,15 @@ pub struct Wait {
     pub kind: Option<Type>,
     /// Another attempt is due also when a key goes or becomes something else (XREADGROUP).
     pub on_missing: bool,
-    /// The reply where nobody may wait. When the deadline passes it is a null array always.
+    /// The reply where nobody may wait.
     pub refused: Nil,
+    /// The reply when the deadline passes, where it is not a null array.
+    pub timed_out: Option<&'static [u8]>,
 }
 
 impl Wait {
     pub fn until(deadline: i64) -> Wait {
-        Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray }
+        Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None }
     }
 }
 
@@ -248,7 +250,7 @@ impl Request for Blocked {
     }
 
     fn timeout_reply(&self) -> Vec<u8> {
-        self.reply(Reply::null_array)
+        self.wait.timed_out.map_or_else(|| self.reply(Reply::null_array), <[u8]>::to_vec)
     }
 
     fn error_reply(&self, text: &str) -> Vec<u8> {

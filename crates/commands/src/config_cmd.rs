@@ -3,6 +3,7 @@
 //! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
 //! own are put there by [`Hooks`], after CONFIG SET and once at the start ([`apply_all`]).
 
+use crate::aof;
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::dispatch::before_nul;
@@ -125,10 +126,10 @@ struct Hooks<'e> {
 impl ApplyHooks for Hooks<'_> {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
         use Directive::{
-            CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
-            CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
-            LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor, MaxMemory, MaxMemoryPolicy,
-            NotifyKeyspaceEvents, TrackingTableMaxKeys,
+            AofTimestampEnabled, AppendFsync, AppendOnly, CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen,
+            CommandlogLargeRequestMaxLen, CommandlogReplyLargerThan, CommandlogRequestLargerThan,
+            CommandlogSlowExecutionMaxLen, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor,
+            MaxMemory, MaxMemoryPolicy, NotifyKeyspaceEvents, TrackingTableMaxKeys,
         };
         match changed {
             MaxMemoryPolicy | LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
@@ -143,6 +144,7 @@ impl ApplyHooks for Hooks<'_> {
             LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
             LatencyTracking => self.engine.track_latency(config.flag(changed)),
             TrackingTableMaxKeys => limit_tracking(self.engine, config),
+            AppendOnly | AppendFsync | AofTimestampEnabled => aof::follow(self.engine, changed, config)?,
             _ => {}
         }
         self.engine.packing().load(config);
@@ -198,6 +200,7 @@ pub fn apply_all(engine: &Engine) {
     set_access_policy(engine, &config);
     limit_tracking(engine, &config);
     engine.set_event_mask(config.keyspace_events());
+    aof::set_policy(engine, &config);
 }
 
 /// The system's text for an error, as the C library has it: without the number that Rust adds.

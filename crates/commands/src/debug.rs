@@ -1,5 +1,6 @@
 //! DEBUG: what test suites and the curious need. Only where `enable-debug-command` allows it.
 
+use crate::aof;
 use crate::args::Args;
 use crate::config_cmd::rewrite_file;
 use crate::cx::Cx;
@@ -63,6 +64,14 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (b"htstats", 3 | 4) => return table_stats(cx, args),
         (b"leak", 3) => {
             std::mem::forget(args[2].to_vec());
+            cx.reply.ok();
+        }
+        (b"loadaof", 2) => return load_aof(cx),
+        (b"aof-flush-sleep", 3) => {
+            let microseconds = resp::number::parse_i64_c(&args[2]).unwrap_or(0).max(0) as u64;
+            if let Some(aof) = persistence::aof::of(cx.engine) {
+                aof.stats.flush_sleep.store(microseconds, Relaxed);
+            }
             cx.reply.ok();
         }
         (b"log", 3) => {
@@ -149,6 +158,24 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
             Err(load::RELOAD_FAILED)
         }
     }
+}
+
+/// Empties the keyspace and reads the append-only file.
+fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
+    let engine = cx.engine;
+    // Nobody is to see the keyspace empty.
+    engine.saves().set_loading(true);
+    let logs = engine.has_log();
+    engine.set_logging(false);
+    empty_all(cx);
+    cx.keys.unlock();
+    let loaded = aof::load_again(engine);
+    engine.set_logging(logs);
+    engine.saves().set_loading(false);
+    loaded.map_err(|aof::LoadFailed| Error::text("ERR Error trying to load the AOF files, check server logs."))?;
+    engine.host().notice("Append Only File loaded by DEBUG LOADAOF");
+    cx.reply.ok();
+    Ok(())
 }
 
 /// Nobody gets at the data meanwhile, whichever thread serves him.

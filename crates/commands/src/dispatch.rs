@@ -6,6 +6,7 @@
 //! handler, locks the shards of the keys, calls the handler, puts its write into the change log,
 //! unlocks, and lets the engine carry out what is left.
 
+use crate::aof;
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
@@ -173,6 +174,10 @@ fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> 
     if hindrance.is_loading() && !entry.command.flags.has(LOADING) {
         return Some(Error::LOADING);
     }
+    let is_told = entry.command.flags.has(WRITE) || entry.full_name == "ping";
+    if hindrance.is_unlogged() && is_told {
+        return Some(aof::refusal(engine));
+    }
     (hindrance.is_failed() && entry.command.flags.has(WRITE)).then_some(Error::SAVE_FAILED)
 }
 
@@ -317,6 +322,37 @@ pub(crate) fn call_row<'e>(
         follow_up(engine, effects, session, now);
     }
     (flow, failed)
+}
+
+/// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its time,
+/// whatever has run out since. Whoever calls this has seen to it that nothing is logged now.
+pub(crate) fn replay<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) {
+    let prepared = prepare(engine, args);
+    let Some(entry) = prepared.entry else { return };
+    if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
+        return;
+    }
+    let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
+    let mut keys = Keys::new(engine, held, session.db, now.unix_ms());
+    keys.stop_time();
+    let (row, key_args) = (entry.command, &prepared.keys[..]);
+    let (flow, blocking) = (Flow::Next, Blocking::Refused);
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow, blocking, key_args };
+    if let Err(error) = (row.run)(&mut cx, args) {
+        cx.reply.error(&error);
+    }
+    cx.complete();
+    let Cx { keys, session, .. } = cx;
+    let effects = keys.release();
+    if effects.seen().is_some() {
+        follow_up(engine, effects, session, now);
+    }
 }
 
 /// Keys that are forgotten after a command while there are too many that somebody has a copy of.

@@ -12,6 +12,7 @@
 //! threads) or no feature for yet is zero, which is true; certificates and cluster links have sections only with their
 //! features.
 
+use crate::aof;
 use crate::args::Args;
 use crate::command_stats;
 use crate::cx::Cx;
@@ -326,14 +327,11 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
     text.field("rdb_last_cow_size", progress.last_copied.load(Relaxed));
     text.field("rdb_last_load_keys_expired", saves.loading.keys_expired.load(Relaxed));
     text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
-    text.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    text.field("aof_last_rewrite_time_sec", -1);
-    text.field("aof_current_rewrite_time_sec", -1);
-    text.field("aof_last_bgrewrite_status", "ok");
-    text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    text.field("aof_last_write_status", "ok");
+    let aof = aof::report(source.engine, source.now_us / 1000);
+    aof.fields.iter().for_each(|(name, value)| text.field(name, value));
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     text.field("slot_migration_fork_in_progress", 0);
+    aof.sizes.iter().for_each(|(name, value)| text.field(name, value));
     if saves.hindrance().is_loading() {
         loading(text, source);
     }

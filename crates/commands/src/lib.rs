@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod acl_category;
+pub mod aof;
 pub mod args;
 pub mod bitfield;
 pub mod bitmap;
@@ -125,6 +126,7 @@ use row::Command;
 /// All rows.
 const FAMILIES: &[&[Command]] = &[
     shutdown::COMMANDS,
+    aof::COMMANDS,
     introspect::COMMANDS,
     info::COMMANDS,
     debug::COMMANDS,

@@ -20,7 +20,7 @@ use persistence::check;
 use persistence::load::{self, Doing, Found, Options, Sink};
 use persistence::source::{Fault, Reason, Source};
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,7 +61,9 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
     saves.loading.total_bytes.store(size, Relaxed);
     saves.loading.loaded_bytes.store(0, Relaxed);
     saves.set_loading(true);
-    let result = read(engine, &config, &mut *file, merge);
+    let options = options(engine, &config);
+    let mut source = Source::new(&mut *file, options.check_sum);
+    let result = read(engine, &config, &mut source, options, Mode { merge, expires: true });
     engine.end_expecting();
     saves.set_loading(false);
     let loaded = result.map_err(|fault| Failure {
@@ -80,17 +82,25 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
     Ok(Some(loaded))
 }
 
-fn read(engine: &Engine, config: &Config, file: &mut dyn Read, merge: bool) -> Result<Loaded, Fault> {
-    let options = Options {
-        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
-        check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
-    };
-    let inserter = Inserter { engine, merge, now: engine.host().unix_us(0) / 1000, queue: Queue::default() };
+/// What becomes of keys that are there already, or that are over.
+#[derive(Clone, Copy)]
+struct Mode {
+    merge: bool,
+    expires: bool,
+}
+
+fn read(
+    engine: &Engine,
+    config: &Config,
+    source: &mut Source<'_>,
+    options: Options,
+    mode: Mode,
+) -> Result<Loaded, Fault> {
+    let inserter = Inserter { engine, mode, now: engine.host().unix_us(0) / 1000, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
         let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KeyLoadDelay)));
-        let mut source = Source::new(file, options.check_sum);
-        let read = load::load(&mut source, options, engine.packing(), &mut loader).map(|()| {
+        let read = load::load(source, options, engine.packing(), &mut loader).map(|()| {
             loader.flush();
             loader.loaded
         });
@@ -165,7 +175,7 @@ impl Queue {
 /// Puts entries into their tables.
 struct Inserter<'e> {
     engine: &'e Engine,
-    merge: bool,
+    mode: Mode,
     /// Unix time in milliseconds.
     now: i64,
     queue: Queue,
@@ -214,7 +224,7 @@ impl Inserter<'_> {
         for (hash, entry) in batch.entries {
             let name = entry.key().to_vec();
             let mut edit = keys.edit(Key { name: &name, hash });
-            if edit.exists() && !self.merge {
+            if edit.exists() && !self.mode.merge {
                 edit.leave();
                 let text = format!("RDB has duplicated key '{}' in DB {}", String::from_utf8_lossy(&name), batch.db);
                 self.queue.lock().failure.get_or_insert(text);
@@ -297,7 +307,7 @@ impl Sink for Loader<'_, '_> {
         self.delay.key(self.engine);
         let now = self.inserter.now;
         let deadline = deadline.filter(|at| *at != -1).map(|at| at.max(0) as u64);
-        if deadline.is_some_and(|at| is_due(at, now)) {
+        if self.inserter.mode.expires && deadline.is_some_and(|at| is_due(at, now)) {
             self.loaded.expired += 1;
             return Ok(());
         }
@@ -327,7 +337,7 @@ impl Sink for Loader<'_, '_> {
     }
 
     fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
-        fcall::load_library(self.engine, &code, self.inserter.merge)
+        fcall::load_library(self.engine, &code, self.inserter.mode.merge)
             .map_err(|error| format!("Failed creating the functions library: {error}"))
     }
 
@@ -362,6 +372,21 @@ impl Sink for Loader<'_, '_> {
 
     fn progress(&mut self, offset: u64, _: Doing) {
         self.engine.saves().loading.loaded_bytes.store(offset, Relaxed);
+    }
+}
+
+/// Reads the base of a log. Nothing in it counts as expired: what comes after it may rely on it.
+pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: Options) -> Result<Loaded, String> {
+    let config = engine.config().snapshot();
+    let result = read(engine, &config, source, options, Mode { merge: false, expires: false });
+    engine.end_expecting();
+    result.map_err(|fault| describe(&fault, "rdbLoadObject"))
+}
+
+pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
+    Options {
+        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
+        check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Saving is the same in all ways: a [cut](engine::cut) is walked by one thread while all others serve. SAVE lets its client wait for the
 //! end; the thread that saves in the background is the host's. One save at a time; [`Saves`](engine::saves::Saves) knows of it.
 
+use crate::aof;
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::dump;
@@ -55,6 +56,10 @@ pub const COMMANDS: &[Command] = &[
 
 const IN_PROGRESS: Error = Error::text("ERR Background save already in progress");
 
+const REWRITING: Error = Error::text(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
+);
+
 fn save_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     match save_now(cx.engine) {
         Ok(()) => cx.reply.ok(),
@@ -90,6 +95,14 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     if saves.is_running() {
         return Err(IN_PROGRESS);
+    }
+    if aof::is_rewriting(cx.engine) {
+        if args.len() == 1 {
+            return Err(REWRITING);
+        }
+        saves.scheduled.store(true, Relaxed);
+        cx.reply.simple("Background saving scheduled");
+        return Ok(());
     }
     if !start(cx.engine) {
         return Err(Error::text("ERR"));
@@ -159,12 +172,13 @@ fn save_to_file(engine: &Engine) -> io::Result<()> {
 fn write(engine: &Engine) -> io::Result<Written> {
     let config = engine.config().snapshot();
     let mut file = engine.host().create_file(config.text(Directive::DbFilename))?;
-    let written = save::save(engine, &options(engine, &config), &mut *file)?;
+    let written = save::save(engine, &options(engine, &config, false), &mut *file)?;
     file.commit()?;
     Ok(written)
 }
 
-fn options(engine: &Engine, config: &Config) -> save::Options {
+/// `is_base`: the file is the base of a log.
+pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::Options {
     let now = engine.host().unix_us(0) / 1000;
     let clock = engine.access_clock(now);
     let policy = config.choice(Directive::MaxMemoryPolicy);
@@ -180,7 +194,7 @@ fn options(engine: &Engine, config: &Config) -> save::Options {
         ("redis-bits", "64".to_owned()),
         ("ctime", (now / 1000).to_string()),
         ("used-mem", engine.host().memory().allocated.to_string()),
-        ("aof-base", "0".to_owned()),
+        ("aof-base", u8::from(is_base).to_string()),
     ];
     save::Options {
         style: dump::style(config),
@@ -198,7 +212,7 @@ const RETRY: i64 = 5;
 pub fn tick(engine: &Engine, now_ms: i64) {
     let (saves, config) = (engine.saves(), engine.config().snapshot());
     refresh(engine, &config);
-    if saves.is_running() || saves.hindrance().is_loading() {
+    if saves.is_running() || saves.hindrance().is_loading() || aof::is_rewriting(engine) {
         return;
     }
     if saves.scheduled.swap(false, Relaxed) {
@@ -242,6 +256,9 @@ pub enum Ending {
 
 /// Saves before the server ends, if it is to; a save in the background is given up. False if that failed.
 pub fn before_end(engine: &Engine, ending: Ending) -> bool {
+    if !aof::stop_at_end(engine, false) {
+        return false;
+    }
     let wanted = match ending {
         Ending::Save => true,
         Ending::NoSave => false,

@@ -333,7 +333,7 @@ impl Engine {
 
     /// Whether nothing may run out by itself now.
     pub(crate) fn expiry_is_paused(&self) -> bool {
-        self.expiry_paused.load(Relaxed) || self.pause.is_on()
+        self.expiry_paused.load(Relaxed) || self.pause.is_on() || self.saves.hindrance().is_loading()
     }
 
     /// Every write is appended to `log` from now on. At most once, before the first command.

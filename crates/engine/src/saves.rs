@@ -19,6 +19,8 @@ pub struct Saves {
     skips_checksums: AtomicBool,
     /// A signal has asked for the server's end, which has not begun.
     end_wanted: AtomicBool,
+    /// The rewrite of the log that has the cut is to end.
+    rewrite_cancelled: AtomicBool,
     /// Unix time in milliseconds when the one in the background began; 0 for none.
     pub started_at: AtomicI64,
     /// Of the last one in the background, one more; 0 for none.
@@ -69,6 +71,7 @@ impl Hindrance {
     const LOADING: u8 = 1;
     const FAILED: u8 = 2;
     const SHORT_OF_MEMORY: u8 = 4;
+    const UNLOGGED: u8 = 8;
 
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -77,6 +80,11 @@ impl Hindrance {
     /// The data set is being read: only commands that need no data run.
     pub fn is_loading(self) -> bool {
         self.0 & Hindrance::LOADING != 0
+    }
+
+    /// The log cannot be written: nothing may be changed.
+    pub fn is_unlogged(self) -> bool {
+        self.0 & Hindrance::UNLOGGED != 0
     }
 
     /// The last save failed: nothing may be written.
@@ -107,6 +115,11 @@ impl Saves {
 
     pub fn set_short_of_memory(&self, on: bool) {
         self.set(Hindrance::SHORT_OF_MEMORY, on);
+    }
+
+    /// Whether writes are refused because the log cannot be written.
+    pub fn refuse_unlogged(&self, on: bool) {
+        self.set(Hindrance::UNLOGGED, on);
     }
 
     fn set(&self, bit: u8, on: bool) {
@@ -160,7 +173,12 @@ impl Saves {
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed)
+        self.cancelled.load(Relaxed) || self.rewrite_cancelled.load(Relaxed)
+    }
+
+    /// Whether the rewrite of the log that has the cut is to end.
+    pub fn cancel_rewrite(&self, on: bool) {
+        self.rewrite_cancelled.store(on, Relaxed);
     }
 
     pub fn want_end(&self) {

@@ -13,6 +13,7 @@
 //! The format was taken from the files and dumps that the other servers write, and from what they say of it (`rdb.h`).
 #![forbid(unsafe_code)]
 
+pub mod aof;
 pub mod check;
 mod crc64;
 pub mod decode;

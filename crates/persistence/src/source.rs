@@ -93,13 +93,26 @@ impl<'r> Source<'r> {
         self.before + self.at as u64
     }
 
-    /// What was read and not taken; it is taken now.
-    pub fn rest(&mut self) -> Vec<u8> {
-        self.checksum();
-        let rest = self.buffer[self.at..].to_vec();
-        self.at = self.buffer.len();
-        self.summed = self.at;
-        rest
+    /// Whether the input begins with one of these; nothing is taken. Only before anything was.
+    pub fn starts_with(&mut self, heads: &[&[u8]]) -> bool {
+        // Whoever fails to read sees the same error again.
+        let longest = heads.iter().map(|head| head.len()).max().unwrap_or(0);
+        while self.buffer.len() < longest {
+            let old = self.buffer.len();
+            self.buffer.resize(longest, 0);
+            let read = self.from.read(&mut self.buffer[old..]).unwrap_or(0);
+            self.buffer.truncate(old + read);
+            if read == 0 {
+                break;
+            }
+        }
+        heads.iter().any(|head| self.buffer.starts_with(head))
+    }
+
+    /// Ends reading here: bytes that were taken, and what was read beyond them.
+    pub fn leave(mut self) -> (u64, Vec<u8>) {
+        let offset = self.offset();
+        (offset, self.buffer.split_off(self.at))
     }
 
     pub fn fault(&self, reason: Reason) -> Fault {

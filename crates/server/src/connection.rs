@@ -76,6 +76,8 @@ pub struct Connection {
     pub closing: bool,
     /// It has a reply in this turn that is not written yet.
     pub noted: bool,
+    /// Replies that wait until the log is durable.
+    pub kept: u32,
     /// It has pushes in its outbox that no write was tried for yet.
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
@@ -115,6 +117,11 @@ const OUTBOX_FULL: usize = 1 << 20;
 const OUTBOX_PATIENCE: i64 = 100;
 
 impl Connection {
+    /// Whether nothing is left to be sent.
+    pub fn is_drained(&self) -> bool {
+        self.outbox.is_empty() && self.kept == 0
+    }
+
     /// True when the connection should not produce more output at `now`.
     pub fn is_stuffed(&self, now: i64) -> bool {
         self.outbox.len() > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE

@@ -24,6 +24,8 @@ pub enum Letter {
     Kill { client: u64 },
     /// Messages and the like for clients of this worker.
     Pushes(Vec<Push>),
+    /// The log is durable up to a higher offset: replies may be sent that waited for that.
+    Durable,
     /// The server ends: send what can be sent at once, then stop.
     Stop,
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod allocator;
+mod aof;
 mod banner;
 mod client_limits;
 mod clock;
@@ -10,6 +11,7 @@ mod crash;
 mod daemon;
 mod front;
 mod host;
+mod kept;
 mod limits;
 mod listener;
 mod log;

@@ -64,7 +64,7 @@ impl Worker {
                     if settings.clients.is_over(connection, held_back, false, now) {
                         over_limit.push((token, connection.session.info.id));
                     }
-                } else if connection.noted {
+                } else if connection.noted || connection.kept > 0 {
                     let start = reply.len();
                     reply.raw(&bytes);
                     match replies.last_mut() {

@@ -1,5 +1,6 @@
 //! What all threads of the server share.
 
+use crate::aof::Bell;
 use crate::mailbox::{Letter, Mailbox};
 use engine::Engine;
 use std::cell::Cell;
@@ -36,12 +37,14 @@ pub struct Shared {
     /// Wakes the main thread, which ends the server.
     stop: OnceLock<Arc<mio::Waker>>,
     pub stopping: AtomicBool,
+    /// Wakes the thread that writes the log.
+    pub bell: Bell,
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
 }
 
 impl Shared {
-    pub fn new(engine: Arc<Engine>, workers: usize) -> Shared {
+    pub fn new(engine: Arc<Engine>, workers: usize, bell: Bell) -> Shared {
         Shared {
             engine,
             workers,
@@ -49,6 +52,7 @@ impl Shared {
             mailboxes: OnceLock::new(),
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            bell,
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }

@@ -1,5 +1,6 @@
 //! From a configuration to running threads, and back.
 
+use crate::aof;
 use crate::banner;
 use crate::clock;
 use crate::crash;
@@ -17,6 +18,7 @@ use crate::worker::Worker;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
+use persistence::aof::Aof;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -49,17 +51,23 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let host = Arc::new(EngineHost::new(reaper, config_file, executable));
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
     engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
+    let names = engine.config().snapshot();
+    let (dir, file) = (names.text(Directive::AppendDirname), names.text(Directive::AppendFilename));
+    engine.install_log(Arc::new(Aof::new(Arc::new(aof::Disk), dir, file)));
     commands::config_cmd::apply_all(&engine);
-    let shared = Arc::new(Shared::new(engine, workers));
+    let (bell, rung) = aof::Bell::new();
+    let shared = Arc::new(Shared::new(engine, workers, bell));
     let (front, desk) = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
     let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
     host.set_server(&shared, desk);
     crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
     log::notice("Server initialized");
+    let logger = aof::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
     daemon.ready();
     let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
-    for thread in threads {
+    shared.bell.ring();
+    for thread in threads.into_iter().chain([logger]) {
         // A worker that panicked has ended the process.
         let _ = thread.join();
     }
@@ -75,9 +83,19 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
     // As if the empty data set had been saved when the server started.
     saves.last_save.store(clock::now().unix_ms() / 1000, Relaxed);
     saves.set_loading(true);
-    let file = shared.engine.config().snapshot().text(Directive::DbFilename).to_vec();
+    let config = shared.engine.config().snapshot();
+    let logs = config.flag(Directive::AppendOnly);
+    let exists = |name: &[u8]| std::path::Path::new(std::ffi::OsStr::from_bytes(name)).exists();
+    let is_there = match logs {
+        true => exists(config.text(Directive::AppendDirname)) || exists(config.text(Directive::AppendFilename)),
+        false => exists(config.text(Directive::DbFilename)),
+    };
     let work = move || {
-        if let Err(failure) = commands::load::load_file(&shared.engine, false) {
+        if logs {
+            if commands::aof::load_and_begin(&shared.engine).is_err() {
+                std::process::exit(1);
+            }
+        } else if let Err(failure) = commands::load::load_file(&shared.engine, false) {
             log::warning(failure.text);
             if failure.is_corrupt {
                 commands::load::report(&shared.engine);
@@ -92,7 +110,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
             log::notice(format_args!("Ready to accept connections {kind}"));
         }
     };
-    if !std::path::Path::new(std::ffi::OsStr::from_bytes(&file)).exists() {
+    if !is_there {
         // Nothing keeps the first clients waiting.
         work();
         return Ok(());

@@ -13,6 +13,7 @@
 
 use crate::clock;
 use crate::connection::{Connection, Socket, Wire};
+use crate::kept::Kept;
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
@@ -69,6 +70,11 @@ pub struct Worker {
     pub apart_reply: Reply,
     /// Which part of `reply` is for which connection, in order.
     pub replies: Vec<(usize, Range<usize>)>,
+    /// Replies of earlier turns that wait until the log is durable, in order.
+    pub kept: VecDeque<Kept>,
+    /// The log's length after the last turn, and since when a write of it waits for a sync (Unix time in milliseconds).
+    pub seen_log: u64,
+    pub postponed_since: Option<i64>,
     /// Connections that got pushes in this turn.
     pub pushed: Vec<usize>,
     /// Connections that got more pushes than they may have to read.
@@ -103,6 +109,9 @@ impl Worker {
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
             replies: Vec::new(),
+            kept: VecDeque::new(),
+            seen_log: 0,
+            postponed_since: None,
             pushed: Vec::new(),
             over_limit: Vec::new(),
             next_resized: 0,
@@ -139,6 +148,7 @@ impl Worker {
             self.send_pushes(now.unix_ms());
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
+        self.release_replies(clock::now());
         self.say_goodbye();
         Ok(())
     }
@@ -186,7 +196,7 @@ impl Worker {
                 Err(_) => return self.close(token),
             }
         }
-        if connection.closing && connection.outbox.is_empty() {
+        if connection.closing && connection.is_drained() {
             return self.close(token);
         }
         if connection.wakes(now.unix_ms()) {
@@ -210,6 +220,7 @@ impl Worker {
             Letter::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
             Letter::PauseChanged => self.release_postponed(),
             Letter::Pushes(pushes) => self.deliver(&pushes),
+            Letter::Durable => self.release_replies(now),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
                 self.close_client(client);
@@ -246,6 +257,7 @@ impl Worker {
                     unparsed: false,
                     closing: false,
                     noted: false,
+                    kept: 0,
                     pushed: false,
                     held_back: Vec::new(),
                     withheld: false,
@@ -349,6 +361,7 @@ impl Worker {
                 self.shared.engine.sample_rates(now);
                 memory::watch(&self.shared.engine, &self.shared.engine.config().snapshot());
                 commands::save::tick(&self.shared.engine, now);
+                commands::aof::tick(&self.shared.engine, now);
                 if self.shared.engine.tracking().is_over() {
                     self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
                 }

@@ -1,0 +1,164 @@
+//! The log when the server starts and ends, and when `appendonly` is turned.
+
+use super::load::{LoadFailed, load_files};
+use super::rewrite::{drop_history, start, write_base};
+use super::{reason, wants_rdb};
+use engine::Engine;
+use engine::config::{Config, Directive};
+use persistence::aof::journal::Policy;
+use persistence::aof::{Aof, State, of};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Makes directives of the log take effect; an error is for whoever changed them.
+pub fn follow(engine: &Engine, changed: Directive, config: &Config) -> Result<(), String> {
+    let Some(aof) = of(engine) else { return Ok(()) };
+    match changed {
+        Directive::AppendFsync => set_policy(engine, config),
+        Directive::AofTimestampEnabled => {
+            let seconds = engine.host().unix_us(0) / 1_000_000;
+            aof.journal.set_clock(if config.flag(changed) { seconds } else { 0 });
+        }
+        Directive::AppendOnly if config.flag(changed) && aof.state() == State::Off => turn_on(engine, aof)?,
+        Directive::AppendOnly if !config.flag(changed) && aof.state() != State::Off => turn_off(engine, aof),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// When the log is synced from now on.
+pub(crate) fn set_policy(engine: &Engine, config: &Config) {
+    if let Some(aof) = of(engine) {
+        aof.journal.set_policy(policy(config));
+    }
+}
+
+/// Reads the log once more, in the place of what there is (DEBUG LOADAOF). Nothing may be logged meanwhile.
+pub(crate) fn load_again(engine: &Engine) -> Result<(), LoadFailed> {
+    let Some(aof) = of(engine) else { return Ok(()) };
+    if let Err(error) = aof.journal.write() {
+        engine.host().log(&format!("Error writing to the AOF file: {}", reason(&error)));
+        return Err(LoadFailed);
+    }
+    load_files(engine, aof).map(drop)
+}
+
+fn policy(config: &Config) -> Policy {
+    match config.choice(Directive::AppendFsync) {
+        "always" => Policy::Always,
+        "no" => Policy::No,
+        _ => Policy::EverySecond,
+    }
+}
+
+fn turn_on(engine: &Engine, aof: &Aof) -> Result<(), String> {
+    aof.set_state(State::Waiting);
+    aof.stats.failures.store(0, Relaxed);
+    if aof.stats.rewriting.load(Relaxed) {
+        engine.host().notice(
+            "AOF was enabled but there is already an AOF rewriting in background. Stopping background AOF and starting a rewrite now.",
+        );
+        aof.stats.cancelled.store(true, Relaxed);
+        engine.saves().cancel_rewrite(true);
+        aof.stats.scheduled.store(true, Relaxed);
+    } else if engine.saves().is_running() {
+        engine.host().notice(
+            "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible.",
+        );
+        aof.stats.scheduled.store(true, Relaxed);
+    } else if !start(engine, aof) {
+        aof.set_state(State::Off);
+        return Err("Unable to turn on AOF. Check server logs.".to_owned());
+    }
+    Ok(())
+}
+
+fn turn_off(engine: &Engine, aof: &Aof) {
+    let _switch = aof.switch.lock();
+    engine.set_logging(false);
+    aof.set_state(State::Off);
+    aof.stats.scheduled.store(false, Relaxed);
+    if aof.stats.rewriting.load(Relaxed) {
+        engine.host().notice(&format!("Killing running AOF rewrite child: {}", engine.host().process().id));
+        aof.stats.cancelled.store(true, Relaxed);
+        engine.saves().cancel_rewrite(true);
+    }
+    flush(engine, aof);
+    aof.journal.end();
+    super::wrote(engine, aof, &Ok(()));
+}
+
+/// Writes and syncs what there is.
+fn flush(engine: &Engine, aof: &Aof) {
+    let result = aof.journal.write().and_then(|()| aof.journal.sync().map(drop));
+    if let Err(error) = result {
+        engine.host().log(&format!("Fail to fsync the AOF file: {}", reason(&error)));
+    }
+}
+
+/// Before the server ends; false if it must not, because the log is not complete yet.
+pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
+    let Some(aof) = of(engine) else { return true };
+    if aof.state() == State::Waiting {
+        if !force {
+            engine.host().log("Writing initial AOF, can't exit.");
+            return false;
+        }
+        engine.host().log("Writing initial AOF. Exit anyway.");
+    }
+    if aof.stats.rewriting.load(Relaxed) {
+        engine.host().log("There is a child rewriting the AOF. Killing it!");
+        aof.stats.cancelled.store(true, Relaxed);
+        engine.saves().cancel_rewrite(true);
+    }
+    if aof.state() == State::On {
+        engine.host().notice("Calling fsync() on the AOF file.");
+        flush(engine, aof);
+    }
+    true
+}
+
+/// Reads the log, and goes on with it.
+pub fn load_and_begin(engine: &Engine) -> Result<(), LoadFailed> {
+    let Some(aof) = of(engine) else { return Ok(()) };
+    let (host, began) = (engine.host(), engine.host().unix_us(0));
+    if load_files(engine, aof)? {
+        let took = (host.unix_us(0) - began).max(0) as f64 / 1e6;
+        host.notice(&format!("DB loaded from append only file: {took:.3} seconds"));
+    }
+    begin_at_start(engine, aof).map_err(|error| {
+        host.log(&format!("Can't open or create append-only file: {}", reason(&error)));
+        LoadFailed
+    })
+}
+
+/// Opens the file that is appended to; makes a base if there is none. Nobody may have changed anything since the log was read.
+fn begin_at_start(engine: &Engine, aof: &Aof) -> io::Result<()> {
+    let config = engine.config().snapshot();
+    aof.storage.create_dir(aof.dir())?;
+    let mut manifest = aof.manifest.lock().clone();
+    let (host, before) = (engine.host(), manifest.clone());
+    let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    if manifest.base.is_none() && manifest.incr.is_empty() {
+        let rdb = wants_rdb(&config);
+        let base = manifest.replace_base(aof.file(), rdb);
+        host.notice(&format!("Creating AOF base file {} on server start", shown(&base.name)));
+        write_base(engine, &config, rdb, &aof.path(&base.name), &mut || {})?;
+    }
+    let (entry, verb) = match manifest.incr.last() {
+        Some(last) => (last.clone(), "Opening"),
+        None => (manifest.add_incr(aof.file()), "Creating"),
+    };
+    let target = aof.target(&entry.name)?;
+    host.notice(&format!("{verb} AOF incr file {} on server start", shown(&entry.name)));
+    if manifest != before {
+        aof.adopt(manifest)?;
+    }
+    aof.journal.begin(target);
+    let size = aof.total_size()?;
+    aof.journal.size.store(size, Relaxed);
+    aof.stats.base_size.store(size, Relaxed);
+    aof.set_state(State::On);
+    engine.set_logging(true);
+    drop_history(engine, aof)
+}

@@ -1,0 +1,449 @@
+//! The log between the commands and the disk: a buffer that commands append to, and a file that it is written to.
+//!
+//! ```text
+//!   commands, under their shards' locks          whoever writes, one at a time            whoever syncs
+//!   append -> [ buffer ....... | turn ..... ] -> [ taken, not written yet ] -> file ...... durable
+//!                              from here on for the next file                     ^ written     ^ synced
+//! ```
+//!
+//! Offsets count bytes from the start of the process: `synced <= written <= appended`. Appending takes the buffer's lock for as long
+//! as rendering a command takes; writing takes it for a swap. A sync holds no lock.
+//!
+//! **Nothing torn.** A write that fails in the middle is taken back by cutting the file off where it began; what cannot be taken back is
+//! gone on with exactly where it ended. What was appended stays here until it is written.
+//!
+//! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] what is not durable is kept, so it is cut off and
+//! written once more.
+
+use super::storage::LogFile;
+use engine::log::put_select;
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
+
+/// When the file is synced (`appendfsync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Whenever the system does.
+    No,
+    EverySecond,
+    /// Before anybody is told of a change.
+    Always,
+}
+
+/// The file that is appended to.
+pub struct Target {
+    pub file: Arc<dyn LogFile>,
+    pub name: Vec<u8>,
+    /// Bytes in it, all of which are whole commands.
+    pub len: u64,
+}
+
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// The database that the reader of the file is in after these bytes; None: in a file that has just begun.
+    db: Option<u32>,
+    /// Unix time in seconds of the last remark of the time.
+    stamp: i64,
+    /// What comes from here on belongs into another file.
+    turn: Option<(usize, Target)>,
+}
+
+#[derive(Default)]
+struct Output {
+    target: Option<Target>,
+    /// Taken from the buffer, and not written yet.
+    pending: Vec<u8>,
+    turn: Option<(usize, Target)>,
+    /// Written and not synced, if the policy is to keep that.
+    unsynced: Vec<u8>,
+    /// Files before the present one that are not synced yet.
+    ended: Vec<Arc<dyn LogFile>>,
+}
+
+#[derive(Default)]
+pub struct Journal {
+    buffer: Mutex<Buffer>,
+    output: Mutex<Output>,
+    appended: AtomicU64,
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// Up to where replies may be sent that wait for it.
+    released: AtomicU64,
+    policy: AtomicU8,
+    syncing: AtomicBool,
+    /// Unix time in seconds, for remarks of the time; 0: there are none.
+    clock: AtomicI64,
+    /// Bytes in all files of the log.
+    pub size: AtomicU64,
+}
+
+impl Journal {
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+    }
+
+    #[inline]
+    pub fn policy(&self) -> Policy {
+        match self.policy.load(Relaxed) {
+            0 => Policy::No,
+            1 => Policy::EverySecond,
+            _ => Policy::Always,
+        }
+    }
+
+    /// Marks what comes with the time, Unix seconds (`aof-timestamp-enabled`); 0: not any more.
+    pub fn set_clock(&self, seconds: i64) {
+        self.clock.store(seconds, Relaxed);
+    }
+
+    /// Bytes that were appended, written and made durable so far.
+    #[inline]
+    pub fn appended(&self) -> u64 {
+        self.appended.load(Acquire)
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written.load(Acquire)
+    }
+
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Acquire)
+    }
+
+    /// Up to where replies may be sent that wait until the log is as durable as it is to be.
+    #[inline]
+    pub fn released(&self) -> u64 {
+        self.released.load(Acquire)
+    }
+
+    /// Replies need not wait for what is written to be durable.
+    pub fn release_written(&self) {
+        self.released.fetch_max(self.written(), AcqRel);
+    }
+
+    /// Whether somebody is syncing now.
+    pub fn is_syncing(&self) -> bool {
+        self.syncing.load(Relaxed)
+    }
+
+    /// Bytes that wait to be written.
+    pub fn waiting(&self) -> u64 {
+        self.appended().saturating_sub(self.written())
+    }
+
+    /// See [`ChangeLog::append`](engine::log::ChangeLog::append).
+    pub fn append(&self, first: u32, last: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+        let mut buffer = self.buffer.lock();
+        let buffer = &mut *buffer;
+        let before = buffer.bytes.len();
+        let clock = self.clock.load(Relaxed);
+        if clock > buffer.stamp {
+            buffer.stamp = clock;
+            put_stamp(&mut buffer.bytes, clock);
+        }
+        if buffer.db != Some(first) {
+            put_select(&mut buffer.bytes, first);
+        }
+        render(&mut buffer.bytes);
+        buffer.db = Some(last);
+        // Nobody else writes it while the buffer is locked.
+        let appended = self.appended.load(Relaxed) + (buffer.bytes.len() - before) as u64;
+        self.appended.store(appended, Release);
+        appended
+    }
+
+    /// Appends to this file from now on. All shards' locks must be held, so that nothing is under way.
+    pub fn turn_to(&self, target: Target) {
+        let mut buffer = self.buffer.lock();
+        let at = buffer.bytes.len();
+        (buffer.db, buffer.stamp) = (None, 0);
+        buffer.turn = Some((at, target));
+    }
+
+    /// Begins with this file. What there was in the buffer is forgotten.
+    pub fn begin(&self, target: Target) {
+        let (mut output, mut buffer) = (self.output.lock(), self.buffer.lock());
+        *buffer = Buffer::default();
+        let appended = self.appended();
+        *output = Output { target: Some(target), ..Output::default() };
+        self.written.store(appended, Release);
+        self.synced.store(appended, Release);
+        self.released.store(appended, Release);
+    }
+
+    /// Has no file any more.
+    pub fn end(&self) {
+        *self.output.lock() = Output::default();
+    }
+
+    /// Writes what was appended before this was called. After an error nothing is lost: the next call goes on.
+    pub fn write(&self) -> io::Result<()> {
+        let mut output = self.output.lock();
+        let output = &mut *output;
+        if output.pending.is_empty() && self.waiting() == 0 && self.buffer.lock().turn.is_none() {
+            return Ok(());
+        }
+        output.take(&mut self.buffer.lock());
+        loop {
+            let end = output.turn.as_ref().map_or(output.pending.len(), |(at, _)| *at);
+            if output.target.is_none() {
+                // Nobody wants it.
+                output.pending.clear();
+                self.written.store(self.appended(), Release);
+                return Ok(());
+            }
+            self.write_part(output, end)?;
+            let Some((_, next)) = output.turn.take() else { break };
+            self.change(output, next)?;
+        }
+        if output.pending.capacity() > KEPT_CAPACITY {
+            output.pending = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Writes the first `end` bytes of what is pending.
+    fn write_part(&self, output: &mut Output, end: usize) -> io::Result<()> {
+        let Some(target) = &mut output.target else { return Ok(()) };
+        let mut done = 0;
+        while done < end {
+            match target.file.write(&output.pending[done..end]) {
+                Ok(0) => return Err(self.take_back(output, done, io::ErrorKind::WriteZero.into())),
+                Ok(n) => done += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.take_back(output, done, error)),
+            }
+        }
+        self.count(output, end);
+        Ok(())
+    }
+
+    /// So many bytes in the beginning of what is pending are in the file.
+    fn count(&self, output: &mut Output, bytes: usize) {
+        if let Some(target) = &mut output.target {
+            target.len += bytes as u64;
+        }
+        if self.policy() == Policy::Always {
+            output.unsynced.extend_from_slice(&output.pending[..bytes]);
+        }
+        output.pending.drain(..bytes);
+        if let Some((at, _)) = &mut output.turn {
+            *at -= bytes;
+        }
+        self.size.fetch_add(bytes as u64, Relaxed);
+        self.written.fetch_add(bytes as u64, Release);
+    }
+
+    /// A write ended early: the file ends where it ended before, or what it has of it counts as written.
+    fn take_back(&self, output: &mut Output, done: usize, error: io::Error) -> io::Error {
+        if let Some(target) = &output.target
+            && done > 0
+            && target.file.truncate(target.len).is_err()
+        {
+            self.count(output, done);
+        }
+        error
+    }
+
+    /// The present file is complete; the next one is appended to.
+    fn change(&self, output: &mut Output, next: Target) -> io::Result<()> {
+        if let Some(old) = output.target.take() {
+            if self.policy() == Policy::Always
+                && let Err(error) = old.file.sync()
+            {
+                // The old file stays until it is durable.
+                output.target = Some(old);
+                output.turn = Some((0, next));
+                return Err(error);
+            }
+            output.ended.push(old.file);
+        }
+        output.unsynced.clear();
+        output.target = Some(next);
+        Ok(())
+    }
+
+    /// Makes durable what was written before this was called, and answers up to which offset that is.
+    pub fn sync(&self) -> io::Result<u64> {
+        let (mut ended, file, written) = {
+            let mut output = self.output.lock();
+            let file = output.target.as_ref().map(|target| Arc::clone(&target.file));
+            (std::mem::take(&mut output.ended), file, self.written())
+        };
+        self.syncing.store(true, Relaxed);
+        let result = loop {
+            let Some(old) = ended.last() else { break file.map_or(Ok(()), |file| file.sync()) };
+            if let Err(error) = old.sync() {
+                break Err(error);
+            }
+            ended.pop();
+        };
+        self.syncing.store(false, Relaxed);
+        let mut output = self.output.lock();
+        if let Err(error) = result {
+            output.ended.append(&mut ended);
+            self.write_again(&mut output);
+            return Err(error);
+        }
+        let synced = self.synced.fetch_max(written, AcqRel).max(written);
+        self.released.fetch_max(synced, AcqRel);
+        let left = (self.written() - written).min(output.unsynced.len() as u64) as usize;
+        let durable = output.unsynced.len() - left;
+        output.unsynced.drain(..durable);
+        Ok(synced)
+    }
+
+    /// What may be lost is pending again, if it was kept.
+    fn write_again(&self, output: &mut Output) {
+        let lost = output.unsynced.len() as u64;
+        let Some(target) = output.target.as_mut().filter(|_| lost > 0) else { return };
+        let start = target.len.saturating_sub(lost);
+        if target.file.truncate(start).is_ok() {
+            target.len = start;
+            let mut pending = std::mem::take(&mut output.unsynced);
+            pending.append(&mut output.pending);
+            output.pending = pending;
+            if let Some((at, _)) = &mut output.turn {
+                *at += lost as usize;
+            }
+            self.written.fetch_sub(lost, Release);
+            self.size.fetch_sub(lost, Relaxed);
+        }
+    }
+}
+
+impl Output {
+    fn take(&mut self, buffer: &mut Buffer) {
+        if self.turn.is_some() && buffer.turn.is_some() {
+            // One after the other; the buffer can wait.
+            return;
+        }
+        if let Some((at, target)) = buffer.turn.take() {
+            self.turn = Some((self.pending.len() + at, target));
+        }
+        if self.pending.is_empty() {
+            std::mem::swap(&mut self.pending, &mut buffer.bytes);
+        } else {
+            self.pending.append(&mut buffer.bytes);
+        }
+    }
+}
+
+/// Memory that a buffer keeps after it was written.
+const KEPT_CAPACITY: usize = 1 << 20;
+
+/// Appends a remark of the time, Unix seconds.
+pub fn put_stamp(out: &mut Vec<u8>, seconds: i64) {
+    out.extend_from_slice(format!("#TS:{seconds}\r\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::storage::Storage;
+    use super::super::storage::faulty::{Disk, Faults};
+    use super::*;
+    use engine::log::put_command;
+
+    fn journal(disk: &Disk, policy: Policy) -> Journal {
+        let journal = Journal::default();
+        journal.set_policy(policy);
+        journal.begin(target(disk, b"one"));
+        journal
+    }
+
+    fn target(disk: &Disk, name: &[u8]) -> Target {
+        let (file, len) = disk.append(name).unwrap();
+        Target { file, name: name.to_vec(), len }
+    }
+
+    fn add(journal: &Journal, db: u32, word: &str) -> u64 {
+        journal.append(db, db, &mut |out| put_command(out, [word.as_bytes()].into_iter()))
+    }
+
+    fn text(disk: &Disk, name: &[u8]) -> String {
+        String::from_utf8(disk.content(name).unwrap()).unwrap().replace("\r\n", " ")
+    }
+
+    #[test]
+    fn commands_say_their_database_when_it_changes() {
+        let disk = Disk::default();
+        let journal = journal(&disk, Policy::No);
+        for (db, word) in [(0, "A"), (0, "B"), (3, "C")] {
+            add(&journal, db, word);
+        }
+        journal.set_clock(7);
+        add(&journal, 3, "D");
+        journal.turn_to(target(&disk, b"two"));
+        let appended = add(&journal, 3, "E");
+        journal.write().unwrap();
+        assert_eq!(text(&disk, b"one"), "*2 $6 SELECT $1 0 *1 $1 A *1 $1 B *2 $6 SELECT $1 3 *1 $1 C #TS:7 *1 $1 D ");
+        assert_eq!(text(&disk, b"two"), "#TS:7 *2 $6 SELECT $1 3 *1 $1 E ");
+        assert_eq!((journal.written(), journal.synced()), (appended, 0));
+        assert_eq!(journal.sync().unwrap(), appended);
+        disk.crash();
+        assert!(text(&disk, b"one").ends_with("D ") && text(&disk, b"two").ends_with("E "));
+    }
+
+    #[test]
+    fn a_full_disk_tears_no_command_and_loses_none() {
+        for truncate_fails in [false, true] {
+            let disk = Disk::default();
+            let journal = journal(&disk, Policy::EverySecond);
+            add(&journal, 0, "first");
+            journal.write().unwrap();
+            let before = disk.content(b"one").unwrap();
+            disk.set(Faults { room: Some(9), short: Some(4), truncate_fails, ..Faults::default() });
+            add(&journal, 0, "second");
+            assert!(journal.write().is_err() && journal.write().is_err());
+            if !truncate_fails {
+                assert_eq!(disk.content(b"one").unwrap(), before, "what was begun was taken back");
+            }
+            add(&journal, 0, "third");
+            disk.set(Faults { short: Some(3), ..Faults::default() });
+            journal.write().unwrap();
+            assert_eq!(text(&disk, b"one"), "*2 $6 SELECT $1 0 *1 $5 first *1 $6 second *1 $5 third ");
+            assert_eq!(journal.waiting(), 0);
+        }
+    }
+
+    #[test]
+    fn what_a_failed_sync_may_have_lost_is_written_again() {
+        let disk = Disk::default();
+        let journal = journal(&disk, Policy::Always);
+        add(&journal, 0, "first");
+        journal.write().unwrap();
+        let first = journal.sync().unwrap();
+        disk.set(Faults { sync_fails: true, ..Faults::default() });
+        let second = add(&journal, 0, "second");
+        journal.write().unwrap();
+        assert!(journal.sync().is_err());
+        assert_eq!((journal.synced(), journal.written()), (first, first));
+        // The pages are gone though the next sync succeeds.
+        disk.crash();
+        disk.set(Faults::default());
+        journal.write().unwrap();
+        assert_eq!(journal.sync().unwrap(), second);
+        disk.crash();
+        assert_eq!(text(&disk, b"one"), "*2 $6 SELECT $1 0 *1 $5 first *1 $6 second ");
+    }
+
+    #[test]
+    fn a_turn_waits_until_the_file_before_is_durable() {
+        let disk = Disk::default();
+        let journal = journal(&disk, Policy::Always);
+        add(&journal, 0, "first");
+        journal.turn_to(target(&disk, b"two"));
+        let last = add(&journal, 0, "second");
+        disk.set(Faults { sync_fails: true, ..Faults::default() });
+        assert!(journal.write().is_err());
+        assert!(disk.content(b"two").unwrap().is_empty());
+        disk.set(Faults::default());
+        journal.write().unwrap();
+        assert_eq!(journal.sync().unwrap(), last);
+        disk.crash();
+        assert!(text(&disk, b"one").ends_with("first ") && text(&disk, b"two").ends_with("second "));
+    }
+}

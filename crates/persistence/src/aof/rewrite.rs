@@ -1,0 +1,243 @@
+//! A base that is commands, for logs that are not to begin in the snapshots' format (`aof-use-rdb-preamble no`).
+//!
+//! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does not stop for long.
+
+use super::journal::put_stamp;
+use crate::save::{Written, rest};
+use engine::Engine;
+use engine::cut::{Begun, Cancelled, Encode};
+use engine::log::{put_command, put_select};
+use engine::value::{KeyEntry, Object, Str, Value};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use structures::stream::{Group, Id, Stream};
+
+/// Elements in one command.
+const AT_ONCE: usize = 64;
+
+/// What is written besides keys, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Unix time in seconds, if the file is to tell it.
+    pub stamp: Option<i64>,
+    /// Rest after each key (`rdb-key-save-delay`).
+    pub delay: Duration,
+}
+
+/// Writes the keyspace as it is now as commands; `at_cut` runs in the moment whose keyspace it is, under all locks.
+pub fn write(engine: &Engine, options: &Options, at_cut: &mut dyn FnMut(), to: &mut dyn Write) -> io::Result<Written> {
+    let encode: Encode = Arc::new(|out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry));
+    let begun = engine.begin_cut_with(encode, at_cut)?;
+    let result = write_cut(engine, options, &begun, to);
+    engine.end_cut();
+    result
+}
+
+/// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
+const WAITING_MAX: u64 = 16 << 20;
+
+fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
+    let mut out = Out { to, db: None, written: Written::default() };
+    let mut buffer = Vec::new();
+    if let Some(seconds) = options.stamp {
+        put_stamp(&mut buffer, seconds);
+    }
+    for library in begun.libraries.values() {
+        words(&mut buffer, &[b"FUNCTION", b"LOAD", &library.code]);
+    }
+    out.put(&buffer)?;
+    for db in 0..engine.databases() as u32 {
+        for shard in 0..engine.locks().len() {
+            let mut more = true;
+            while more {
+                buffer.clear();
+                let step = engine.cut_step(shard, db, &mut buffer).map_err(|Cancelled| cancelled())?;
+                more = step.more;
+                out.keys(db, &buffer, step.keys)?;
+                rest(engine, options.delay, step.keys)?;
+                if begun.copies.waiting() > WAITING_MAX {
+                    drain(engine, &mut out, &mut buffer)?;
+                }
+            }
+        }
+    }
+    Ok(out.written)
+}
+
+/// Takes all old values that wait, wherever they are.
+fn drain(engine: &Engine, out: &mut Out<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
+    for db in 0..engine.databases() as u32 {
+        for shard in 0..engine.locks().len() {
+            buffer.clear();
+            let keys = engine.cut_drain(shard, db, buffer).map_err(|Cancelled| cancelled())?;
+            out.keys(db, buffer, keys)?;
+        }
+    }
+    Ok(())
+}
+
+fn cancelled() -> io::Error {
+    io::ErrorKind::Interrupted.into()
+}
+
+/// Where a base is written to.
+struct Out<'w> {
+    to: &'w mut dyn Write,
+    /// The database that its reader is in.
+    db: Option<u32>,
+    written: Written,
+}
+
+impl Out<'_> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.written.bytes += bytes.len() as u64;
+        self.to.write_all(bytes)
+    }
+
+    fn keys(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.db.replace(db) != Some(db) {
+            let mut select = Vec::new();
+            put_select(&mut select, db);
+            self.put(&select)?;
+        }
+        self.written.keys += keys;
+        self.put(bytes)
+    }
+}
+
+fn words(out: &mut Vec<u8>, words: &[&[u8]]) {
+    put_command(out, words.iter().copied());
+}
+
+/// Appends the commands that make a key.
+fn put_entry(out: &mut Vec<u8>, entry: &KeyEntry) {
+    let key = entry.key();
+    match entry.value() {
+        Value::Int(n) => words(out, &[b"SET", key, Str::Int(n).bytes(&mut itoa::Buffer::new())]),
+        Value::Inline(bytes) => words(out, &[b"SET", key, bytes]),
+        Value::Payload(object) => put_object(out, key, object),
+    }
+    if let Some(deadline) = entry.deadline() {
+        words(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(deadline).as_bytes()]);
+    }
+}
+
+fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
+    match object {
+        Object::String(bytes) => words(out, &[b"SET", key, bytes]),
+        Object::List(list) => {
+            let mut command = Pieces::new(out, b"RPUSH", key, 1);
+            list.each(0..list.len(), false, |item| command.add(item.to_vec()));
+        }
+        Object::Set(set) => {
+            let mut command = Pieces::new(out, b"SADD", key, 1);
+            set.iter().for_each(|item| command.add(item.to_vec()));
+        }
+        Object::Hash(hash) => {
+            let mut timed = Vec::new();
+            let mut command = Pieces::new(out, b"HMSET", key, 2);
+            hash.visit_all(|field, value, deadline| {
+                command.add(field.to_vec());
+                command.add(value.to_vec());
+                timed.extend(deadline.map(|at| (field.to_vec(), at)));
+            });
+            drop(command);
+            for (field, at) in timed {
+                let at = at.to_string();
+                words(out, &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
+            }
+        }
+        Object::SortedSet(set) => {
+            let mut command = Pieces::new(out, b"ZADD", key, 2);
+            for (member, score) in set {
+                command.add(resp::format_by_digits(score).to_vec());
+                command.add(member.to_vec());
+            }
+        }
+        Object::Stream(stream) => put_stream(out, key, stream),
+    }
+}
+
+/// One command with a limited number of elements, again and again.
+struct Pieces<'o> {
+    out: &'o mut Vec<u8>,
+    name: &'static [u8],
+    key: &'o [u8],
+    /// Words of one element.
+    width: usize,
+    words: Vec<Vec<u8>>,
+}
+
+impl<'o> Pieces<'o> {
+    fn new(out: &'o mut Vec<u8>, name: &'static [u8], key: &'o [u8], width: usize) -> Pieces<'o> {
+        Pieces { out, name, key, width, words: Vec::new() }
+    }
+
+    fn add(&mut self, word: Vec<u8>) {
+        self.words.push(word);
+        if self.words.len() == AT_ONCE * self.width {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.words.is_empty() {
+            let all: Vec<&[u8]> =
+                [self.name, self.key].into_iter().chain(self.words.iter().map(Vec::as_slice)).collect();
+            words(self.out, &all);
+            self.words.clear();
+        }
+    }
+}
+
+impl Drop for Pieces<'_> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
+    let last = stream.last_id.to_vec();
+    let mut entries = stream.range(Id::MIN, Id::MAX);
+    while let Some(id) = entries.next() {
+        let mut all = vec![b"XADD".to_vec(), key.to_vec(), id.to_vec()];
+        while let Some((field, value)) = entries.field() {
+            all.push(field.to_vec());
+            all.push(value.to_vec());
+        }
+        put_command(out, all.iter().map(Vec::as_slice));
+    }
+    if stream.is_empty() {
+        // Nothing else makes a stream without entries. Its last id cannot be 0-0.
+        let id = if stream.last_id == Id::MIN { b"0-1".to_vec() } else { last.clone() };
+        words(out, &[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"]);
+    }
+    let added = stream.entries_added.to_string();
+    let deleted = stream.max_deleted_id.to_vec();
+    words(out, &[b"XSETID", key, &last, b"ENTRIESADDED", added.as_bytes(), b"MAXDELETEDID", &deleted]);
+    for (name, group) in stream.groups() {
+        let read = group.entries_read.map_or(-1, |read| read as i64).to_string();
+        let id = group.last_id.to_vec();
+        words(out, &[b"XGROUP", b"CREATE", key, name, &id, b"ENTRIESREAD", read.as_bytes()]);
+        put_consumers(out, key, name, group);
+    }
+}
+
+fn put_consumers(out: &mut Vec<u8>, key: &[u8], name: &[u8], group: &Group) {
+    for (consumer, _) in group.consumers() {
+        words(out, &[b"XGROUP", b"CREATECONSUMER", key, name, &consumer.name]);
+        for id in consumer.pending_from(Id::MIN) {
+            let Some(pending) = group.pending(id) else { continue };
+            let (time, count) = (pending.delivered_at.to_string(), pending.deliveries.to_string());
+            let (time, count) = (time.as_bytes(), count.as_bytes());
+            let (id, none): (_, &[u8]) = (id.to_vec(), b"0");
+            let head = [&b"XCLAIM"[..], key, name, &consumer.name, none, &id];
+            let tail = [&b"TIME"[..], time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"];
+            words(out, &[&head[..], &tail[..]].concat());
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The append-only file's place on the disk, and the thread that writes and syncs it.
+//!
+//! ```text
+//!   everysec, no   worker: commands - write - replies            this thread: a sync a second, what could not be written
+//!   always         worker: commands - replies are kept - goes on      this thread: write - sync - tells the workers
+//! ```
+//!
+//! With `always` one sync is for all who wait: those who come while it is under way are the next group. What a worker keeps it sends
+//! when the log is durable up to where it was when the commands had run, whether they wrote or read what others had written.
+
+use crate::mailbox::Letter;
+use crate::shared::Shared;
+use commands::aof::{end_waits, wrote};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use engine::config::Directive;
+use persistence::aof::journal::Policy;
+use persistence::aof::storage::{LogFile, Storage};
+use persistence::aof::{Aof, State, of};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Files of the process's file system.
+pub struct Disk;
+
+fn path(name: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(name))
+}
+
+/// Makes what changed in a file's directory durable.
+fn sync_directory(name: &[u8]) -> io::Result<()> {
+    let directory = path(name).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+impl Storage for Disk {
+    fn append(&self, name: &[u8]) -> io::Result<(Arc<dyn LogFile>, u64)> {
+        let is_new = !path(name).exists();
+        let file = OpenOptions::new().append(true).create(true).open(path(name))?;
+        if is_new {
+            sync_directory(name)?;
+        }
+        let len = file.metadata()?.len();
+        Ok((Arc::new(DiskFile(file)), len))
+    }
+
+    fn open(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        let file = File::open(path(name))?;
+        let len = file.metadata()?.len();
+        Ok((Box::new(file), len))
+    }
+
+    fn replace(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
+        let target = path(name);
+        let mut temporary = b"temp-".to_vec();
+        temporary.extend_from_slice(target.file_name().unwrap_or_default().as_bytes());
+        let temporary = target.with_file_name(OsStr::from_bytes(&temporary));
+        let mut file = File::create(&temporary)?;
+        let written = file.write_all(content).and_then(|()| file.sync_all());
+        if let Err(error) = written.and_then(|()| fs::rename(&temporary, target)) {
+            // The error that is reported is the one that came first.
+            let _ = fs::remove_file(&temporary);
+            return Err(error);
+        }
+        sync_directory(name)
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
+        fs::rename(path(from), path(to))?;
+        sync_directory(to)
+    }
+
+    fn remove(&self, name: &[u8]) -> io::Result<()> {
+        fs::remove_file(path(name))
+    }
+
+    fn create_dir(&self, name: &[u8]) -> io::Result<()> {
+        match fs::create_dir(path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
+        }
+    }
+
+    fn len(&self, name: &[u8]) -> io::Result<u64> {
+        Ok(fs::metadata(path(name))?.len())
+    }
+}
+
+struct DiskFile(File);
+
+impl LogFile for DiskFile {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+}
+
+/// Wakes the thread.
+#[derive(Clone)]
+pub struct Bell(Sender<()>);
+
+impl Bell {
+    pub fn new() -> (Bell, Receiver<()>) {
+        let (sender, receiver) = bounded(1);
+        (Bell(sender), receiver)
+    }
+
+    pub fn ring(&self) {
+        // When it has been rung already nobody needs to do it again.
+        let _ = self.0.try_send(());
+    }
+}
+
+/// Between two syncs, and between two attempts after an error.
+const SECOND: Duration = Duration::from_secs(1);
+/// Starts the thread, which ends when nobody can wake it any more.
+pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name("aof".to_owned()).spawn(move || run(&shared, &bell))
+}
+
+fn run(shared: &Shared, bell: &Receiver<()>) {
+    let Some(aof) = of(&shared.engine) else { return };
+    let mut last = Instant::now();
+    while !shared.stopping.load(Relaxed) {
+        let left = SECOND.saturating_sub(last.elapsed());
+        let rung = match bell.recv_timeout(left) {
+            Ok(()) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        // After an error it is tried again once a second, however often somebody asks.
+        let is_time = last.elapsed() >= SECOND;
+        if !is_time && (!rung || aof.has_failed() || aof.journal.policy() != Policy::Always) {
+            continue;
+        }
+        if is_time {
+            last = Instant::now();
+        }
+        if aof.state() != State::Off {
+            tend(shared, aof);
+        }
+    }
+}
+
+/// Writes and syncs as the policy says, and tells those who wait.
+fn tend(shared: &Shared, aof: &Aof) {
+    let journal = &aof.journal;
+    let mut result = write(aof);
+    let rests =
+        aof.stats.rewriting.load(Relaxed) && shared.engine.config().snapshot().flag(Directive::NoAppendFsyncOnRewrite);
+    let syncs = match journal.policy() {
+        Policy::No => false,
+        _ => !rests && journal.synced() < journal.written(),
+    };
+    if result.is_ok() && syncs {
+        let clock = Instant::now();
+        result = journal.sync().map(drop);
+        let took = clock.elapsed();
+        shared.engine.latency().note("aof-fsync-always", took.as_nanos() as u64, crate::clock::now().unix_ms());
+    }
+    if result.is_ok() && (rests || journal.policy() != Policy::Always) {
+        journal.release_written();
+    }
+    if result.is_ok() && journal.policy() != Policy::Always {
+        // What was not written because of the sync.
+        result = journal.write();
+    }
+    wrote(&shared.engine, aof, &result);
+    if aof.stats.keeping.load(Relaxed) {
+        shared.post_all(|| Letter::Durable);
+    }
+    end_waits(&shared.engine, aof);
+}
+
+pub fn write(aof: &Aof) -> io::Result<()> {
+    let pause = aof.stats.flush_sleep.load(Relaxed);
+    if pause > 0 && aof.journal.waiting() > 0 {
+        thread::sleep(Duration::from_micros(pause));
+    }
+    aof.journal.write()
+}
