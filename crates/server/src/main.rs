@@ -21,6 +21,7 @@ mod oom;
 mod outbox;
 mod pushes;
 mod reaper;
+mod replies;
 mod settings;
 mod shared;
 mod start;

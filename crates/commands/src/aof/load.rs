@@ -193,7 +193,7 @@ fn run_all(
     let (mut valid, mut count) = (reader.offset(), 0u32);
     let mut now = Now { unix_us: host.unix_us(0) };
     loop {
-        match reader.next() {
+        match reader.read_item() {
             Ok(Item::End) if session.multi.is_some() => {
                 host.log(&format!("Revert incomplete MULTI/EXEC transaction from AOF file {name}"));
                 return Ok((valid, Some(Fault::Truncated)));

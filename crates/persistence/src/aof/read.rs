@@ -59,7 +59,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Reads up to the next item's end.
-    pub fn next(&mut self) -> Result<Item, Fault> {
+    pub fn read_item(&mut self) -> Result<Item, Fault> {
         self.bytes.clear();
         self.spans.clear();
         if self.ahead(1)? == 0 {
@@ -175,7 +175,7 @@ pub fn fuzz(mut data: &[u8]) {
     let len = data.len() as u64;
     let mut reader = Reader::new(&mut data, Vec::new(), 0);
     let mut last = 0;
-    while let Ok(item) = reader.next() {
+    while let Ok(item) = reader.read_item() {
         if item == Item::End {
             break;
         }
@@ -195,7 +195,7 @@ mod tests {
         let mut reader = Reader::new(&mut bytes, Vec::new(), 0);
         let (mut commands, mut valid) = (Vec::new(), 0);
         loop {
-            match reader.next() {
+            match reader.read_item() {
                 Ok(Item::End) => return (commands, Ok(()), valid),
                 Ok(Item::Command) => {
                     commands.push(reader.spans.iter().map(|span| span.of(&reader.bytes).to_vec()).collect());
