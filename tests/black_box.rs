@@ -25,6 +25,8 @@ mod dialogue;
 mod harness;
 #[path = "black_box/hashes.rs"]
 mod hashes;
+#[path = "black_box/job_queue.rs"]
+mod job_queue;
 #[path = "black_box/lists.rs"]
 mod lists;
 #[path = "black_box/messages.rs"]
