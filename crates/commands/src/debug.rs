@@ -178,7 +178,7 @@ fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nobody gets at the data meanwhile, whichever thread serves him.
+/// Nobody is served meanwhile, whichever thread he has.
 fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) {
     let seconds = resp::number::parse_f64_c(seconds).unwrap_or(0.0).clamp(0.0, 3600.0);
     cx.keys.escalate();

@@ -38,7 +38,7 @@ pub trait Host: Send + Sync {
         known
     }
 
-    /// Stops the calling thread (DEBUG SLEEP).
+    /// Stops the calling thread, and the other workers, too (DEBUG SLEEP).
     fn sleep(&self, _time: Duration) {}
 
     /// A script runs for so long that others are not to wait for it: the thread that it has serves other clients for a

@@ -20,13 +20,15 @@ const ALL_ARENAS: usize = 4096;
 /// The numbers stand still until the epoch is advanced. Without statistics they are zero.
 pub fn stats() -> MemoryStats {
     let _ = epoch::advance();
-    let pages = |name: &str| number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0);
+    let of_all = |name: &str| number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0);
+    let allocated = stats::allocated::read().unwrap_or(0) as u64;
     MemoryStats {
         allocator: &VERSION,
-        allocated: stats::allocated::read().unwrap_or(0) as u64,
+        // What threads keep for their next allocations is not in use, though jemalloc has given it out.
+        allocated: allocated.saturating_sub(of_all("tcache_bytes")),
         active: stats::active::read().unwrap_or(0) as u64,
         resident: stats::resident::read().unwrap_or(0) as u64,
-        muzzy: pages("pmuzzy") * number("arenas.page", None).unwrap_or(0),
+        muzzy: of_all("pmuzzy") * number("arenas.page", None).unwrap_or(0),
         ..MemoryStats::default()
     }
 }

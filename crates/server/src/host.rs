@@ -24,7 +24,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The engine's host: frees in the background, knows the process and the other threads.
 pub struct EngineHost {
@@ -141,6 +141,10 @@ impl engine::host::Host for EngineHost {
     }
 
     fn sleep(&self, time: Duration) {
+        let until = Instant::now() + time;
+        if let Some(shared) = self.shared() {
+            shared.post_others(|| Letter::Sleep { until });
+        }
         std::thread::sleep(time);
     }
 

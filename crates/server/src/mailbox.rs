@@ -8,6 +8,7 @@ use engine::clients::ClientInfo;
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The token under which a worker's waker reports.
 pub const WAKE: Token = Token(usize::MAX);
@@ -20,6 +21,8 @@ pub enum Letter {
     Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
     /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause is over.
     PauseChanged,
+    /// All workers stop for a while (DEBUG SLEEP).
+    Sleep { until: Instant },
     /// A client of this worker is to be disconnected.
     Kill { client: u64 },
     /// Messages and the like for clients of this worker.

@@ -83,6 +83,11 @@ impl Shared {
         (0..self.workers).for_each(|worker| self.post(worker, letter()));
     }
 
+    /// Sends a letter to every worker but the one that the calling thread is.
+    pub fn post_others(&self, letter: impl Fn() -> Letter) {
+        (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, letter()));
+    }
+
     /// The worker with the fewest connections, which gets one more. Only the accepting thread calls this.
     pub fn assign(&self) -> usize {
         let worker = (0..self.workers).min_by_key(|worker| self.loads[*worker].load(Relaxed)).unwrap_or(0);

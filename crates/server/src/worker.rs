@@ -32,7 +32,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
 const TICK: i64 = 50;
@@ -87,6 +87,8 @@ pub struct Worker {
     expire_more: bool,
     next_tick: i64,
     next_idle_check: i64,
+    /// DEBUG SLEEP stops all workers until then.
+    asleep_until: Option<Instant>,
     stopping: bool,
 }
 
@@ -120,6 +122,7 @@ impl Worker {
             expire_more: false,
             next_tick: 0,
             next_idle_check: 0,
+            asleep_until: None,
             stopping: false,
             shared,
         }
@@ -142,6 +145,7 @@ impl Worker {
             for event in &events {
                 self.note(event, now);
             }
+            let now = self.sleep().unwrap_or(now);
             self.turn(now);
             let background = self.nanos();
             self.background(now);
@@ -151,6 +155,13 @@ impl Worker {
         self.release_replies(clock::now());
         self.say_goodbye();
         Ok(())
+    }
+
+    /// Does nothing at all for as long as it was told to; returns the time after that.
+    fn sleep(&mut self) -> Option<Now> {
+        let until = self.asleep_until.take()?;
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        Some(clock::now())
     }
 
     fn nanos(&self) -> u64 {
@@ -164,7 +175,8 @@ impl Worker {
     /// How long to wait for events.
     fn patience(&self) -> Duration {
         // What the worker posted to itself after its turn has woken nobody.
-        if !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty() {
+        let has_work = !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty();
+        if has_work || self.asleep_until.is_some() {
             return Duration::ZERO;
         }
         let mut until = self.next_tick;
@@ -221,6 +233,7 @@ impl Worker {
             Letter::PauseChanged => self.release_postponed(),
             Letter::Pushes(pushes) => self.deliver(&pushes),
             Letter::Durable => self.release_replies(now),
+            Letter::Sleep { until } => self.asleep_until = Some(until),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
                 self.close_client(client);
