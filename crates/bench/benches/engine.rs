@@ -11,7 +11,7 @@
 mod common;
 
 use commands::dispatch::{self, Prepared};
-use commands::{Args, Now, Session};
+use commands::{Args, Now, OwnWords, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
 use engine::host::Alone;
 use engine::{Engine, Options};
@@ -174,7 +174,7 @@ impl Input {
     }
 
     fn args(&self, command: usize) -> Args<'_> {
-        Args::parsed(&self.bytes, &self.spans[self.commands[command].clone()], Vec::new())
+        Args::parsed(&self.bytes, &self.spans[self.commands[command].clone()], OwnWords::default())
     }
 }
 

@@ -13,71 +13,109 @@ pub type Arg<'a> = Cow<'a, [u8]>;
 #[derive(Debug, Default)]
 pub struct Args<'a> {
     /// What the spans refer to.
-    bytes: Cow<'a, [u8]>,
-    spans: Cow<'a, [Span]>,
-    /// Arguments with bytes of their own, by index; nearly always empty, and then without memory.
-    own: Vec<(usize, Vec<u8>)>,
-    /// Arguments stay what they are when they are taken: the log needs them afterwards.
+    bytes: &'a [u8],
+    spans: &'a [Span],
+    /// What is not borrowed; nearly always nothing.
+    own: OwnWords,
+}
+
+/// Arguments with bytes of their own, if there are any.
+#[derive(Clone, Debug, Default)]
+pub struct OwnWords(Option<Box<Own>>);
+
+#[derive(Clone, Debug, Default)]
+struct Own {
+    /// By index.
+    words: Vec<(usize, Vec<u8>)>,
+    /// In the place of what is borrowed, where nothing is.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    /// Words stay what they are when they are taken: the log needs them afterwards.
     lasting: bool,
+}
+
+impl From<Vec<(usize, Vec<u8>)>> for OwnWords {
+    #[inline]
+    fn from(words: Vec<(usize, Vec<u8>)>) -> Self {
+        OwnWords((!words.is_empty()).then(|| Box::new(Own { words, ..Own::default() })))
+    }
 }
 
 impl<'a> Args<'a> {
     /// Arguments where a parser found them.
     #[inline]
-    pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: Vec<(usize, Vec<u8>)>) -> Self {
-        Args { bytes: Cow::Borrowed(bytes), spans: Cow::Borrowed(spans), own, lasting: false }
+    pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
+        Args { bytes, spans, own }
     }
 
     /// Gives back the arguments with bytes of their own.
     #[inline]
-    pub fn into_own(self) -> Vec<(usize, Vec<u8>)> {
+    pub fn into_own(self) -> OwnWords {
         self.own
+    }
+
+    /// Where the arguments lie, and in what.
+    #[inline]
+    fn places(&self) -> (&[Span], &[u8]) {
+        match &self.own.0 {
+            Some(own) if self.spans.is_empty() => (&own.spans, &own.bytes),
+            _ => (self.spans, self.bytes),
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> &[(usize, Vec<u8>)] {
+        self.own.0.as_ref().map_or(&[], |own| &own.words)
     }
 
     #[inline]
     pub fn len(&self) -> usize {
-        self.spans.len()
+        self.places().0.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        self.len() == 0
     }
 
     /// Bytes that the request had, as far as the arguments tell.
     #[inline]
     pub fn wire_len(&self) -> usize {
         // A line end follows the last argument.
-        let parsed = self.spans.last().map_or(0, |last| last.start + last.len + 2);
-        if self.own.is_empty() {
-            return parsed;
-        }
-        parsed + self.own.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+        let parsed = self.places().0.last().map_or(0, |last| last.start + last.len + 2);
+        parsed + self.words().iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 
     /// Whether an argument has bytes of its own, which the handler may take.
     #[inline]
     pub fn has_own(&self) -> bool {
-        !self.own.is_empty()
+        !self.words().is_empty()
     }
 
     pub fn own_indices(&self) -> impl Iterator<Item = usize> {
-        self.own.iter().map(|(index, _)| *index)
+        self.words().iter().map(|(index, _)| *index)
     }
 
     /// Replaces argument `index` by bytes of its own.
     pub fn own(&mut self, index: usize, bytes: Vec<u8>) {
-        self.own.retain(|(owned, _)| *owned != index);
-        self.own.push((index, bytes));
+        let words = &mut self.own.0.get_or_insert_default().words;
+        words.retain(|(owned, _)| *owned != index);
+        words.push((index, bytes));
     }
 
     #[inline]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
-        if !self.own.is_empty()
-            && let Some((_, bytes)) = self.own.iter().find(|(owned, _)| *owned == index)
-        {
+        match &self.own.0 {
+            None => self.spans.get(index).map(|span| span.of(self.bytes)),
+            Some(_) => self.get_own(index),
+        }
+    }
+
+    fn get_own(&self, index: usize) -> Option<&[u8]> {
+        if let Some((_, bytes)) = self.words().iter().find(|(owned, _)| *owned == index) {
             return Some(bytes);
         }
-        self.spans.get(index).map(|span| span.of(&self.bytes))
+        let (spans, bytes) = self.places();
+        spans.get(index).map(|span| span.of(bytes))
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
@@ -92,28 +130,33 @@ impl<'a> Args<'a> {
     /// From now on arguments that are taken are copied.
     #[inline]
     pub fn make_lasting(&mut self) {
-        self.lasting = true;
+        if let Some(own) = &mut self.own.0 {
+            own.lasting = true;
+        }
     }
 
     /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one, unless the
     /// arguments are to last.
     #[inline]
     pub fn take(&mut self, index: usize) -> Arg<'a> {
-        if let Some(at) = self.own.iter().position(|(owned, _)| *owned == index) {
-            let bytes = &mut self.own[at].1;
-            return Cow::Owned(if self.lasting { bytes.clone() } else { std::mem::take(bytes) });
-        }
-        match &self.bytes {
-            Cow::Borrowed(bytes) => Cow::Borrowed(self.spans[index].of(bytes)),
-            Cow::Owned(bytes) => Cow::Owned(self.spans[index].of(bytes).to_vec()),
+        match &mut self.own.0 {
+            None => Cow::Borrowed(self.spans[index].of(self.bytes)),
+            Some(own) => match own.words.iter_mut().find(|(owned, _)| *owned == index) {
+                Some((_, bytes)) if own.lasting => Cow::Owned(bytes.clone()),
+                Some((_, bytes)) => Cow::Owned(std::mem::take(bytes)),
+                None if self.spans.is_empty() => Cow::Owned(own.spans[index].of(&own.bytes).to_vec()),
+                None => Cow::Borrowed(self.spans[index].of(self.bytes)),
+            },
         }
     }
 
     /// The same arguments, independent of the buffer that they were borrowed from.
-    pub fn into_owned(self) -> Args<'static> {
-        let own = self.own.clone();
+    pub fn into_owned(mut self) -> Args<'static> {
+        let words = self.own.0.as_mut().map(|own| std::mem::take(&mut own.words)).unwrap_or_default();
         let mut args: Args<'static> = self.iter().collect();
-        args.own = own;
+        for (index, word) in words {
+            args.own(index, word);
+        }
         args
     }
 
@@ -149,7 +192,8 @@ impl<'b> FromIterator<&'b [u8]> for Args<'_> {
             spans.push(Span { start: bytes.len(), len: word.len() });
             bytes.extend_from_slice(word);
         }
-        Args { bytes: Cow::Owned(bytes), spans: Cow::Owned(spans), own: Vec::new(), lasting: false }
+        let own = Own { words: Vec::new(), bytes, spans, lasting: false };
+        Args { bytes: &[], spans: &[], own: OwnWords(Some(Box::new(own))) }
     }
 }
 
@@ -167,14 +211,14 @@ mod tests {
     fn an_argument_is_found_wherever_it_lies() {
         let buffer = b"SET key  ";
         let spans = [Span { start: 0, len: 3 }, Span { start: 4, len: 3 }, Span { start: 0, len: 0 }];
-        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())]);
+        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())].into());
         assert_eq!((&args[0], &args[1], &args[2]), (&b"SET"[..], &b"key"[..], &b"large"[..]));
         assert_eq!(args.from(1).collect::<Vec<_>>(), [&b"key"[..], b"large"]);
         assert!(args.is(0, "set") && args.get(3).is_none());
         assert!(matches!(args.take(1), Cow::Borrowed(b"key")));
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"");
-        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())]);
+        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())].into());
         args.make_lasting();
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"large");
@@ -185,7 +229,7 @@ mod tests {
         let owned = {
             let buffer = b"GETkey".to_vec();
             let spans = vec![Span { start: 0, len: 3 }, Span { start: 3, len: 3 }];
-            let mut args = Args::parsed(&buffer, &spans, Vec::new());
+            let mut args = Args::parsed(&buffer, &spans, OwnWords::default());
             args.own(1, b"other".to_vec());
             args.into_owned()
         };

@@ -191,6 +191,6 @@ const FAMILIES: &[&[Command]] = &[
     zset_pop::COMMANDS,
 ];
 
-pub use args::Args;
+pub use args::{Args, OwnWords};
 pub use cx::{Cx, Flow, Now, Piecewise};
 pub use session::Session;

@@ -278,6 +278,12 @@ impl RequestParser {
     /// complete.
     #[inline]
     fn begin(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
+        if limits.authenticated
+            && limits.max_bulk_len >= SHORT_MAX
+            && let Some(consumed) = short(buf, out)
+        {
+            return Ok(Progress::Command { consumed, owned: Vec::new() });
+        }
         let mut cursor = Cursor::default();
         let first_span = out.len();
         let stop = match buf.first() {
@@ -370,6 +376,66 @@ impl Partial {
     }
 }
 
+/// Longest argument of a request that [`short`] understands, and most arguments.
+const SHORT_MAX: i64 = 9_999;
+
+/// Parses what nearly all requests are: a whole multibulk request with no argument over [`SHORT_MAX`] bytes. None, and `out`
+/// as it was, for any other, which is for [`multibulk`] to judge. Returns how many bytes it took.
+#[inline]
+fn short(buf: &[u8], out: &mut Vec<Span>) -> Option<usize> {
+    let first_span = out.len();
+    let consumed = short_spans(buf, out);
+    if consumed.is_none() {
+        out.truncate(first_span);
+    }
+    consumed
+}
+
+#[inline(always)]
+fn short_spans(buf: &[u8], out: &mut Vec<Span>) -> Option<usize> {
+    let (count, mut at) = short_number(buf, b'*')?;
+    if count == 0 {
+        return None;
+    }
+    out.reserve(count);
+    for _ in 0..count {
+        let (len, line) = short_number(buf.get(at..)?, b'$')?;
+        let start = at + line;
+        let end = start + len;
+        // Both at once: the argument ends within the buffer, and in a line end.
+        if buf.get(end..)?.first_chunk() != Some(b"\r\n") {
+            return None;
+        }
+        out.push(Span { start, len });
+        at = end + 2;
+    }
+    Some(at)
+}
+
+/// The number in a line like `$12`, and how long the line is. Only for numbers of up to four digits, without zeros before
+/// them, where eight bytes are there: one word then holds sign, digits and line end.
+#[inline(always)]
+fn short_number(line: &[u8], sign: u8) -> Option<(usize, usize)> {
+    const CRLF: u64 = u16::from_le_bytes(*b"\r\n") as u64;
+    let word = u64::from_le_bytes(*line.first_chunk()?);
+    let digit = |at: u32| ((word >> (8 * at)) as u8).wrapping_sub(b'0');
+    let ends = |at: u32| word >> (8 * at) & 0xFFFF == CRLF;
+    let mut value = usize::from(digit(1));
+    if word as u8 != sign || value > 9 {
+        return None;
+    }
+    for length in 2..=5 {
+        if ends(length) {
+            return Some((value, length as usize + 2));
+        }
+        if digit(length) > 9 || value == 0 {
+            return None;
+        }
+        value = 10 * value + usize::from(digit(length));
+    }
+    None
+}
+
 /// Parses a multibulk request from where the cursor stands.
 #[inline]
 fn multibulk(cursor: &mut Cursor, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Result<Stop, ProtocolError> {
@@ -436,36 +502,7 @@ enum Line {
 }
 
 /// Reads the line at the cursor, a sign and an integer, and steps over it. None if it does not end in `buf`.
-#[inline(always)]
 fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64>, ProtocolError> {
-    // Nearly all lines have up to three digits, the first of them no zero unless it is alone, and something behind them: one
-    // word then holds sign, digits and line end.
-    const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
-    let sign = if line == Line::Count { b'*' } else { b'$' };
-    let Some(word) = buf[cursor.position..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
-        return long_number_line(cursor, buf, line);
-    };
-    let digit = |at: u32| i64::from(((word >> (8 * at)) as u8).wrapping_sub(b'0'));
-    let ends = |at: u32| (word >> (8 * at)) as u16 == CRLF;
-    let (a, b, c) = (digit(1), digit(2), digit(3));
-    let (value, len) = if word as u8 != sign {
-        return long_number_line(cursor, buf, line);
-    } else if ends(2) && a <= 9 {
-        (a, 4)
-    } else if ends(3) && (1..=9).contains(&a) && b <= 9 {
-        (10 * a + b, 5)
-    } else if ends(4) && (1..=9).contains(&a) && b <= 9 && c <= 9 {
-        (100 * a + 10 * b + c, 6)
-    } else {
-        return long_number_line(cursor, buf, line);
-    };
-    cursor.position += len;
-    Ok(Some(value))
-}
-
-/// [`number_line`] for a line that is long, negative, cut off or wrong.
-#[cold]
-fn long_number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64>, ProtocolError> {
     let (too_long, invalid) = match line {
         Line::Count => (ProtocolError::BigMultibulkCount, ProtocolError::InvalidMultibulkLength),
         Line::Bulk => (ProtocolError::BigBulkCount, ProtocolError::InvalidBulkLength),

@@ -6,7 +6,7 @@ use crate::replies::REPLY_HIGH;
 use crate::worker::Worker;
 use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
-use commands::{Args, Now};
+use commands::{Args, Now, OwnWords};
 use engine::Engine;
 use engine::config::Directive;
 use engine::hash::KeyHash;
@@ -459,7 +459,7 @@ pub struct Item<'b> {
 enum What {
     Command {
         spans: Range<usize>,
-        own: Vec<(usize, Vec<u8>)>,
+        own: OwnWords,
         prepared: Prepared,
     },
     /// A command that waited behind another one.
@@ -522,7 +522,7 @@ impl<'b> Item<'b> {
                 connection.put_back(args.into_owned());
             }
             What::Book { spans: range } => {
-                let args = Args::parsed(self.bytes, &spans[range.clone()], Vec::new());
+                let args = Args::parsed(self.bytes, &spans[range.clone()], OwnWords::default());
                 connection.put_back(args.into_owned());
             }
             What::Queued { args, .. } | What::BookQueued { args } => connection.put_back(std::mem::take(args)),
@@ -598,13 +598,13 @@ fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, span
     if !connection.is_busy() {
         let postponed = match &item.what {
             What::Command { spans: range, own, prepared } => {
-                let own = if prepared.runs_scripts() { own.clone() } else { Vec::new() };
+                let own = if prepared.runs_scripts() { own.clone() } else { OwnWords::default() };
                 let args = Args::parsed(item.bytes, &spans[range.clone()], own);
                 commands::pause::postpones(engine, &connection.session, prepared, &args)
             }
             What::Queued { args, prepared } => commands::pause::postpones(engine, &connection.session, prepared, args),
             What::Book { spans: range } => {
-                let args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
+                let args = Args::parsed(item.bytes, &spans[range.clone()], OwnWords::default());
                 commands::book::is_postponed(engine, &args)
             }
             What::BookQueued { args } => commands::book::is_postponed(engine, args),
@@ -714,7 +714,7 @@ impl<'b> Filler<'_, 'b> {
         let first = self.spans.len();
         match parser.parse(rest, &self.limits, self.spans) {
             Ok(Progress::Command { consumed, owned }) => {
-                let args = Args::parsed(rest, &self.spans[first..], owned);
+                let args = Args::parsed(rest, &self.spans[first..], owned.into());
                 let prepared = self.prepare(&args, db);
                 let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
                 self.window.push(Item { token: self.token, db, bytes: rest, what });
@@ -778,7 +778,7 @@ fn run_item(
             Flow::Close
         }
         What::Book { spans: range } => {
-            let mut args = Args::parsed(item.bytes, &spans[range.clone()], Vec::new());
+            let mut args = Args::parsed(item.bytes, &spans[range.clone()], OwnWords::default());
             run_book(engine, connection, &mut args, now, reply)
         }
         What::BookViolation => Flow::Close,

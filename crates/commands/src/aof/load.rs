@@ -1,7 +1,7 @@
 //! Reading the log: the base, then the changes since then, each command run as it once was.
 
 use super::reason;
-use crate::args::Args;
+use crate::args::{Args, OwnWords};
 use crate::cx::Now;
 use crate::dispatch;
 use crate::load::{self, load_base};
@@ -200,7 +200,7 @@ fn run_all(
             }
             Ok(Item::End) => return Ok((valid, None)),
             Ok(Item::Command) => {
-                let mut args = Args::parsed(&reader.bytes, &reader.spans, Vec::new());
+                let mut args = Args::parsed(&reader.bytes, &reader.spans, OwnWords::default());
                 if let Err(error) = dispatch::find(&args) {
                     let error = String::from_utf8_lossy(error.as_bytes()).into_owned();
                     let error = error.strip_prefix("ERR ").unwrap_or(&error);

@@ -7,7 +7,7 @@
 use super::convert;
 use super::failure::Failure;
 use super::flags::ScriptFlags;
-use crate::args::Args;
+use crate::args::{Args, OwnWords};
 use crate::cx::Cx;
 use crate::dispatch;
 use crate::keyspec::key_indices;
@@ -277,7 +277,7 @@ impl Commands for Run<'_, '_> {
             }
             spans.push(Span { start, len: bytes.len() - start });
         }
-        let ran = self.run(&mut Args::parsed(&bytes, &spans, Vec::new()));
+        let ran = self.run(&mut Args::parsed(&bytes, &spans, OwnWords::default()));
         (self.bytes, self.spans) = (bytes, spans);
         match ran {
             Ok(start) => {
