@@ -28,8 +28,8 @@ pub(super) fn raise(packed: &mut [u8], index: usize, value: u8) -> bool {
     true
 }
 
-/// Writes all registers.
-pub(super) fn pack(registers: &[u8; REGISTERS], packed: &mut [u8]) {
+/// Writes registers, four in three bytes.
+pub(super) fn pack_groups(registers: &[u8], packed: &mut [u8]) {
     for (four, three) in registers.chunks_exact(4).zip(packed.chunks_exact_mut(3)) {
         let bits = four.iter().rev().fold(0u32, |bits, register| bits << 6 | u32::from(register & 63));
         three.copy_from_slice(&bits.to_le_bytes()[..3]);

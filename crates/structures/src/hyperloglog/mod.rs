@@ -85,18 +85,18 @@ pub fn set_cached_count(bytes: &mut [u8], count: Option<u64>) {
 
 /// The estimate, computed.
 pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
-    let mut histogram = [0u32; 64];
     match encoding(bytes).ok_or(Corrupt)? {
         Encoding::Dense => {
             let mut registers = Registers::default();
             registers.merge(bytes)?;
-            registers.count_into(&mut histogram);
+            Ok(registers.count())
         }
-        Encoding::Sparse => sparse::for_each(&bytes[HEADER..], |_, len, value| {
-            histogram[usize::from(value)] += len as u32;
-        })?,
+        Encoding::Sparse => {
+            let mut histogram = [0u32; 64];
+            sparse::for_each(&bytes[HEADER..], |_, len, value| histogram[usize::from(value)] += len as u32)?;
+            Ok(estimate::cardinality(&histogram))
+        }
     }
-    Ok(estimate::cardinality(&histogram))
 }
 
 /// Adds an element; true if a register changed. A sparse sketch that outgrows `sparse_max` bytes becomes dense.
@@ -134,7 +134,7 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     bytes.truncate(HEADER);
     bytes[ENCODING] = DENSE;
     bytes.resize(DENSE_LEN, 0);
-    dense::pack(&registers.0, &mut bytes[HEADER..]);
+    wide::pack(&registers.0, &mut bytes[HEADER..]);
     Ok(true)
 }
 
@@ -177,33 +177,16 @@ impl Registers {
 
     /// The estimate.
     pub fn count(&self) -> u64 {
-        let mut histogram = [0; 64];
-        self.count_into(&mut histogram);
-        estimate::cardinality(&histogram)
+        estimate::cardinality(&wide::histogram(&self.0))
     }
 
-    fn count_into(&self, histogram: &mut [u32; 64]) {
-        // Four histograms, because neighbours are often equal and an increment waits for the one before it.
-        let mut partial = [[0u32; 64]; 4];
-        for four in self.0.chunks_exact(4) {
-            for (registers, histogram) in four.iter().zip(&mut partial) {
-                histogram[usize::from(registers & 63)] += 1;
-            }
-        }
-        for (value, count) in histogram.iter_mut().enumerate() {
-            *count += partial.iter().map(|partial| partial[value]).sum::<u32>();
-        }
-    }
-
-    /// Raises the registers of a sketch to these, and makes it dense first if `densely`.
+    /// Writes these over the registers of a sketch, none of which is higher, and makes it dense first if `densely`.
     pub fn store(&self, bytes: &mut Vec<u8>, densely: bool, sparse_max: usize) -> Result<(), Corrupt> {
         if densely {
             make_dense(bytes)?;
         }
         if encoding(bytes) == Some(Encoding::Dense) {
-            let mut all = self.clone();
-            all.merge(bytes)?;
-            dense::pack(&all.0, &mut bytes[HEADER..]);
+            wide::pack(&self.0, &mut bytes[HEADER..]);
         } else {
             for (index, value) in self.0.iter().enumerate().filter(|(_, value)| **value > 0) {
                 raise(bytes, index, *value, sparse_max)?;
