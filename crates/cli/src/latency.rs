@@ -153,7 +153,7 @@ fn interval(session: &Session, default: Duration) -> Duration {
 
 fn ping(session: &mut Session) -> Result<Duration, Failure> {
     let start = Instant::now();
-    match session.ask(&["PING"])? {
+    match session.ask_patiently(&["PING"])? {
         Value::Error(text) => Err(refused("PING", &text)),
         _ => Ok(start.elapsed()),
     }

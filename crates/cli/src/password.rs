@@ -7,17 +7,14 @@ use crate::interactive::KeyByKey;
 
 const BACKSPACE: [u8; 2] = [0x08, 0x7f];
 
-/// Asks on standard error and reads standard input up to the end of a line.
+/// Reads standard input up to the end of a line; where that is a terminal, asks on standard error.
 pub fn ask() -> io::Result<Vec<u8>> {
-    eprint!("Please input password: ");
     let stdin = io::stdin();
-    let keys = KeyByKey::enter(stdin.as_fd());
-    let shown = keys.is_some();
-    let password = typed(stdin.lock(), |text| {
-        if shown {
-            eprint!("{text}");
-        }
-    });
+    let Some(_keys) = KeyByKey::enter(stdin.as_fd()) else {
+        return typed(stdin.lock(), |_| {});
+    };
+    eprint!("Please input password: ");
+    let password = typed(stdin.lock(), |text| eprint!("{text}"));
     eprintln!();
     password
 }

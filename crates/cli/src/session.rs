@@ -8,6 +8,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::thread;
+use std::time::Duration;
 
 use resp::value::Decoder;
 use resp::{Value, encode_command};
@@ -18,6 +19,9 @@ use crate::link::{Event, Interrupts, Link, print, reason};
 use crate::options::{Options, Resp};
 use crate::redirect::{REDIRECTIONS_MAX, Redirect};
 use resp::address::Target;
+
+/// Time between two attempts to get a lost connection back.
+const RECONNECT_EVERY: Duration = Duration::from_secs(1);
 
 /// What to do with push messages that arrive before a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,19 +114,28 @@ impl Session {
         Ok(Ok(()))
     }
 
-    /// A session that is connected.
+    /// A session that is connected, and greeted as the options ask: what works without a person stops where it is refused.
     pub fn open(options: Options) -> Result<Session, Failure> {
         let mut session = Session::new(options, None);
-        session.connect(None)?;
+        session.connect_and_greet()?.map_err(Failure::ErrorReply)?;
         Ok(session)
+    }
+
+    fn connect_and_greet(&mut self) -> Result<Result<(), String>, Failure> {
+        self.forget();
+        self.link = Some(
+            Link::connect(&self.options.target, self.options.connect_timeout, self.options.preferred_ip)
+                .map_err(|error| self.could_not_connect(&error))?,
+        );
+        let greeted = self.greet();
+        if greeted.is_err() {
+            self.forget();
+        }
+        greeted
     }
 
     pub fn options(&self) -> &Options {
         &self.options
-    }
-
-    pub fn is_connected(&self) -> bool {
-        self.link.is_some()
     }
 
     /// The connection itself, for who speaks on it without this session from then on.
@@ -134,6 +147,25 @@ impl Session {
     pub fn ask(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<Value, Failure> {
         self.send(arguments)?;
         self.receive(Pushes::Aside)
+    }
+
+    /// The same, but a connection that is lost is made again, however long that takes; a line says so meanwhile.
+    pub fn ask_patiently(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<Value, Failure> {
+        let mut tries = 0;
+        loop {
+            let reply = self.ask(arguments);
+            if !matches!(reply, Err(Failure::Lost(_))) {
+                if tries > 0 {
+                    print(b"\r\x1b[0K");
+                }
+                return reply;
+            }
+            tries += 1;
+            print(format!("\r\x1b[0KReconnecting... {tries}\r").as_bytes());
+            // Without a connection the next attempt to ask fails, and the loop goes on.
+            let _ = self.connect(None);
+            thread::sleep(RECONNECT_EVERY);
+        }
     }
 
     /// Sends all commands at once and returns their replies.
@@ -403,19 +435,10 @@ impl Client for Session {
     }
 
     fn connect(&mut self, target: Option<Target>) -> Result<(), Failure> {
-        self.forget();
         if let Some(target) = target {
             self.options.target = target;
         }
-        self.link = Some(
-            Link::connect(&self.options.target, self.options.connect_timeout, self.options.preferred_ip)
-                .map_err(|error| self.could_not_connect(&error))?,
-        );
-        let greeted = self.greet();
-        if greeted.is_err() {
-            self.forget();
-        }
-        if let Err(refusal) = greeted? {
+        if let Err(refusal) = self.connect_and_greet()? {
             eprintln!("{refusal}");
         }
         Ok(())

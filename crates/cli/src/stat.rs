@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use resp::Value;
 
-use crate::client::{Client, Failure};
+use crate::client::Failure;
 use crate::link::print;
 use crate::session::Session;
 use crate::survey::refused;
@@ -21,13 +21,9 @@ keys       mem      clients blocked requests            connections
 /// Until the program is ended.
 pub fn run(session: &mut Session) -> Result<(), Failure> {
     let interval = Some(session.options().interval).filter(|interval| !interval.is_zero());
-    let repeat = session.options().repeat;
-    let (mut lines, mut requests) = (0, 0);
+    let (mut lines, mut requests) = (0u64, 0);
     loop {
-        if !session.is_connected() {
-            session.connect(None)?;
-        }
-        let info = match session.ask(&["INFO"])? {
+        let info = match session.ask_patiently(&["INFO"])? {
             Value::Error(text) => return Err(refused("ERROR", &text)),
             Value::Bulk(text) | Value::Verbatim(_, text) => String::from_utf8_lossy(&text).into_owned(),
             _ => String::new(),
@@ -37,9 +33,6 @@ pub fn run(session: &mut Session) -> Result<(), Failure> {
         }
         print(line(&info, &mut requests).as_bytes());
         lines += 1;
-        if repeat > 1 && lines as i64 >= repeat {
-            return Ok(());
-        }
         thread::sleep(interval.unwrap_or(Duration::from_secs(1)));
     }
 }

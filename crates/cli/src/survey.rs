@@ -71,6 +71,8 @@ pub fn walk(
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
         .map_err(|error| Failure::Lost(error.to_string()))?;
+    // Of a cluster's replica one may only read, and only after this; elsewhere it changes nothing.
+    session.ask(&["READONLY"])?;
     let total = match session.ask(&["DBSIZE"])? {
         Value::Int(count) => count.max(1) as f64,
         Value::Error(text) => return Err(refused("Couldn't determine DBSIZE", &text)),

@@ -307,6 +307,7 @@ fn a_scan_prints_the_keys_of_every_step() {
 #[test]
 fn big_keys_are_found_by_type() {
     let server = Server::start(vec![talk(&[
+        ("READONLY", "+OK\r\n"),
         ("DBSIZE", ":2\r\n"),
         ("SCAN 0", "*2\r\n$1\r\n0\r\n*3\r\n$1\r\nl\r\n$4\r\ngone\r\n$1\r\nx\r\n"),
         ("TYPE l", ""),
@@ -324,12 +325,19 @@ fn big_keys_are_found_by_type() {
 #[test]
 fn hot_keys_need_an_lfu_policy() {
     let scan = ("SCAN 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
-    let counters = [("DBSIZE", ":2\r\n"), scan, ("OBJECT FREQ a", ""), ("OBJECT FREQ b", ":3\r\n:9\r\n")];
+    let counters =
+        [("READONLY", "+OK\r\n"), ("DBSIZE", ":2\r\n"), scan, ("OBJECT FREQ a", ""), ("OBJECT FREQ b", ":3\r\n:9\r\n")];
     let output = Server::start(vec![talk(&counters)]).run(&["--hotkeys"], "");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let expected = "hot key found with counter: 9\tkeyname: \"b\"\nhot key found with counter: 3\tkeyname: \"a\"\n";
     assert!(text.ends_with(expected), "{text}");
-    let refusals = [("DBSIZE", ":2\r\n"), scan, ("OBJECT FREQ a", ""), ("OBJECT FREQ b", "-ERR no\r\n-ERR no\r\n")];
+    let refusals = [
+        ("READONLY", "+OK\r\n"),
+        ("DBSIZE", ":2\r\n"),
+        scan,
+        ("OBJECT FREQ a", ""),
+        ("OBJECT FREQ b", "-ERR no\r\n-ERR no\r\n"),
+    ];
     let output = Server::start(vec![talk(&refusals)]).run(&["--hotkeys"], "");
     assert_eq!((output.status.code(), output.stderr), (Some(1), b"Error: ERR no\n".to_vec()));
 }
@@ -376,12 +384,16 @@ fn a_pipe_counts_replies_and_errors() {
 }
 
 #[test]
-fn stat_prints_a_line_a_round() {
+fn stat_goes_on_when_the_connection_is_lost() {
     let info = "$51\r\nused_memory:2048\r\nconnected_clients:3\r\ndb0:keys=7\r\n\r\n";
-    let server = Server::start(vec![talk(&[("INFO", info), ("INFO", info)])]);
-    let output = server.run(&["--stat", "-r", "2", "-i", "0.01"], "");
+    let first = Conversation { server_closes: true, ..talk(&[("INFO", info)]) };
+    let second = Conversation { server_closes: true, ..talk(&[("INFO", info), ("INFO", "-ERR enough\r\n")]) };
+    let output = Server::start(vec![first, second]).run(&["--stat", "-i", "0.01"], "");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(text.matches("\n7          2.00K    3       0       0 (+0) ").count(), 2, "{text}");
+    let line = "7          2.00K    3       0       0 (+0)              0           \n";
+    let again = "\r\u{1b}[0KReconnecting... 1\r\r\u{1b}[0K";
+    assert!(text.ends_with(&[line, again, line].concat()), "{text:?}");
+    assert_eq!((output.status.code(), output.stderr), (Some(1), b"ERROR: ERR enough\n".to_vec()));
 }
 
 #[test]
@@ -403,7 +415,7 @@ fn a_script_comes_from_a_file() {
 #[test]
 fn the_password_may_be_typed() {
     let server = Server::start(vec![talk(&[("AUTH se", "+OK\r\n"), ("ping", "+PONG\r\n")])]);
-    check(server.run(&["--askpass", "ping"], "sx\u{7f}e\n"), 0, "PONG\n", "Please input password: \n");
+    check(server.run(&["--askpass", "ping"], "sx\u{7f}e\n"), 0, "PONG\n", "");
 }
 
 #[test]

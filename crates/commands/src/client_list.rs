@@ -44,6 +44,7 @@ fn flags(client: &ClientInfo) -> String {
         ('B', client.broadcasts.load(Relaxed)),
         ('d', client.is_watch_broken()),
         ('U', client.is_unix()),
+        ('r', client.read_only.load(Relaxed)),
         ('e', client.no_evict.load(Relaxed)),
         ('T', client.no_touch.load(Relaxed)),
         ('I', client.import_source.load(Relaxed)),

@@ -287,6 +287,7 @@ fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     session.replies = Replies::On;
     session.info.no_touch.store(false, Relaxed);
     session.info.no_evict.store(false, Relaxed);
+    session.info.read_only.store(false, Relaxed);
     // The library behind the connection stays the same.
     session.info.edit_details(|details| details.name.clear());
     cx.reply.simple("RESET");

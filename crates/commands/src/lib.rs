@@ -36,6 +36,7 @@ pub mod blocking;
 pub mod book;
 pub mod client;
 pub mod client_list;
+mod cluster;
 mod command_stats;
 pub mod commandlog;
 pub mod config_cmd;
@@ -133,6 +134,7 @@ const FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     config_cmd::COMMANDS,
     client::COMMANDS,
+    cluster::COMMANDS,
     commandlog::COMMANDS,
     latency::COMMANDS,
     monitor::COMMANDS,

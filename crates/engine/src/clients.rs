@@ -32,6 +32,8 @@ pub struct ClientInfo {
     /// CLIENT NO-TOUCH, CLIENT NO-EVICT.
     pub no_touch: AtomicBool,
     pub no_evict: AtomicBool,
+    /// Said READONLY.
+    pub read_only: AtomicBool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub redirects: AtomicBool,
     /// CLIENT IMPORT-SOURCE: it brings the data of another server.
@@ -151,6 +153,7 @@ impl ClientInfo {
             resp: AtomicU8::new(2),
             no_touch: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
+            read_only: AtomicBool::new(false),
             redirects: AtomicBool::new(false),
             import_source: AtomicBool::new(false),
             buffers: Buffers::default(),
