@@ -82,6 +82,30 @@ fn expect_calm(honest: &mut redis::Connection, before: u64) {
     }
 }
 
+#[test]
+fn who_asks_for_much_at_once_gets_all_of_it_in_order() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        redis::cmd("SET").arg("big").arg("x".repeat(100_000)).exec(&mut client).expect("SET");
+        let mut socket = server.socket();
+        // Scripts and a request that is none among them: what is put off goes through all ways in.
+        let mut expected = Vec::new();
+        for number in 0..200 {
+            send(&mut socket, format!("GET big\r\nECHO {number}\r\nEVAL 'return 7' 0\r\n").as_bytes());
+            expected.extend_from_slice(b"$100000\r\n");
+            expected.resize(expected.len() + 100_000, b'x');
+            let text = number.to_string();
+            expected.extend_from_slice(format!("\r\n${}\r\n{text}\r\n:7\r\n", text.len()).as_bytes());
+        }
+        send(&mut socket, b"*1\r\n!\r\n");
+        expected.extend_from_slice(b"-ERR Protocol error: expected '$', got '!'\r\n");
+        let mut got = Vec::new();
+        socket.set_read_timeout(Some(PATIENCE)).expect("a limit of time");
+        socket.read_to_end(&mut got).expect("everything, and then the end");
+        assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
+    });
+}
+
 /// Reads to the end of the connection, however it ends.
 fn is_ended(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();

@@ -89,8 +89,10 @@ pub struct Connection {
     /// Bytes of memory as they were last shown, and as they are counted among its worker's.
     pub shown_memory: usize,
     pub counted_memory: usize,
-    /// It sent much when it was read last, or ran for long.
+    /// It sent much when it was read last, or ran for long, or has never been served.
     pub is_heavy: bool,
+    /// It got much in this turn: the rest of its commands waits for the next one.
+    pub has_enough: bool,
     /// Its command may run a script, and has its session.
     pub is_apart: bool,
     /// Already on the list of connections that have something to do in this turn.
@@ -113,7 +115,7 @@ pub struct Job {
 /// With this much unsent a connection waits before it runs more commands, in bytes.
 const OUTBOX_FULL: usize = 1 << 20;
 /// It goes on after this long without the peer reading: a client that writes a long pipeline before it reads must not
-/// be locked out for good. Milliseconds.
+/// be locked out for good. Milliseconds for as much as an outbox that is full; longer where there is more.
 const OUTBOX_PATIENCE: i64 = 100;
 
 impl Connection {
@@ -124,7 +126,14 @@ impl Connection {
 
     /// True when the connection should not produce more output at `now`.
     pub fn is_stuffed(&self, now: i64) -> bool {
-        self.outbox.len() > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE
+        let len = self.outbox.len();
+        len > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE * (len / OUTBOX_FULL) as i64
+    }
+
+    /// True when it is served after others: it asks for much, or for more than it reads.
+    #[inline]
+    pub fn comes_last(&self) -> bool {
+        self.is_heavy || !self.outbox.is_empty()
     }
 
     /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has

@@ -31,9 +31,12 @@ const PENDING_COPY_MAX: usize = 16 << 10;
 const WINDOW: usize = 16;
 /// A connection that sent at least this many bytes when it was read last is served after those who sent less.
 const HEAVY: usize = 16 << 10;
-/// Nanoseconds of a turn for all such connections together, and for any one without a look at others.
-const HEAVY_MAX: u64 = 500_000;
-const VISIT_MAX: u64 = 1_000_000;
+/// Nanoseconds of a turn for all such connections together, for all commands in pieces, and for any one connection without
+/// a look at others.
+const HEAVY_MAX: u64 = 200_000;
+const VISIT_MAX: u64 = 500_000;
+/// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes long.
+const VISIT_REPLY_MAX: usize = 256 << 10;
 /// The arena of a turn within a turn, for one connection at a time.
 pub const SMALL_ARENA: usize = READ_MAX + PENDING_COPY_MAX;
 
@@ -48,7 +51,7 @@ impl Worker {
         let mut fill = 0;
         let mut heavy = VecDeque::new();
         for &token in &ready {
-            if self.connections.get(token).is_some_and(|connection| connection.is_heavy) {
+            if self.connections.get(token).is_some_and(Connection::comes_last) {
                 heavy.push_back(token);
                 continue;
             }
@@ -93,6 +96,7 @@ impl Worker {
         while let Some(token) = heavy.pop_front() {
             self.gather(token, arena, &mut 0, &mut inputs, now);
             self.process(arena, &mut inputs, now);
+            self.write_replies(now);
             if self.shared.engine.host().nanos() > until {
                 break;
             }
@@ -103,6 +107,7 @@ impl Worker {
     pub fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<Input>, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.listed = false;
+        connection.has_enough = false;
         if connection.is_held() || connection.is_stuffed(now.unix_ms()) {
             return;
         }
@@ -205,7 +210,7 @@ impl Worker {
                 let (engine, token, now) = (&*self.shared.engine, input.token, now.unix_ms());
                 let clock = engine.metrics()[self.index].clock.get();
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
-                let tired = clock.saturating_sub(place.since) > VISIT_MAX;
+                let tired = connection.has_enough || clock.saturating_sub(place.since) > VISIT_MAX;
                 let mut filler =
                     Filler { engine, token, limits, now, tired, kept, window: &mut *window, spans: &mut *spans };
                 if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
@@ -238,7 +243,9 @@ impl Worker {
             if connection.closing || item.is_done() {
                 continue;
             }
-            if (connection.is_busy() || engine.pause().is_on()) && must_wait(engine, connection, item, spans) {
+            connection.has_enough |= self.reply.len() - start > VISIT_REPLY_MAX;
+            let may_wait = connection.has_enough || connection.is_busy() || engine.pause().is_on();
+            if may_wait && (connection.has_enough || must_wait(engine, connection, item, spans)) {
                 item.put_back(connection, spans);
                 continue;
             }
@@ -289,9 +296,16 @@ impl Worker {
         }
     }
 
-    /// Does one piece of every command that goes on in pieces.
+    /// Does one piece of every command that goes on in pieces, or of as many as there is time for.
     fn step_jobs(&mut self, now: Now) {
-        for token in std::mem::take(&mut self.jobs) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let until = self.shared.engine.host().nanos() + HEAVY_MAX;
+        let mut jobs = std::mem::take(&mut self.jobs).into_iter();
+        while self.shared.engine.host().nanos() <= until
+            && let Some(token) = jobs.next()
+        {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             if connection.must_rest(now.unix_ms()) {
                 connection.job.iter_mut().for_each(|job| job.resting = true);
@@ -316,6 +330,7 @@ impl Worker {
                 self.jobs.push(token);
             }
         }
+        self.jobs.splice(0..0, jobs);
     }
 
     /// After the turn: a connection ends, or goes on in the next turn when there is more to do.

@@ -45,8 +45,9 @@ const IDLE_CHECK: i64 = 1000;
 /// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
 const RESIZE_SHARE: usize = 20;
 const RESIZE_MIN: usize = 5;
-/// Letters that are taken at a time, so that a flood of connections does not keep everybody else waiting.
+/// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else waiting.
 const LETTERS_MAX: usize = 256;
+const CONNECTIONS_MAX: usize = 16;
 
 pub struct Worker {
     pub index: usize,
@@ -221,9 +222,14 @@ impl Worker {
         for letter in std::mem::take(&mut self.kept_letters) {
             self.take_letter(letter, now);
         }
+        let mut connections = 0;
         for _ in 0..LETTERS_MAX {
             let Ok(letter) = self.inbox.try_recv() else { break };
+            connections += usize::from(matches!(letter, Letter::Connection { .. }));
             self.take_letter(letter, now);
+            if connections == CONNECTIONS_MAX {
+                break;
+            }
         }
     }
 
@@ -277,7 +283,9 @@ impl Worker {
                     over_soft_since: None,
                     shown_memory: 0,
                     counted_memory: 0,
-                    is_heavy: false,
+                    // Until it has shown that it is not one of those who come, talk nonsense and go.
+                    is_heavy: true,
+                    has_enough: false,
                     listed: false,
                     is_apart: false,
                     active_at: now.unix_ms(),
