@@ -314,7 +314,7 @@ fn bitop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let result = fold.finish();
     let len = result.len();
-    let mut edit = cx.keys.edit(cx.key(args, 2));
+    let mut edit = cx.keys.edit_for_result(cx.key(args, 2), len == 0);
     if len > 0 {
         edit.set_object(Object::String(result), Ttl::Clear);
         edit.commit(EventClass::STRING, "set");

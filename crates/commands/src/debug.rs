@@ -215,7 +215,7 @@ fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) {
     for name in args.from(2) {
         let mut digest = Digest::default();
         let key = cx.keys.key(name);
-        if let Some(found) = cx.keys.peek(key) {
+        if let Some(found) = cx.keys.peek_stale(key) {
             digest.mix_value(&found.value(), found.deadline().is_some());
         }
         cx.reply.simple(&digest.to_string());

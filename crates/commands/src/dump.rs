@@ -109,7 +109,7 @@ fn options(args: &Args<'_>) -> Result<Options, Error> {
 fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = options(args)?;
     let (engine, now, key) = (cx.engine, cx.now_ms(), cx.key(args, 1));
-    let mut edit = cx.keys.edit(key);
+    let mut edit = if options.replace { cx.keys.edit_stale(key) } else { cx.keys.edit(key) };
     let existed = edit.exists();
     if existed && !options.replace {
         return Err(Error::text("BUSYKEY Target key name already exists."));

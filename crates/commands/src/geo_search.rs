@@ -498,7 +498,7 @@ fn store(
         let score = if query.store_distance { one.distance / meters } else { one.score };
         set.insert(&one.member, score, limits);
     }
-    let mut edit = cx.keys.edit(cx.key(args, destination));
+    let mut edit = cx.keys.edit_for_result(cx.key(args, destination), found.is_empty());
     if !found.is_empty() {
         edit.set_object(Object::SortedSet(set), Ttl::Clear);
         edit.commit_many(found.len() as u64, EventClass::SORTED_SET, event);

@@ -77,7 +77,9 @@ fn lcs(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let value = cx.keys.string(key).map_err(|_| NOT_STRINGS)?;
         Ok::<_, Error>(value.map(Str::to_vec).unwrap_or_default())
     };
-    let (a, b) = (string(1)?, string(2)?);
+    // Both are looked for before either is complained of.
+    let (a, b) = (string(1), string(2));
+    let (a, b) = (a?, b?);
     let options = Options::parse(args)?;
     // The limit is that of a table of 32-bit lengths, whatever it takes here.
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);

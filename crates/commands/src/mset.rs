@@ -98,7 +98,7 @@ fn mset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn msetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     whole_pairs(cx, args)?;
-    let all_missing = count_existing(cx, args, 1, args.len()) == 0;
+    let all_missing = all_are(cx, args, 1, args.len(), false);
     if all_missing {
         set_all(cx, args, 1, args.len(), Ttl::Clear);
     }
@@ -111,14 +111,12 @@ fn whole_pairs(cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     if args.len() % 2 == 1 { Ok(()) } else { Err(Error::wrong_arity(cx.row.name)) }
 }
 
-/// How many keys of the pairs from `first` up to `end` exist.
-fn count_existing(cx: &mut Cx<'_>, args: &Args<'_>, first: usize, end: usize) -> usize {
-    let keys = (first..end).step_by(2).enumerate();
-    keys.filter(|&(n, index)| {
+/// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit decides.
+fn all_are(cx: &mut Cx<'_>, args: &Args<'_>, first: usize, end: usize, existing: bool) -> bool {
+    (first..end).step_by(2).enumerate().all(|(n, index)| {
         let key = nth_key(cx, args, n, index);
-        cx.keys.edit(key).exists()
+        cx.keys.edit(key).exists() == existing
     })
-    .count()
 }
 
 /// Sets the pairs from `first` up to `end`.
@@ -172,8 +170,8 @@ fn msetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let deadline = lifetime.deadline(cx, args)?;
     let holds = match condition {
         None => true,
-        Some(Condition::AllMissing) => count_existing(cx, args, 2, end) == 0,
-        Some(Condition::AllExist) => count_existing(cx, args, 2, end) == pairs,
+        Some(Condition::AllMissing) => all_are(cx, args, 2, end, false),
+        Some(Condition::AllExist) => all_are(cx, args, 2, end, true),
     };
     if holds {
         if let Some(at) = deadline.filter(|_| cx.engine.has_log()) {

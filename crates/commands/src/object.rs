@@ -73,7 +73,7 @@ pub const COMMANDS: &[Command] = &[Command {
 
 fn encoding(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
-    match cx.keys.look(key) {
+    match cx.keys.inspect(key) {
         Some(entry) => cx.reply.bulk(entry.value().encoding().as_bytes()),
         None => cx.reply.null(),
     }
@@ -83,7 +83,7 @@ fn encoding(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Values have one owner each.
 fn refcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
-    match cx.keys.look(key) {
+    match cx.keys.inspect(key) {
         Some(_) => cx.reply.int(1),
         None => cx.reply.null(),
     }
@@ -111,7 +111,7 @@ fn idletime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// The key's access mark; a missing key is answered here.
 fn access_mark(cx: &mut Cx<'_>, args: &Args<'_>) -> Option<u32> {
     let key = cx.key(args, 2);
-    let mark = cx.keys.look(key).map(|entry| entry.meta());
+    let mark = cx.keys.inspect(key).map(|entry| entry.meta());
     if mark.is_none() {
         cx.reply.null();
     }

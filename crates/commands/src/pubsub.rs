@@ -480,6 +480,7 @@ mod tests {
     use crate::dispatch;
     use crate::testing::Client;
     use engine::audience::Push;
+    use engine::effects::EventClass;
 
     /// What a client is answered, as bytes with line ends shown as blanks.
     fn said(client: &mut Client, line: &str) -> String {
@@ -561,5 +562,15 @@ mod tests {
         assert_eq!(shown(Some(b"n*"), Protocol::Resp3), ">4 $8 pmessage $2 n* $4 news $1 x ");
         leave(&std::sync::Arc::clone(client.shared_engine()), client.session());
         other.is("PUBLISH news x", ":0");
+    }
+
+    #[test]
+    fn misses_and_new_keys_are_told_in_order() {
+        let mut client = Client::new();
+        client.engine().set_event_mask(KEYEVENT | EventClass::KEY_MISS.0 | EventClass::NEW.0 | EventClass::STRING.0);
+        client.is("GET k", "nil").is("SET k v", "+OK").is("OBJECT ENCODING nope", "nil").is("MGET k nope", "[v nil]");
+        client.is("GETDEL nope", "nil").is("MSETNX k 1 other 2", ":0").is("EXISTS k nope", ":1");
+        let told = ["0 keymiss k", "0 new k", "0 set k", "0 keymiss nope", "0 keymiss nope", "0 keymiss nope"];
+        assert_eq!(client.events(), told);
     }
 }

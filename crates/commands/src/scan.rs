@@ -77,13 +77,15 @@ struct Walk {
     position: u64,
     /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
     exact: bool,
+    /// Whether keys that are met after their time is over go: SCAN removes them, KEYS only leaves them out.
+    expires: bool,
 }
 
 impl Walk {
     fn from_cursor(keys: &Keys<'_>, cursor: u64) -> Walk {
         let hasher = keys.engine().hasher();
         let (shard, position) = hasher.place(cursor).unwrap_or((keys.engine().locks().len(), 0));
-        Walk { shard, position, exact: false }
+        Walk { shard, position, exact: false, expires: true }
     }
 
     /// What SCAN is to be called with to go on; 0 at the end.
@@ -138,7 +140,7 @@ impl Walk {
                 at = table.scan(position_now, |entry| {
                     let is_new = visited_below == 0 || position(engine.hasher().local_of(entry.key())) >= visited_below;
                     if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
-                        if filter.shows(entry) {
+                        if self.expires && filter.shows(entry) {
                             expired.push(entry.key().to_vec());
                         }
                     } else if is_new {
@@ -318,7 +320,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let mut filter = Filter::default();
     filter.set_pattern(pattern);
-    let walk = Walk { shard: 0, position: 0, exact: true };
+    let walk = Walk { shard: 0, position: 0, exact: true, expires: false };
     Listing::new(walk, filter, None).begin(cx);
     Ok(())
 }

@@ -452,7 +452,7 @@ fn normal(member: Item<'_>) -> Item<'_> {
 
 /// Puts the result in the place of whatever the key at argument 1 holds, and replies its size.
 fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: Set, event: &'static str) {
-    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let mut edit = cx.keys.edit_for_result(cx.key(args, 1), result.is_empty());
     cx.reply.int(result.len() as i64);
     if !result.is_empty() {
         edit.set_object(Object::Set(result), Ttl::Clear);

@@ -372,7 +372,7 @@ fn store_result(
         list.push(End::Tail, result, &rules);
         len += 1;
     });
-    let mut edit = cx.keys.edit(cx.key(args, store));
+    let mut edit = cx.keys.edit_for_result(cx.key(args, store), len == 0);
     if len > 0 {
         edit.set_object(Object::List(list), Ttl::Clear);
         edit.commit_many(len, EventClass::LIST, "sortstore");

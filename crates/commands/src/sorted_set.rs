@@ -387,7 +387,7 @@ pub(crate) fn reply_pair(reply: &mut Reply, member: &[u8], score: f64, with_scor
 /// Puts a result in the place of what the key at argument 1 holds, and replies its length; an empty one removes the key.
 pub(crate) fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: SortedSet, event: &'static str) {
     let len = result.len();
-    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let mut edit = cx.keys.edit_for_result(cx.key(args, 1), len == 0);
     if len > 0 {
         edit.set_object(Object::SortedSet(result), Ttl::Clear);
         edit.commit(EventClass::SORTED_SET, event);

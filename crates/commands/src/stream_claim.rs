@@ -50,6 +50,8 @@ pub const COMMANDS: &[Command] = &[
 
 /// Pending entries that XAUTOCLAIM looks at for each that it may claim.
 const ATTEMPTS: u64 = 10;
+/// And so many bytes, which must be countable, it takes to note the ID of one.
+const ID_BYTES: u64 = 16;
 
 /// There is no such group, as commands say it that want one.
 pub(crate) fn no_key_or_group(key: &[u8], group: &[u8]) -> Error {
@@ -268,6 +270,8 @@ fn xclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn xautoclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    // Looked for before anything is read, as others hear of a miss.
+    cx.keys.find(cx.key(args, 1));
     let min_idle = min_idle(args, "XAUTOCLAIM")?;
     let (start, after) = parse_bound(&args[5], 0)?;
     let start = if after { start.next().ok_or(Error::text("ERR invalid start ID for the interval"))? } else { start };
@@ -276,7 +280,7 @@ fn xautoclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while at < args.len() {
         if at + 1 < args.len() && args.is(at, "count") {
             let given = resp::number::parse_i64(&args[at + 1]).and_then(|count| u64::try_from(count).ok());
-            let given = given.filter(|count| (1..=i64::MAX as u64 / ATTEMPTS).contains(count));
+            let given = given.filter(|count| (1..=i64::MAX as u64 / ID_BYTES).contains(count));
             count = given.ok_or(Error::text("ERR COUNT must be > 0"))?;
             at += 2;
         } else if args.is(at, "justid") {

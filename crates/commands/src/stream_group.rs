@@ -261,6 +261,7 @@ fn delete_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn xack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
+    edit.count_read();
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.group(&args[2]).is_none()) {
         cx.reply.int(0);
         return Ok(());

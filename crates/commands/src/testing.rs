@@ -6,7 +6,7 @@ use crate::dispatch;
 use crate::row::Command;
 use crate::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::effects::{Event, Garbage};
+use engine::effects::{Event, EventClass, Garbage};
 use engine::host::Host;
 use engine::log::MemoryLog;
 use engine::{Engine, Options};
@@ -68,10 +68,10 @@ impl Client {
         self.engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).expect("a legal value");
     }
 
-    /// One that hears of all events.
+    /// One that hears of all events but those that reads cause.
     pub fn with_events() -> Client {
         let client = Client::new();
-        client.engine.set_event_mask(u32::MAX);
+        client.engine.set_event_mask(!EventClass::KEY_MISS.0);
         client
     }
 

@@ -125,7 +125,6 @@ impl End {
 /// Takes up to `count` members out; none when there is no such key. They are in the order in which they are replied.
 fn pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<Vec<(Vec<u8>, f64)>, Error> {
     let mut edit = cx.keys.edit(key);
-    edit.count_read();
     let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(Vec::new()) };
     let ranks = end.ranks(len, count);
     if ranks.is_empty() {

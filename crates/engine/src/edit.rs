@@ -82,7 +82,10 @@ impl<'k> Edit<'k> {
     pub fn count_read(&mut self) {
         match self.spot {
             Some(_) => self.stats.hits += 1,
-            None => self.stats.misses += 1,
+            None => {
+                self.stats.misses += 1;
+                self.event(EventClass::KEY_MISS, "keymiss");
+            }
         }
     }
 

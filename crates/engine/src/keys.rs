@@ -136,18 +136,23 @@ impl<'e> Keys<'e> {
     #[inline(always)]
     pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let clock = if self.no_touch { None } else { Some(self.engine.access_clock(self.now)) };
-        self.lookup(key, clock)
+        self.lookup(key, clock, true)
     }
 
     /// As [`find`](Self::find), but the access is not marked: for commands that ask about a key, not for its
     /// value (TYPE, TTL).
     pub fn look(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        self.lookup(key, None)
+        self.lookup(key, None, true)
+    }
+
+    /// As [`look`](Self::look), but nobody is told of a miss: for commands that ask how a key is kept (OBJECT).
+    pub fn inspect(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        self.lookup(key, None, false)
     }
 
     /// Not inlined: handlers are small and this is not.
     #[inline(never)]
-    fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>) -> Option<Found<'_>> {
+    fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>, tells: bool) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = Self::shard_of(&mut self.held, index);
         let db = self.db as usize;
@@ -162,12 +167,18 @@ impl<'e> Keys<'e> {
         });
         let Some(spot) = spot else {
             shard.stats.misses += 1;
+            if tells {
+                notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+            }
             return None;
         };
         if deadline.is_some_and(|deadline| access::is_due(deadline, self.now)) {
             shard.stats.misses += 1;
             if !self.engine.pause().is_on() {
                 access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
+            }
+            if tells {
+                notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
             }
             return None;
         }
@@ -244,11 +255,22 @@ impl<'e> Keys<'e> {
         Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
     }
 
+    /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like others.
+    pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
+        let (index, local) = place(key);
+        let shard = Self::shard_of(&mut self.held, index);
+        let spot = shard.dbs[self.db as usize].table.spot(local, |entry| entry.key() == key.name);
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
+    }
+
+    /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.
+    pub fn edit_for_result<'k>(&'k mut self, key: Key<'k>, is_empty: bool) -> Edit<'k> {
+        if is_empty { self.edit_stale(key) } else { self.edit(key) }
+    }
+
     /// Something happened to a key that no edit covers.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
-        if self.engine.wants_event(class) {
-            self.effects.rare().events.push(Event { class, name, db: self.db, key: key.to_vec() });
-        }
+        notify(self.engine, &mut self.effects, self.db, class, name, key);
     }
 
     /// Visits every shard, one at a time. Locks that are not held already are held for the visit only,
@@ -406,6 +428,12 @@ impl<'e> Keys<'e> {
             Held::Anything(any) => any.get(index),
             Held::Nothing => panic!("a command touches declared keys only"),
         }
+    }
+}
+
+fn notify(engine: &Engine, effects: &mut Effects, db: u32, class: EventClass, name: &'static str, key: &[u8]) {
+    if engine.wants_event(class) {
+        effects.rare().events.push(Event { class, name, db, key: key.to_vec() });
     }
 }
 

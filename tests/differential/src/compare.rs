@@ -45,6 +45,7 @@ pub fn rule_of(command: &[Vec<u8>]) -> Rule {
     let names = [capitals(&command[..command.len().min(1)]), capitals(&command[..command.len().min(2)])];
     families::ALL
         .iter()
+        .chain(&[&families::EVENTS])
         .flat_map(|family| family.rules)
         .find(|(name, _)| names.iter().any(|n| n == name.as_bytes()))
         .map_or(Rule::Exact, |(_, rule)| *rule)

@@ -7,11 +7,14 @@
 //! with a look at every key. At the first difference the round's history is made as short as possible and printed with
 //! both replies. Exit status: 0 no difference, 1 differences, 2 no comparison was possible.
 //!
+//! With `--events` the keyspace events that each command causes are compared as well.
+//!
 //!     words -> grammar -> families/* -> generator -> (hazard) -> replay -> compare -> shrink -> report
 #![forbid(unsafe_code)]
 
 mod client;
 mod compare;
+mod events;
 mod families;
 mod generator;
 mod grammar;
@@ -71,6 +74,9 @@ struct Options {
     /// Draw the newest commands too, as far as the peer knows them
     #[arg(long)]
     newest: bool,
+    /// Compare the keyspace events of every command too, in their order. Both servers must allow DEBUG
+    #[arg(long)]
+    events: bool,
 }
 
 fn main() -> ExitCode {
@@ -85,9 +91,13 @@ fn main() -> ExitCode {
 }
 
 fn compare_servers(options: &Options) -> Result<Findings> {
-    let families = chosen_families(&options.families)?;
+    let mut families = chosen_families(&options.families)?;
+    if options.events {
+        families.push(&families::EVENTS);
+    }
     let mut pair =
         Pair::new(server(&options.peer, options.peer_addr)?, server(&options.subject, options.subject_addr)?);
+    pair.compares_events = options.events;
     let generator = generator(&families, options.newest, &pair)?;
     let first_seed = options.seed.unwrap_or_else(time_as_seed);
     println!("first seed {first_seed}, {} commands", options.ops);

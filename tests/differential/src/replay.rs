@@ -5,6 +5,7 @@
 
 use crate::client::{Client, command};
 use crate::compare::{Rule, agree, rule_of};
+use crate::events::Listener;
 use crate::generator::Step;
 use crate::grammar::Command;
 use crate::servers::Server;
@@ -44,6 +45,8 @@ pub struct Pair {
     pub subject: Server,
     /// What was compared so far, the shrinker's trials included.
     pub counts: Counts,
+    /// Events of keys are compared as well as replies.
+    pub compares_events: bool,
 }
 
 #[derive(Default)]
@@ -54,7 +57,7 @@ pub struct Counts {
 
 impl Pair {
     pub fn new(peer: Server, subject: Server) -> Pair {
-        Pair { peer, subject, counts: Counts::default() }
+        Pair { peer, subject, counts: Counts::default(), compares_events: false }
     }
 
     /// Replays up to the first difference that is not to be passed over; one that lost a connection always ends it. An
@@ -67,20 +70,31 @@ impl Pair {
     ) -> Result<Option<Difference>> {
         let mut peer = fresh_client(&mut self.peer, protocol)?;
         let mut subject = fresh_client(&mut self.subject, protocol)?;
+        let mut listeners = match self.compares_events {
+            true => Some((Listener::connect(self.peer.addr)?, Listener::connect(self.subject.addr)?)),
+            false => None,
+        };
+        let alone = |command: &Command| self.compares_events || goes_alone(command);
         let mut commands = steps.iter().enumerate().flat_map(|(i, step)| step.iter().map(move |c| (i, c)));
         loop {
             let batch: Vec<(usize, &Command)> = commands.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return Ok(None);
             }
-            for group in batch.chunk_by(|(_, a), (_, b)| !goes_alone(a) && !goes_alone(b)) {
+            for group in batch.chunk_by(|(_, a), (_, b)| !alone(a) && !alone(b)) {
                 let (peer_replies, subject_replies) = run(&mut peer, &mut subject, group);
                 let replies = peer_replies.into_iter().zip(subject_replies);
-                for ((step, command), (peer, subject)) in group.iter().zip(replies) {
+                for ((step, command), (mut peer, mut subject)) in group.iter().zip(replies) {
                     self.counts.commands += 1;
                     self.counts.errors += usize::from(peer.is_error());
                     if agree(rule_of(command), &peer, &subject) {
-                        continue;
+                        let Some((by_peer, by_subject)) = &mut listeners else { continue };
+                        // A scan meets the keys that are over in an order of its own.
+                        let in_order = rule_of(command) != Rule::Scan;
+                        (peer, subject) = (by_peer.heard(in_order), by_subject.heard(in_order));
+                        if agree(Rule::Exact, &peer, &subject) {
+                            continue;
+                        }
                     }
                     let (step, command) = (*step, (*command).clone());
                     let difference = Difference { step, command, peer, subject };

@@ -1,6 +1,7 @@
 //! What was found: each difference once, with the shortest history that shows it.
 
 use crate::compare::{normalised, rule_of};
+use crate::events;
 use crate::generator::Step;
 use crate::replay::{Counts, Difference, Pair, Protocol};
 use crate::shrink::shrink;
@@ -119,6 +120,7 @@ fn outline(value: &Value) -> String {
             let unquoted: Vec<&str> = text.split('\'').step_by(2).collect();
             unquoted.join("'...'")
         }
+        Value::Push(heard) => format!("events {}", events::names(heard)),
         other => other.kind().to_string(),
     }
 }

@@ -9,6 +9,7 @@
 
 mod bitmap;
 mod connection;
+mod events;
 mod generic;
 mod geo;
 mod hash;
@@ -74,6 +75,8 @@ pub const ALL: &[&Family] = &[
     &geo::FAMILY,
     &connection::FAMILY,
 ];
+
+pub use events::FAMILY as EVENTS;
 
 /// Always in use: keys come and go, and hold values of other types than the commands want.
 pub const SEASONING: Family = Family {
