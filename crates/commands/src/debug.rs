@@ -23,6 +23,7 @@ use engine::value::{NewString, Object, Value, ValueExt};
 use resp::{Protocol, Reply};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use structures::hash::Hash;
 use structures::listpack::Item;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -270,9 +271,11 @@ fn serialized_len(value: &Value<'_>) -> usize {
             list.each(0..list.len(), false, |element| sum += string(element.len()));
             sum
         }
-        Value::Payload(Object::Hash(hash)) => {
+        Value::Packed(_) | Value::Payload(Object::Hash(_)) => {
             let mut sum = 0;
-            hash.visit(0, |field, value| sum += string(field.len()) + string(value.len()));
+            let hash = value.as_collection::<Hash>();
+            hash.into_iter()
+                .for_each(|hash| hash.visit(0, |field, value| sum += string(field.len()) + string(value.len())));
             sum
         }
         Value::Payload(Object::Stream(stream)) => stream.nodes().map(|(_, node)| 17 + string(node.byte_len())).sum(),

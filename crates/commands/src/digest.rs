@@ -21,6 +21,7 @@ use engine::value::{Object, Type, Value, ValueExt};
 use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
 use std::fmt;
+use structures::hash::View;
 use structures::stream::Id;
 
 /// The digest of something.
@@ -59,6 +60,13 @@ impl Digest {
         self.add(&digest.0);
     }
 
+    /// As if no time had passed, so that every field is there.
+    fn mix_hash(&mut self, hash: View<'_>) {
+        hash.visit(0, |field, value| {
+            self.add_pair(field.bytes(&mut itoa::Buffer::new()), value.bytes(&mut itoa::Buffer::new()));
+        });
+    }
+
     pub fn mix_value(&mut self, value: &Value<'_>, expires: bool) {
         self.mix(&number(value.kind()).to_be_bytes());
         let mut digits = itoa::Buffer::new();
@@ -70,12 +78,8 @@ impl Digest {
                 list.each(0..list.len(), false, |item| self.mix(item.bytes(&mut digits)))
             }
             Value::Payload(Object::Set(set)) => set.iter().for_each(|item| self.add(item.bytes(&mut digits))),
-            Value::Payload(Object::Hash(hash)) => {
-                // As if no time had passed, so that every field is there.
-                hash.visit(0, |field, value| {
-                    self.add_pair(field.bytes(&mut itoa::Buffer::new()), value.bytes(&mut digits));
-                });
-            }
+            Value::Payload(Object::Hash(hash)) => self.mix_hash(hash.view()),
+            Value::Packed(bytes) => self.mix_hash(View::packed(bytes)),
             Value::Payload(Object::SortedSet(set)) => {
                 for (name, score) in set.range(0..set.len()) {
                     self.add_pair(name, format_by_digits(score).as_bytes());

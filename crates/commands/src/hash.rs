@@ -12,7 +12,7 @@ use engine::edit::Edit;
 use engine::effects::{EventClass, Record};
 use resp::Reply;
 use resp::long_double::LongDouble;
-use structures::hash::{Hash, Limits, Ttl, Written};
+use structures::hash::{Hash, Limits, Ttl, View, Written};
 use structures::listpack::Item;
 
 const HASH: Command = Command { group: Group::Hash, ..ROW };
@@ -291,7 +291,7 @@ fn hexists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Fields that have run out count until they are removed.
 fn hlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
-    cx.reply.int(hash.map_or(0, Hash::len) as i64);
+    cx.reply.int(hash.map_or(0, View::len) as i64);
     Ok(())
 }
 
@@ -344,7 +344,7 @@ fn hgetdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut removed = vec![b"HDEL".to_vec(), key.name.to_vec()];
     edit.with(|hash: &mut Hash| {
         for field in args.from(4) {
-            reply_item(cx.reply, hash.get(field, now));
+            reply_item(cx.reply, hash.view().get(field, now));
             if hash.remove(field, now) {
                 removed.push(field.to_vec());
             }
@@ -425,6 +425,38 @@ fn add(
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
+
+    #[test]
+    fn a_hash_keeps_what_its_key_has_in_every_form() {
+        let mut client = Client::new();
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        let long = "v".repeat(60);
+        client
+            .is("HSET h a 1", ":1")
+            .is("EXPIRE h 1000", ":1")
+            .is("TYPE h", "+hash")
+            .is("OBJECT ENCODING h", "listpack");
+        // It outgrows its key's block, and comes back into it by a copy only.
+        for n in 0..30 {
+            client.is(&format!("HSET h f{n} {long}"), ":1").is("TTL h", ":1000").is("HLEN h", &format!(":{}", n + 2));
+        }
+        client.is("OBJECT ENCODING h", "listpack").is("COPY h g", ":1").is("RENAME h i", "+OK");
+        for n in 0..30 {
+            client.is(&format!("HGET i f{n}"), &long).is(&format!("HDEL g f{n}"), ":1");
+        }
+        client
+            .is("HGETALL g", "[a 1]")
+            .is("TTL g", ":1000")
+            .is("COPY g e", ":1")
+            .is("SADD e x", wrong)
+            .is("GET e", wrong);
+        client
+            .is("HINCRBY e a 4", ":5")
+            .is("HGET g a", "1")
+            .is("HEXPIRE e 100 FIELDS 1 a", "[:1]")
+            .is("TTL e", ":1000");
+        client.is("OBJECT ENCODING e", "hashtable").is("HDEL e a", ":1").is("HDEL g a", ":1").is("EXISTS e g", ":0");
+    }
 
     #[test]
     fn fields_come_and_go() {

@@ -214,7 +214,7 @@ fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resu
     let mut changed: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
         for field in args.from(first) {
-            let result = match hash.find(field, now) {
+            let result = match hash.view().find(field, now) {
                 None => MISSING,
                 Some((_, present)) if !conditions.allow(present.map(|at| at as i64), deadline) => REFUSED,
                 Some(_) if over => {
@@ -313,7 +313,7 @@ fn hpersist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut changes = 0;
     edit.with(|hash: &mut Hash| {
         for field in args.from(first) {
-            cx.reply.int(match hash.find(field, now) {
+            cx.reply.int(match hash.view().find(field, now) {
                 None => MISSING,
                 Some((_, None)) => HAS_NONE,
                 Some((_, Some(_))) => {
@@ -466,7 +466,7 @@ fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut changed: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
         for field in args.from(first) {
-            let found = hash.find(field, now);
+            let found = hash.view().find(field, now);
             reply_item(cx.reply, found.map(|(value, _)| value));
             let Some(present) = found.map(|(_, deadline)| deadline) else { continue };
             match deadline {

@@ -14,7 +14,7 @@ use engine::{Error, glob};
 use resp::{Protocol, Reply};
 use std::collections::HashSet;
 use std::sync::Arc;
-use structures::hash::Hash;
+use structures::hash::{Hash, View};
 use structures::listpack::Item;
 use structures::walk::TableWalk;
 
@@ -145,7 +145,7 @@ impl Lister for Fields {
     }
 
     fn piece(&mut self, object: &Object, max: usize, reply: &mut Reply) -> bool {
-        let Some(hash) = Hash::of(object) else { return true };
+        let Some(hash) = Hash::of(object).map(Hash::view) else { return true };
         if let Some(walk) = &self.walk {
             return hash.walk_piece(walk, max, |name, value| self.show.write(reply, name, value));
         }
@@ -179,10 +179,16 @@ fn hvals(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn list(cx: &mut Cx<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> {
     let now = now(cx);
     let key = cx.key(args, 1);
-    let count = cx.keys.collection::<Hash>(key)?.map(|hash| hash.live_len(now));
-    show.header(cx.reply, count.unwrap_or(0));
-    if let Some(count) = count {
-        pieces::list(cx, key, count, Fields::new(now, show));
+    let Some(hash) = cx.keys.collection::<Hash>(key)? else {
+        show.header(cx.reply, 0);
+        return Ok(());
+    };
+    let live = hash.live_len(now);
+    show.header(cx.reply, live);
+    if hash.is_small() && live <= pieces::AT_ONCE {
+        hash.visit(now, |name, value| show.write(cx.reply, name, value));
+    } else {
+        pieces::list(cx, key, live, Fields::new(now, show));
     }
     Ok(())
 }
@@ -280,7 +286,11 @@ fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         draw_with_repeats(cx.reply, hash, now, if live == 0 { 0 } else { wanted }, show);
     } else if wanted >= live {
         show.header(cx.reply, live);
-        pieces::list(cx, key, live, Fields::new(now, show));
+        if hash.is_small() && live <= pieces::AT_ONCE {
+            hash.visit(now, |name, value| show.write(cx.reply, name, value));
+        } else {
+            pieces::list(cx, key, live, Fields::new(now, show));
+        }
     } else if hash.encoding() == "hashtable" && wanted.saturating_mul(SPARSE) < hash.len() {
         draw_distinct(cx.reply, hash, now, wanted, show);
     } else {
@@ -290,11 +300,11 @@ fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Any field that has not run out; None if there seems to be none.
-fn draw(hash: &Hash, now: u64) -> Option<(Item<'_>, Item<'_>)> {
+fn draw<'a>(hash: View<'a>, now: u64) -> Option<(Item<'a>, Item<'a>)> {
     (0..DRAWS).find_map(|_| hash.random(fastrand::u64(..), now))
 }
 
-fn draw_with_repeats(reply: &mut Reply, hash: &Hash, now: u64, wanted: usize, show: Show) {
+fn draw_with_repeats(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, show: Show) {
     let (mut drawn, mut found) = (0, Reply::new(Vec::new(), reply.protocol()));
     while drawn < wanted
         && let Some((name, value)) = draw(hash, now)
@@ -306,7 +316,7 @@ fn draw_with_repeats(reply: &mut Reply, hash: &Hash, now: u64, wanted: usize, sh
     reply.raw(found.as_slice());
 }
 
-fn draw_distinct(reply: &mut Reply, hash: &Hash, now: u64, wanted: usize, show: Show) {
+fn draw_distinct(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, show: Show) {
     let (mut names, mut found) = (HashSet::new(), Reply::new(Vec::new(), reply.protocol()));
     for _ in 0..wanted.saturating_mul(10) {
         let Some((name, value)) = draw(hash, now).filter(|_| names.len() < wanted) else { break };
@@ -319,7 +329,7 @@ fn draw_distinct(reply: &mut Reply, hash: &Hash, now: u64, wanted: usize, show: 
 }
 
 /// Goes through all fields and takes each with the probability that leaves every choice equally likely.
-fn sample(reply: &mut Reply, hash: &Hash, now: u64, (mut wanted, mut left): (usize, usize), show: Show) {
+fn sample(reply: &mut Reply, hash: View<'_>, now: u64, (mut wanted, mut left): (usize, usize), show: Show) {
     show.header(reply, wanted);
     hash.visit(now, |name, value| {
         if fastrand::usize(..left.max(1)) < wanted {

@@ -27,7 +27,7 @@ use resp::Reply;
 use std::sync::Arc;
 
 /// Lists up to this many elements are written at once.
-const AT_ONCE: usize = 1000;
+pub const AT_ONCE: usize = 1000;
 
 /// Writes the elements of the collection that the key holds; `count`, about how many they are, decides how.
 pub fn list(cx: &mut Cx<'_>, key: Key<'_>, count: usize, mut lister: impl Lister + 'static) {

@@ -174,7 +174,7 @@ impl<'a> Pattern<'a> {
         let value = keys.value(key)?;
         match field {
             Some(field) => {
-                let hash: &Hash = value.as_collection().ok()?;
+                let hash = value.as_collection::<Hash>().ok()?;
                 hash.get(field, now).map(|item| Cow::Owned(item.to_vec()))
             }
             None => value.as_string().ok().map(|string| Cow::Owned(Str::to_vec(string))),

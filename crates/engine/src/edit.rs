@@ -123,7 +123,7 @@ impl<'k> Edit<'k> {
 
     /// Makes the key an object.
     pub fn set_object(&mut self, object: Object, ttl: Ttl) {
-        self.set_value(NewValue::Payload(object), ttl);
+        object.keep(|value| self.set_value(value, ttl));
     }
 
     /// Gives `change` the string's bytes to work on, at least `min_len` of them: zero bytes are added to a
@@ -169,6 +169,10 @@ impl<'k> Edit<'k> {
             }
             return Ok(result);
         }
+        if let Some(Value::Packed(bytes)) = self.value() {
+            let collection = C::unpacked(bytes).ok_or(Error::WRONG_TYPE)?;
+            return Ok(self.with_unpacked(collection, change));
+        }
         self.before_change();
         let result = self.with_entry(|entry| match entry.payload_mut().and_then(C::of_mut) {
             Some(collection) => {
@@ -186,9 +190,26 @@ impl<'k> Edit<'k> {
         Ok(result)
     }
 
+    /// Puts a collection, changed, in the place of the packed one that it was made of.
+    fn with_unpacked<C: Collection, R>(&mut self, mut collection: C, change: impl FnOnce(&mut C) -> R) -> R {
+        let result = change(&mut collection);
+        if collection.is_empty() {
+            self.remove();
+            return result;
+        }
+        let first = collection.next_deadline();
+        // The key keeps its deadline and its access mark.
+        self.with_entry(|entry| match collection.packed() {
+            Some(bytes) => entry.set_value(NewValue::Packed(bytes)),
+            None => entry.set_value(NewValue::Payload(collection.into_object())),
+        });
+        self.db.expiry.elements.change(None, first, self.local);
+        result
+    }
+
     /// The collection as it is; None when the key is missing.
-    pub fn collection<C: Collection>(&self) -> Result<Option<&C>, Error> {
-        self.value().map(|value| value.as_collection()).transpose()
+    pub fn collection<C: Collection>(&self) -> Result<Option<C::Ref<'_>>, Error> {
+        self.value().map(|value| value.as_collection::<C>()).transpose()
     }
 
     /// Sets or takes away the deadline (Unix time in milliseconds) of an existing key.
@@ -429,6 +450,7 @@ pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
     let (deadline, meta) = (entry.deadline(), entry.meta());
     let value = match entry.value() {
         Value::Inline(bytes) => NewValue::Inline(bytes),
+        Value::Packed(bytes) => NewValue::Packed(bytes),
         Value::Int(n) => NewValue::Int(n),
         Value::Payload(_) => {
             let object = entry.into_payload().expect("the value was a payload");
@@ -442,8 +464,11 @@ pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
 pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32) -> KeyEntry {
     let value = match entry.value() {
         Value::Inline(bytes) => NewValue::Inline(bytes),
+        Value::Packed(bytes) => NewValue::Packed(bytes),
         Value::Int(n) => NewValue::Int(n),
-        Value::Payload(object) => NewValue::Payload(object.clone()),
+        Value::Payload(object) => {
+            return object.clone().keep(|value| KeyEntry::new(name, value, entry.deadline(), meta));
+        }
     };
     KeyEntry::new(name, value, entry.deadline(), meta)
 }

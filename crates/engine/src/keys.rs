@@ -242,8 +242,8 @@ impl<'e> Keys<'e> {
 
     /// The key's collection, or None.
     #[inline(always)]
-    pub fn collection<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<&C>, Error> {
-        self.value(key).map(|value| value.as_collection()).transpose()
+    pub fn collection<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        self.value(key).map(|value| value.as_collection::<C>()).transpose()
     }
 
     /// The right to change a key; nothing happens until something is changed and committed.

@@ -1,12 +1,12 @@
 //! What a key can hold.
 //!
-//! Short strings and integers live inside of the key's [`Entry`]; everything else is an [`Object`] that the
-//! entry points to. [`Value`] is the view of either that readers get.
+//! Short strings and integers live inside of the key's [`Entry`], and so do small hashes, packed ([`Collection::packed`]); everything else is
+//! an [`Object`] that the entry points to. [`Value`] is the view of all of them that readers get.
 
 use crate::Error;
 use crate::effects::EventClass;
-use structures::entry::{Entry, NewValue, ValueRef};
-use structures::hash::Hash;
+use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
+use structures::hash::{Hash, View};
 use structures::list::List;
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
@@ -64,11 +64,17 @@ pub trait ValueExt<'a> {
     fn encoding(&self) -> &'static str;
     fn as_string(&self) -> Result<Str<'a>, Error>;
     /// The collection, if the value is of its type.
-    fn as_collection<C: Collection>(&self) -> Result<&'a C, Error>;
+    fn as_collection<C: Collection>(&self) -> Result<C::Ref<'a>, Error>;
 }
 
 /// A type of value that has elements: no key holds an empty one, but for streams.
 pub trait Collection: Default {
+    /// What readers get.
+    type Ref<'a>
+    where
+        Self: 'a;
+    /// The collection that lies there, if it is of this type.
+    fn read<'a>(value: &Value<'a>) -> Option<Self::Ref<'a>>;
     fn of(object: &Object) -> Option<&Self>;
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
     fn into_object(self) -> Object;
@@ -78,9 +84,28 @@ pub trait Collection: Default {
     fn next_deadline(&self) -> Option<u64> {
         None
     }
+    /// The bytes that may be kept inside of the entry instead.
+    #[inline]
+    fn packed(&self) -> Option<&[u8]> {
+        None
+    }
+    /// The collection that was packed into these bytes, if it is of this type.
+    fn unpacked(_packed: &[u8]) -> Option<Self> {
+        None
+    }
+}
+
+/// The object of a type that is never packed.
+fn payload<'a>(value: &Value<'a>) -> Option<&'a Object> {
+    if let Value::Payload(object) = value { Some(object) } else { None }
 }
 
 impl Collection for Set {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
     fn of(object: &Object) -> Option<&Self> {
         if let Object::Set(set) = object { Some(set) } else { None }
     }
@@ -96,6 +121,11 @@ impl Collection for Set {
 }
 
 impl Collection for List {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
     fn of(object: &Object) -> Option<&Self> {
         if let Object::List(list) = object { Some(list) } else { None }
     }
@@ -111,6 +141,15 @@ impl Collection for List {
 }
 
 impl Collection for Hash {
+    type Ref<'a> = View<'a>;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<View<'a>> {
+        match value {
+            Value::Packed(bytes) => Some(View::packed(bytes)),
+            Value::Payload(Object::Hash(hash)) => Some(hash.view()),
+            _ => None,
+        }
+    }
     fn of(object: &Object) -> Option<&Self> {
         if let Object::Hash(hash) = object { Some(hash) } else { None }
     }
@@ -121,15 +160,27 @@ impl Collection for Hash {
         Object::Hash(self)
     }
     fn is_empty(&self) -> bool {
-        Hash::is_empty(self)
+        self.view().is_empty()
     }
     #[inline]
     fn next_deadline(&self) -> Option<u64> {
         Hash::next_deadline(self)
     }
+    #[inline]
+    fn packed(&self) -> Option<&[u8]> {
+        Hash::packed(self, MAX_INLINE)
+    }
+    fn unpacked(packed: &[u8]) -> Option<Self> {
+        Some(Hash::unpacked(packed))
+    }
 }
 
 impl Collection for SortedSet {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
     fn of(object: &Object) -> Option<&Self> {
         if let Object::SortedSet(set) = object { Some(set) } else { None }
     }
@@ -145,6 +196,11 @@ impl Collection for SortedSet {
 }
 
 impl Collection for Stream {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
     fn of(object: &Object) -> Option<&Self> {
         if let Object::Stream(stream) = object { Some(stream) } else { None }
     }
@@ -165,7 +221,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
         match self {
             Value::Payload(Object::Set(_)) => Type::Set,
             Value::Payload(Object::List(_)) => Type::List,
-            Value::Payload(Object::Hash(_)) => Type::Hash,
+            Value::Packed(_) | Value::Payload(Object::Hash(_)) => Type::Hash,
             Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
             Value::Payload(Object::Stream(_)) => Type::Stream,
             _ => Type::String,
@@ -179,7 +235,8 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Inline(_) | Value::Payload(Object::String(_)) => "raw",
             Value::Payload(Object::Set(set)) => set.encoding(),
             Value::Payload(Object::List(list)) => list.encoding(),
-            Value::Payload(Object::Hash(hash)) => hash.encoding(),
+            Value::Payload(Object::Hash(hash)) => hash.view().encoding(),
+            Value::Packed(bytes) => View::packed(bytes).encoding(),
             Value::Payload(Object::SortedSet(set)) => set.encoding(),
             Value::Payload(Object::Stream(_)) => "stream",
         }
@@ -190,15 +247,13 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Int(n) => Ok(Str::Int(*n)),
             Value::Inline(bytes) => Ok(Str::Bytes(bytes)),
             Value::Payload(Object::String(bytes)) => Ok(Str::Bytes(bytes)),
-            Value::Payload(_) => Err(Error::WRONG_TYPE),
+            Value::Payload(_) | Value::Packed(_) => Err(Error::WRONG_TYPE),
         }
     }
 
-    fn as_collection<C: Collection>(&self) -> Result<&'a C, Error> {
-        match self {
-            Value::Payload(object) => C::of(object).ok_or(Error::WRONG_TYPE),
-            _ => Err(Error::WRONG_TYPE),
-        }
+    #[inline]
+    fn as_collection<C: Collection>(&self) -> Result<C::Ref<'a>, Error> {
+        C::read(self).ok_or(Error::WRONG_TYPE)
     }
 }
 
@@ -233,6 +288,17 @@ impl<'a> Str<'a> {
 }
 
 impl Object {
+    /// The object as an entry keeps it: `keep` gets the bytes if it can be packed.
+    pub fn keep<R>(self, keep: impl FnOnce(NewValue<'_, Object>) -> R) -> R {
+        match self {
+            Object::Hash(hash) => match Collection::packed(&hash) {
+                Some(bytes) => keep(NewValue::Packed(bytes)),
+                None => keep(NewValue::Payload(Object::Hash(hash))),
+            },
+            other => keep(NewValue::Payload(other)),
+        }
+    }
+
     /// How many pieces freeing it takes; what is dear goes to a background thread.
     pub fn free_effort(&self) -> usize {
         match self {
@@ -297,7 +363,7 @@ impl Object {
 
     /// Whether it is a collection without elements.
     pub fn is_empty(&self) -> bool {
-        if let Object::Hash(hash) = self { hash.is_empty() } else { false }
+        if let Object::Hash(hash) = self { hash.view().is_empty() } else { false }
     }
 }
 

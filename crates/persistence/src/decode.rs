@@ -55,7 +55,7 @@ impl Decoded {
             Decoded::Bytes(bytes) => Object::String(bytes),
             Decoded::Object(object) => object,
         };
-        KeyEntry::new(key, NewValue::Payload(object), deadline, meta)
+        object.keep(|value| KeyEntry::new(key, value, deadline, meta))
     }
 }
 
@@ -367,7 +367,7 @@ fn packed_hash(source: &Source<'_>, pack: Listpack, packing: &Packing) -> Result
     let distinct = are_distinct(pack.iter().step_by(2));
     match Hash::from_listpack(pack).filter(|_| distinct) {
         Some(mut hash) => {
-            hash.expect(hash.len(), longest, 0, packing.hash());
+            hash.expect(hash.view().len(), longest, 0, packing.hash());
             Ok(Object::Hash(hash))
         }
         None => source.corrupt("Hash listpack integrity check failed"),

@@ -36,7 +36,7 @@ impl Style {
 }
 
 fn has_field_deadlines(value: &Value<'_>) -> bool {
-    matches!(value, Value::Payload(Object::Hash(hash)) if hash.volatile_len() > 0)
+    matches!(value, Value::Payload(Object::Hash(hash)) if hash.view().volatile_len() > 0)
 }
 
 /// Shorter strings are not worth compressing, in bytes.
@@ -52,14 +52,18 @@ pub fn put_kind(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
 }
 
 pub(crate) fn kind_of(value: &Value<'_>, style: &Style) -> u8 {
-    let Value::Payload(object) = value else { return kind::STRING };
+    let object = match value {
+        Value::Payload(object) => object,
+        Value::Packed(_) => return kind::HASH_LISTPACK,
+        Value::Int(_) | Value::Inline(_) => return kind::STRING,
+    };
     match object {
         Object::String(_) => kind::STRING,
         Object::List(_) => kind::LIST_QUICKLIST_2,
         Object::Set(Set::Ints(_)) => kind::SET_INTSET,
         Object::Set(Set::Small(_)) => kind::SET_LISTPACK,
         Object::Set(Set::Big(_)) => kind::SET,
-        Object::Hash(hash) if hash.volatile_len() > 0 => match style.family {
+        Object::Hash(hash) if hash.view().volatile_len() > 0 => match style.family {
             Family::Redis => kind::REDIS_HASH_METADATA,
             _ => kind::VALKEY_HASH_2,
         },
@@ -76,6 +80,7 @@ pub fn put_value(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
     match value {
         Value::Int(n) => put_string(out, Str::Int(*n).bytes(&mut itoa::Buffer::new()), style.compress),
         Value::Inline(bytes) => put_string(out, bytes, style.compress),
+        Value::Packed(body) => put_string(out, Listpack::from_body(body).as_bytes(), style.compress),
         Value::Payload(object) => put_object(out, object, style),
     }
 }
@@ -122,6 +127,7 @@ fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
     if let Some(pack) = hash.as_listpack() {
         return put_string(out, pack.as_bytes(), style.compress);
     }
+    let hash = hash.view();
     let timed = hash.volatile_len() > 0;
     // What a deadline of Redis's is counted from; 0 stands for none, so the first is 1.
     let first = hash.next_deadline().unwrap_or(0);

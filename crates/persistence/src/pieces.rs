@@ -24,7 +24,7 @@ pub fn is_large(value: &Value<'_>) -> bool {
         Object::List(List::Quick(list)) => list.node_count() > LARGE_NODES,
         Object::List(List::Small(_)) => false,
         Object::Set(set) => matches!(set, Set::Big(_)) && set.len() > LARGE_ELEMENTS,
-        Object::Hash(hash) => hash.as_listpack().is_none() && hash.len() > LARGE_ELEMENTS,
+        Object::Hash(hash) => hash.as_listpack().is_none() && hash.view().len() > LARGE_ELEMENTS,
         Object::SortedSet(set) => set.encoding() != "listpack" && set.len() > LARGE_ELEMENTS,
         Object::Stream(stream) => stream.node_count() > LARGE_NODES,
     }
@@ -54,7 +54,7 @@ impl Pieces {
                 if kind_of(value, &style) == crate::format::kind::REDIS_HASH_METADATA {
                     out.extend_from_slice(&pieces.first.to_le_bytes());
                 }
-                put_length(out, hash.len() as u64);
+                put_length(out, hash.view().len() as u64);
             }
             Object::SortedSet(set) => {
                 put_length(out, set.len() as u64);
@@ -92,9 +92,9 @@ impl Pieces {
                 self.table(out, end, |at, out| set.scan(at, at, |member| put_item(out, member, &style)))
             }
             Object::Hash(hash) => {
-                let (first, timed) = (self.first, hash.volatile_len() > 0);
+                let (first, timed) = (self.first, hash.view().volatile_len() > 0);
                 self.table(out, end, |at, out| {
-                    hash.scan_all(at, |field, value, deadline| {
+                    hash.view().scan_all(at, |field, value, deadline| {
                         put_deadline_before(out, deadline, timed, first, &style);
                         put_item(out, field, &style);
                         put_item(out, value, &style);

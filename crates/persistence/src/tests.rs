@@ -10,7 +10,7 @@ use crate::source::Source;
 use engine::config::Config;
 use engine::host::Alone;
 use engine::packing::Packing;
-use engine::value::{KeyEntry, Object, Value};
+use engine::value::{KeyEntry, Object, Value, ValueExt};
 use engine::{Engine, Options};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -119,7 +119,8 @@ fn value() -> impl Strategy<Value = Decoded> {
 fn told(value: &Value<'_>) -> String {
     let mut lines: Vec<String> = Vec::new();
     match value {
-        Value::Payload(Object::Hash(hash)) => {
+        Value::Packed(_) | Value::Payload(Object::Hash(_)) => {
+            let hash = value.as_collection::<Hash>().expect("a hash");
             hash.visit_all(|field, value, at| lines.push(format!("{:?} {:?} {at:?}", field.to_vec(), value.to_vec())));
         }
         Value::Payload(Object::Set(set)) => set.iter().for_each(|member| lines.push(format!("{:?}", member.to_vec()))),

@@ -9,23 +9,26 @@
 //!  +--------+-----------+-----------+--------------+------------+----------------+
 //!  | header | deadline? | key len?  | int or P?    | key bytes  | value bytes?   |
 //!  +--------+-----------+-----------+--------------+------------+----------------+
-//!             if DEADLINE  if LONG     if Int/Payload              if Inline
+//!             if DEADLINE  if LONG     if Int/Payload              if Inline/Packed
 //! ```
 //!
 //! The header is one little word:
 //!
 //! ```text
-//!  bit  0..2   what the value is: 0 inline bytes, 1 an i64, 2 a payload P
+//!  bit  0..2   what the value is: 0 inline bytes, 1 an i64, 2 a payload P, 3 packed bytes
 //!       2      DEADLINE: an 8-byte deadline follows
 //!       3      LONG: the key has 2^20 bytes or more, its length follows as 8 bytes
 //!       8..32  24 bits of the owner's (access clock or frequency)
 //!       32..52 key length (0 when LONG)
-//!       52..64 inline value length (0 when not inline)
+//!       52..64 length of the value's bytes (0 when it has none here)
 //! ```
 //!
 //! Every 8-byte part lies before the key, so that all of them are aligned; the key and the inline value
 //! are bytes and need no alignment. A 16-byte key with a 64-byte value is 8 + 16 + 64 = 88 bytes, which
 //! the allocator serves from its class of 96; with a deadline it is 96 exactly.
+//!
+//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be kept like this. What they mean
+//! is the owner's business.
 //!
 //! Values longer than [`MAX_INLINE`] and everything that is not a string or an integer live in the
 //! payload `P`, which the owner chooses (an enum of boxes, at most 8-byte aligned).
@@ -50,6 +53,7 @@ const KIND_MASK: u64 = 0b11;
 const KIND_INLINE: u64 = 0;
 const KIND_INT: u64 = 1;
 const KIND_PAYLOAD: u64 = 2;
+const KIND_PACKED: u64 = 3;
 const DEADLINE: u64 = 1 << 2;
 const LONG: u64 = 1 << 3;
 const META_SHIFT: u32 = 8;
@@ -66,6 +70,22 @@ pub enum NewValue<'a, P> {
     Inline(&'a [u8]),
     Int(i64),
     Payload(P),
+    /// At most [`MAX_INLINE`] bytes.
+    Packed(&'a [u8]),
+}
+
+impl<P> NewValue<'_, P> {
+    /// The kind, and how many bytes follow the key.
+    fn kind_and_len(&self) -> (u64, usize) {
+        let (kind, len) = match self {
+            NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
+            NewValue::Int(_) => (KIND_INT, 0),
+            NewValue::Payload(_) => (KIND_PAYLOAD, 0),
+            NewValue::Packed(bytes) => (KIND_PACKED, bytes.len()),
+        };
+        assert!(len <= MAX_INLINE, "an inline value is too long");
+        (kind, len)
+    }
 }
 
 /// A value as an entry shows it.
@@ -74,6 +94,7 @@ pub enum ValueRef<'a, P> {
     Inline(&'a [u8]),
     Int(i64),
     Payload(&'a P),
+    Packed(&'a [u8]),
 }
 
 /// A key with its value, owned through one thin pointer.
@@ -153,12 +174,7 @@ impl<P> Entry<P> {
     /// When an inline value is longer than [`MAX_INLINE`].
     pub fn new(key: &[u8], value: NewValue<'_, P>, deadline: Option<u64>, meta: u32) -> Self {
         let () = Self::ALIGNED;
-        let (kind, value_len) = match &value {
-            NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
-            NewValue::Int(_) => (KIND_INT, 0),
-            NewValue::Payload(_) => (KIND_PAYLOAD, 0),
-        };
-        assert!(value_len <= MAX_INLINE, "an inline value is too long");
+        let (kind, value_len) = value.kind_and_len();
         let shape = Shape::new(kind, meta & MAX_META, key.len(), value_len, deadline.is_some());
         let mut entry = Self::allocate(shape);
         if let Some(at) = deadline {
@@ -184,6 +200,8 @@ impl<P> Entry<P> {
         match shape.head & KIND_MASK {
             // SAFETY: the shape was read from this block, whose value bytes were written with it.
             KIND_INLINE => ValueRef::Inline(unsafe { self.bytes(shape.value_at::<P>(), shape.value_len) }),
+            // SAFETY: as above.
+            KIND_PACKED => ValueRef::Packed(unsafe { self.bytes(shape.value_at::<P>(), shape.value_len) }),
             KIND_INT => ValueRef::Int(self.read_word(shape.word_at()) as i64),
             // SAFETY: a block of kind payload holds an initialized, aligned `P` at `word_at`.
             _ => ValueRef::Payload(unsafe { &*self.block.as_ptr().add(shape.word_at()).cast::<P>() }),
@@ -202,8 +220,12 @@ impl<P> Entry<P> {
 
     /// The inline bytes, when the value is such; their number stays.
     pub fn inline_mut(&mut self) -> Option<&mut [u8]> {
+        self.bytes_mut(KIND_INLINE)
+    }
+
+    fn bytes_mut(&mut self, kind: u64) -> Option<&mut [u8]> {
         let shape = self.shape();
-        if shape.head & KIND_MASK != KIND_INLINE {
+        if shape.head & KIND_MASK != kind {
             return None;
         }
         // SAFETY: as in `value`; `&mut self` makes the slice the only one.
@@ -235,12 +257,7 @@ impl<P> Entry<P> {
             return None;
         }
         let old = self.shape();
-        let (kind, value_len) = match &value {
-            NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
-            NewValue::Int(_) => (KIND_INT, 0),
-            NewValue::Payload(_) => (KIND_PAYLOAD, 0),
-        };
-        assert!(value_len <= MAX_INLINE, "an inline value is too long");
+        let (kind, value_len) = value.kind_and_len();
         let new = Shape::new(kind, self.meta(), old.key_len, value_len, old.head & DEADLINE != 0);
         let payload = self.take_payload();
         if new.key_at::<P>() != old.key_at::<P>() || new.size::<P>() != old.size::<P>() {
@@ -256,13 +273,15 @@ impl<P> Entry<P> {
     #[inline]
     fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
         match (value, self.head() & KIND_MASK) {
-            (NewValue::Inline(bytes), KIND_INLINE) => match self.inline_mut() {
-                Some(present) if present.len() == bytes.len() => {
-                    present.copy_from_slice(bytes);
-                    true
+            (NewValue::Inline(bytes), kind @ KIND_INLINE) | (NewValue::Packed(bytes), kind @ KIND_PACKED) => {
+                match self.bytes_mut(kind) {
+                    Some(present) if present.len() == bytes.len() => {
+                        present.copy_from_slice(bytes);
+                        true
+                    }
+                    _ => false,
                 }
-                _ => false,
-            },
+            }
             (NewValue::Int(n), KIND_INT) => {
                 self.write_word(self.shape().word_at(), *n as u64);
                 true
@@ -350,7 +369,7 @@ impl<P> Entry<P> {
     fn write_value(&mut self, shape: Shape, value: NewValue<'_, P>) {
         match value {
             // SAFETY: the shape reserves these bytes in this block; `bytes` is borrowed from elsewhere.
-            NewValue::Inline(bytes) => unsafe {
+            NewValue::Inline(bytes) | NewValue::Packed(bytes) => unsafe {
                 let to = self.block.as_ptr().add(shape.value_at::<P>());
                 to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             },
@@ -472,6 +491,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Op {
         Inline(Vec<u8>),
+        Packed(Vec<u8>),
         Int(i64),
         Payload(Vec<u8>),
         Deadline(Option<u64>),
@@ -481,6 +501,7 @@ mod tests {
     fn op() -> impl Strategy<Value = Op> {
         prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..300).prop_map(Op::Inline),
+            proptest::collection::vec(any::<u8>(), 0..300).prop_map(Op::Packed),
             any::<i64>().prop_map(Op::Int),
             proptest::collection::vec(any::<u8>(), 0..9).prop_map(Op::Payload),
             any::<Option<u64>>().prop_map(Op::Deadline),
@@ -504,6 +525,7 @@ mod tests {
             for op in &ops {
                 match op {
                     Op::Inline(bytes) => { entry.set_value(NewValue::Inline(bytes)); value = op.clone(); }
+                    Op::Packed(bytes) => { entry.set_value(NewValue::Packed(bytes)); value = op.clone(); }
                     Op::Int(n) => { entry.set_value(NewValue::Int(*n)); value = op.clone(); }
                     Op::Payload(_) => {
                         let shared = Rc::clone(next.next().unwrap());
@@ -518,6 +540,7 @@ mod tests {
                 prop_assert_eq!(entry.meta(), meta);
                 match (&value, entry.value()) {
                     (Op::Inline(bytes), ValueRef::Inline(seen)) => prop_assert_eq!(&bytes[..], seen),
+                    (Op::Packed(bytes), ValueRef::Packed(seen)) => prop_assert_eq!(&bytes[..], seen),
                     (Op::Int(n), ValueRef::Int(seen)) => prop_assert_eq!(*n, seen),
                     (Op::Payload(bytes), ValueRef::Payload(seen)) => prop_assert_eq!(bytes, &***seen),
                     other => prop_assert!(false, "{:?}", other),

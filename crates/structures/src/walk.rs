@@ -349,15 +349,15 @@ mod tests {
                     _ => { hash.set(&name(n), &[value], Ttl::Clear, 20, LIMITS); }
                 }
                 if at % 8 == 0 && !done {
-                    done = hash.walk_piece(&walk, piece, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
+                    done = hash.view().walk_piece(&walk, piece, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
                 }
             }
             while !done {
-                done = hash.walk_piece(&walk, piece, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
+                done = hash.view().walk_piece(&walk, piece, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
             }
             prop_assert_eq!(&shown, &expected);
             let mut late = BTreeMap::new();
-            while !hash.walk_piece(other.as_ref().expect("a large hash"), piece, |name, value| _ = late.insert(name.to_vec(), value.to_vec())) {}
+            while !hash.view().walk_piece(other.as_ref().expect("a large hash"), piece, |name, value| _ = late.insert(name.to_vec(), value.to_vec())) {}
             prop_assert_eq!(&late, &expected);
             drop((walk, other));
             hash.set(b"x", b"y", Ttl::Clear, 0, LIMITS);

@@ -11,6 +11,7 @@ use engine::value::{KeyEntry, Object, Str, Value};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
+use structures::hash::View;
 use structures::stream::{Group, Id, Stream};
 
 /// Elements in one command.
@@ -119,6 +120,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &KeyEntry) {
     match entry.value() {
         Value::Int(n) => words(out, &[b"SET", key, Str::Int(n).bytes(&mut itoa::Buffer::new())]),
         Value::Inline(bytes) => words(out, &[b"SET", key, bytes]),
+        Value::Packed(bytes) => put_hash(out, key, View::packed(bytes)),
         Value::Payload(object) => put_object(out, key, object),
     }
     if let Some(deadline) = entry.deadline() {
@@ -137,20 +139,7 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
             let mut command = Pieces::new(out, b"SADD", key, 1);
             set.iter().for_each(|item| command.add(item.to_vec()));
         }
-        Object::Hash(hash) => {
-            let mut timed = Vec::new();
-            let mut command = Pieces::new(out, b"HMSET", key, 2);
-            hash.visit_all(|field, value, deadline| {
-                command.add(field.to_vec());
-                command.add(value.to_vec());
-                timed.extend(deadline.map(|at| (field.to_vec(), at)));
-            });
-            drop(command);
-            for (field, at) in timed {
-                let at = at.to_string();
-                words(out, &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
-            }
-        }
+        Object::Hash(hash) => put_hash(out, key, hash.view()),
         Object::SortedSet(set) => {
             let mut command = Pieces::new(out, b"ZADD", key, 2);
             for (member, score) in set {
@@ -159,6 +148,21 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
             }
         }
         Object::Stream(stream) => put_stream(out, key, stream),
+    }
+}
+
+fn put_hash(out: &mut Vec<u8>, key: &[u8], hash: View<'_>) {
+    let mut timed = Vec::new();
+    let mut command = Pieces::new(out, b"HMSET", key, 2);
+    hash.visit_all(|field, value, deadline| {
+        command.add(field.to_vec());
+        command.add(value.to_vec());
+        timed.extend(deadline.map(|at| (field.to_vec(), at)));
+    });
+    drop(command);
+    for (field, at) in timed {
+        let at = at.to_string();
+        words(out, &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
     }
 }
 

@@ -48,7 +48,7 @@ impl<'a> Found<'a> {
         let value = match entry.value() {
             ValueRef::Inline(bytes) => bytes,
             ValueRef::Payload(long) => long,
-            ValueRef::Int(_) => unreachable!("values are kept as bytes"),
+            ValueRef::Int(_) | ValueRef::Packed(_) => unreachable!("values are kept as bytes"),
         };
         Found { name: entry.key(), value, deadline: entry.deadline() }
     }
@@ -251,7 +251,7 @@ fn seen(entry: &Field) -> Seen<'_> {
     let value = match entry.value() {
         ValueRef::Inline(bytes) => bytes,
         ValueRef::Payload(long) => long,
-        ValueRef::Int(_) => unreachable!("values are kept as bytes"),
+        ValueRef::Int(_) | ValueRef::Packed(_) => unreachable!("values are kept as bytes"),
     };
     Seen { hash: hash_of(entry), name: entry.key(), value, deadline: entry.deadline() }
 }

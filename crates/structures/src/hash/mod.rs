@@ -11,18 +11,22 @@
 //! allow, or a field with a deadline; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING answers
 //! the same.
 //!
+//! Reading is done through a [`View`], because a small hash may lie in the block of its key.
+//!
 //! # Time
 //! The hash reads no clock: callers say what time it is, in the unit of the deadlines (milliseconds). A field whose
-//! deadline is not after `now` is over: [`get`](Hash::get), [`visit`](Hash::visit) and the rest do not show it, and writing
-//! to it is like adding it. It stays in [`len`](Hash::len) until [`pop_due`](Hash::pop_due) takes it out.
+//! deadline is not after `now` is over: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and writing
+//! to it is like adding it. It stays in [`len`](View::len) until [`pop_due`](Hash::pop_due) takes it out.
 //! `now` = 0 shows everything.
 
 mod big;
 #[cfg(test)]
 mod tests;
+mod view;
+
+pub use self::view::View;
 
 use self::big::{BigHash, Found};
-use crate::hashtable::POSITIONS;
 use crate::listpack::{Item, Listpack, Pos};
 use crate::walk::TableWalk;
 use std::fmt;
@@ -90,43 +94,24 @@ impl Hash {
         pack.len().is_multiple_of(2).then_some(Hash(Small(pack)))
     }
 
-    /// Every field with its value and deadline, also those that are over.
-    pub fn visit_all(&self, mut show: impl FnMut(Item<'_>, Item<'_>, Option<u64>)) {
-        match &self.0 {
-            Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value, None)),
-            Big(big) => big.iter().for_each(|found| {
-                let (name, value) = items(found);
-                show(name, value, found.deadline);
-            }),
-        }
-    }
-
-    /// Number of fields, those included that are over and still there.
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Small(pack) => pack.len() / 2,
-            Big(big) => big.len(),
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        match &self.0 {
-            Small(pack) => pack.is_empty(),
-            Big(big) => big.len() == 0,
-        }
-    }
-
-    /// Number of fields that are not over.
-    pub fn live_len(&self, now: u64) -> usize {
-        match &self.0 {
-            Small(_) => self.len(),
-            Big(big) => big.len() - big.count_due(now),
-        }
-    }
-
+    /// What a small hash can be kept as that is not longer than `max` bytes: see [`View::packed`] and [`unpacked`](Self::unpacked).
     #[inline]
-    pub fn get(&self, name: &[u8], now: u64) -> Option<Item<'_>> {
-        self.find(name, now).map(|(value, _)| value)
+    pub fn packed(&self, max: usize) -> Option<&[u8]> {
+        match &self.0 {
+            Small(pack) if pack.body().len() <= max => Some(pack.body()),
+            _ => None,
+        }
+    }
+
+    /// The hash that [`packed`](Self::packed) gave the bytes of.
+    pub fn unpacked(bytes: &[u8]) -> Hash {
+        Hash(Small(Listpack::from_body(bytes)))
+    }
+
+    /// The hash, for reading.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        View::from(self)
     }
 
     /// Asks for the memory that lookups of these fields will read.
@@ -136,37 +121,10 @@ impl Hash {
         }
     }
 
-    /// A field's value and deadline.
-    #[inline]
-    pub fn find(&self, name: &[u8], now: u64) -> Option<(Item<'_>, Option<u64>)> {
-        match &self.0 {
-            Small(pack) => Some((pack.at(value_pos(pack, name)?), None)),
-            Big(big) => {
-                let found = big.find(name).filter(|found| !is_due(found.deadline, now))?;
-                Some((Item::Bytes(found.value), found.deadline))
-            }
-        }
-    }
-
-    pub fn contains(&self, name: &[u8], now: u64) -> bool {
-        self.find(name, now).is_some()
-    }
-
     /// The earliest deadline of a field.
     #[inline]
     pub fn next_deadline(&self) -> Option<u64> {
-        match &self.0 {
-            Small(_) => None,
-            Big(big) => big.next_deadline(),
-        }
-    }
-
-    /// How many fields have a deadline.
-    pub fn volatile_len(&self) -> usize {
-        match &self.0 {
-            Small(_) => 0,
-            Big(big) => big.volatile_len(),
-        }
+        self.view().next_deadline()
     }
 
     /// Leaves the small form if it would not take so many more fields, the longest name or value having `longest` bytes
@@ -244,85 +202,10 @@ impl Hash {
         }
     }
 
-    /// [`visit_all`](Hash::visit_all) in steps, of a hash that does not change meanwhile: shows some, and says where to go on.
-    pub fn scan_all(&self, at: u64, mut show: impl FnMut(Item<'_>, Item<'_>, Option<u64>)) -> Option<u64> {
-        match &self.0 {
-            Small(_) => {
-                self.visit_all(show);
-                None
-            }
-            Big(big) => big.scan(at, |hash, found| {
-                // While the table grows, two buckets may be one.
-                if crate::hashtable::position(hash) >= at {
-                    let (name, value) = items(found);
-                    show(name, value, found.deadline);
-                }
-            }),
-        }
-    }
-
-    /// Shows all fields that are not over, in no particular order.
-    pub fn visit(&self, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) {
-        match &self.0 {
-            Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value)),
-            Big(big) => big.iter().filter(|found| !is_due(found.deadline, now)).for_each(|found| {
-                let (name, value) = items(found);
-                show(name, value);
-            }),
-        }
-    }
-
-    /// One step of a walk that begins at 0: shows the fields, those that are over left out, up to the place that it
-    /// returns, where to go on; None at the end. A field that is there during the whole walk is shown. `from`: do not show
-    /// again what lies before; only for a walk whose places were all returned by this.
-    pub fn scan(&self, at: u64, from: u64, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) -> Option<u64> {
-        match &self.0 {
-            // A walk that came from the large form has seen some part of this; all of it is shown.
-            Small(pack) => {
-                if at < POSITIONS {
-                    pairs(pack).for_each(|(name, value)| show(name, value));
-                }
-                None
-            }
-            Big(big) => big.scan(at, |hash, found| {
-                if !is_due(found.deadline, now) && crate::hashtable::position(hash) >= from {
-                    let (name, value) = items(found);
-                    show(name, value);
-                }
-            }),
-        }
-    }
-
     /// Begins a walk over the fields that are not over now, which shows what there is at this moment whatever changes later; None
     /// of a small hash, which may become a large one meanwhile.
     pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableWalk>> {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
-    }
-
-    /// Shows about `max` more fields of a walk that began here; true at the end.
-    pub fn walk_piece(&self, walk: &TableWalk, max: usize, mut show: impl FnMut(Item<'_>, Item<'_>)) -> bool {
-        let Big(big) = &self.0 else { return true };
-        big.walk_piece(walk, max, |name, value| show(Item::Bytes(name), Item::Bytes(value)))
-    }
-
-    /// A field chosen by `random`, a uniformly distributed number; it may be over, in which case it is not shown.
-    pub fn random(&self, random: u64, now: u64) -> Option<(Item<'_>, Item<'_>)> {
-        match &self.0 {
-            Small(pack) => {
-                let index = ((u128::from(random) * (pack.len() / 2) as u128) >> 64) as isize;
-                let name = pack.seek(index * 2)?;
-                Some((pack.at(name), pack.at(pack.next(name)?)))
-            }
-            Big(big) => big.random(random).filter(|found| !is_due(found.deadline, now)).map(items),
-        }
-    }
-
-    /// The name of the encoding, as clients know it.
-    pub fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Small(_) => "listpack",
-            Big(_) => "hashtable",
-        }
     }
 
     /// The listpack, in the form in which it goes to disk.
@@ -368,7 +251,7 @@ impl Hash {
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
-        self.visit(0, |name, value| {
+        self.view().visit(0, |name, value| {
             map.entry(&name, &value);
         });
         map.finish()

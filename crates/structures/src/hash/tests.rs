@@ -95,20 +95,20 @@ fn apply(hash: &mut Hash, model: &mut Model, now: &mut u64, op: &Op) {
 
 fn check(hash: &Hash, model: &Model, now: u64) {
     let live: BTreeMap<_, _> = model.iter().filter(|(_, field)| !over(field, now)).collect();
-    assert_eq!((hash.len(), hash.is_empty()), (model.len(), model.is_empty()));
-    assert_eq!(hash.live_len(now), live.len());
+    assert_eq!((hash.view().len(), hash.view().is_empty()), (model.len(), model.is_empty()));
+    assert_eq!(hash.view().live_len(now), live.len());
     assert_eq!(hash.next_deadline(), model.values().filter_map(|field| field.1).min());
-    assert_eq!(hash.volatile_len(), model.values().filter(|field| field.1.is_some()).count());
+    assert_eq!(hash.view().volatile_len(), model.values().filter(|field| field.1.is_some()).count());
     for (name, field) in model {
         let expected = (!over(field, now)).then(|| (field.0.clone(), field.1));
-        assert_eq!(hash.find(name, now).map(|(value, at)| (value.to_vec(), at)), expected);
+        assert_eq!(hash.view().find(name, now).map(|(value, at)| (value.to_vec(), at)), expected);
     }
     let mut shown = BTreeMap::new();
-    hash.visit(now, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
+    hash.view().visit(now, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
     assert!(shown.iter().eq(live.iter().map(|(name, field)| (*name, &field.0))));
     let (mut walked, mut at) = (BTreeSet::new(), Some(0));
     while let Some(position) = at {
-        at = hash.scan(position, position, now, |name, _| assert!(walked.insert(name.to_vec())));
+        at = hash.view().scan(position, position, now, |name, _| assert!(walked.insert(name.to_vec())));
     }
     assert!(walked.iter().eq(live.keys().copied()));
     if let Big(big) = &hash.0 {
@@ -124,8 +124,8 @@ proptest! {
             apply(&mut hash, &mut model, &mut now, op);
             check(&hash, &model, now);
         }
-        prop_assert!(hash.get(b"no such field", now).is_none());
-        if let Some((name, value)) = hash.random(random, now) {
+        prop_assert!(hash.view().get(b"no such field", now).is_none());
+        if let Some((name, value)) = hash.view().random(random, now) {
             prop_assert_eq!(&model[&name.to_vec()].0, &value.to_vec());
         }
         while !hash.drain_step(3) {}
@@ -140,27 +140,30 @@ fn the_small_form_is_left_once_and_for_all() {
         hash
     };
     let mut hash = filled(12);
-    assert_eq!(hash.encoding(), "listpack");
+    assert_eq!(hash.view().encoding(), "listpack");
     hash.set(b"13th", b"v", Ttl::Keep, 0, LIMITS);
-    assert_eq!(hash.encoding(), "hashtable");
+    assert_eq!(hash.view().encoding(), "hashtable");
     (1..12).for_each(|n| assert!(hash.remove(n.to_string().as_bytes(), 0)));
-    assert_eq!((hash.encoding(), hash.clone().encoding(), hash.len()), ("hashtable", "hashtable", 2));
+    assert_eq!(
+        (hash.view().encoding(), hash.clone().view().encoding(), hash.view().len()),
+        ("hashtable", "hashtable", 2)
+    );
     for (name, value) in [(&[b'x'; 21][..], &b""[..]), (b"", &[b'x'; 21])] {
         let mut hash = filled(1);
         hash.set(name, value, Ttl::Clear, 0, LIMITS);
-        assert_eq!(hash.encoding(), "hashtable");
+        assert_eq!(hash.view().encoding(), "hashtable");
     }
     for (fields, longest, encoding) in [(12, 20, "listpack"), (13, 1, "hashtable"), (1, 21, "hashtable")] {
         let mut hash = filled(3);
         hash.expect(fields, longest, 0, LIMITS);
-        assert_eq!(hash.encoding(), encoding);
+        assert_eq!(hash.view().encoding(), encoding);
     }
     let mut hash = filled(2);
     hash.set_deadline(b"none", Some(5));
     hash.set_deadline(b"1", None);
-    assert_eq!(hash.encoding(), "listpack");
+    assert_eq!(hash.view().encoding(), "listpack");
     hash.set_deadline(b"1", Some(5));
-    assert_eq!((hash.encoding(), hash.next_deadline()), ("hashtable", Some(5)));
+    assert_eq!((hash.view().encoding(), hash.next_deadline()), ("hashtable", Some(5)));
 }
 
 #[test]
@@ -169,16 +172,16 @@ fn a_large_hash_is_small_for_its_size_and_goes_away_in_steps() {
     for n in 0..50_000 {
         hash.set(format!("field:{n:09}").as_bytes(), b"12345678", Ttl::Clear, 0, LIMITS);
     }
-    assert!(hash.memory_usage(10) <= 44 * hash.len(), "{}", hash.memory_usage(10) / hash.len());
+    assert!(hash.memory_usage(10) <= 44 * hash.view().len(), "{}", hash.memory_usage(10) / hash.view().len());
     (0..1000).for_each(|n| hash.set_deadline(format!("field:{n:09}").as_bytes(), Some(9)));
-    assert_eq!((hash.live_len(9), hash.live_len(8)), (49_000, 50_000));
+    assert_eq!((hash.view().live_len(9), hash.view().live_len(8)), (49_000, 50_000));
     let copy = hash.clone();
     let mut steps = 0;
     while !hash.drain_step(100) {
         steps += 1;
     }
     assert!(steps > 500);
-    assert_eq!((hash.len(), copy.len(), copy.volatile_len()), (0, 50_000, 1000));
+    assert_eq!((hash.view().len(), copy.view().len(), copy.view().volatile_len()), (0, 50_000, 1000));
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn every_field_of_a_small_hash_is_drawn() {
     let mut hash = Hash::default();
     (0..10).for_each(|n| _ = hash.set(format!("f{n}").as_bytes(), b"v", Ttl::Clear, 0, LIMITS));
     let drawn: BTreeSet<_> =
-        (0..10).filter_map(|n| hash.random(u64::MAX / 10 * n + 7, 0)).map(|(name, _)| name.to_vec()).collect();
+        (0..10).filter_map(|n| hash.view().random(u64::MAX / 10 * n + 7, 0)).map(|(name, _)| name.to_vec()).collect();
     assert_eq!(drawn.len(), 10);
-    assert!(Hash::default().random(5, 0).is_none());
+    assert!(Hash::default().view().random(5, 0).is_none());
 }

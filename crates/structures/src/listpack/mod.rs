@@ -20,10 +20,12 @@
 //! # Invariants (asserted by `from_bytes`, and after every operation of the property tests)
 //! - The bytes are a valid listpack: elements end where the next begins, back lengths agree, the count is right.
 
+mod elements;
 mod encoding;
 #[cfg(test)]
 mod tests;
 
+pub use self::elements::Elements;
 pub use self::encoding::Item;
 
 use self::encoding::{END, Frame, Read, checked_size, read, size_before};
@@ -87,6 +89,29 @@ impl Listpack {
         let mut block = Thin::zeroed(bytes.len());
         block.body_mut().copy_from_slice(&bytes[crate::thin::PREFIX..]);
         Ok(Listpack { block })
+    }
+
+    /// A listpack of what [`body`](Self::body) gave.
+    ///
+    /// # Panics
+    /// When there are not even the bytes of an empty one.
+    pub fn from_body(body: &[u8]) -> Self {
+        assert!(body.len() > HEADER - crate::thin::PREFIX, "a body has a count and an end");
+        let mut block = Thin::zeroed(crate::thin::PREFIX + body.len());
+        block.body_mut().copy_from_slice(body);
+        Listpack { block }
+    }
+
+    /// The bytes behind the length, which are enough where the length is known otherwise.
+    #[inline]
+    pub fn body(&self) -> &[u8] {
+        &self.block.bytes()[crate::thin::PREFIX..]
+    }
+
+    /// The elements, for reading.
+    #[inline]
+    pub fn elements(&self) -> Elements<'_> {
+        Elements::of(self.body())
     }
 
     /// The whole listpack, as it goes to disk.
@@ -201,26 +226,7 @@ impl Listpack {
 
     /// The same from `pos` on.
     pub fn find_from(&self, pos: Pos, bytes: &[u8], skip: usize) -> Option<Pos> {
-        let wanted = Item::of(bytes);
-        let whole = self.as_bytes();
-        let (mut at, mut skipped) = (pos.at(), skip);
-        while let Some(Read { item, size, .. }) = read(&whole[at..]) {
-            if skipped == skip {
-                let same = match (item, wanted) {
-                    (Item::Int(a), Item::Int(b)) => a == b,
-                    (Item::Bytes(a), _) => a == bytes,
-                    _ => false,
-                };
-                if same {
-                    return Some(Pos(at as u32));
-                }
-                skipped = 0;
-            } else {
-                skipped += 1;
-            }
-            at += size;
-        }
-        None
+        elements::find(&self.as_bytes()[pos.at()..], bytes, skip).map(|at| Pos((pos.at() + at) as u32))
     }
 
     /// The elements in order, from either end.

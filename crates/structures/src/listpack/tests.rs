@@ -114,6 +114,20 @@ fn check(listpack: &Listpack, model: &[Vec<u8>]) {
     assert_eq!(Listpack::from_bytes(listpack.as_bytes()).as_ref(), Ok(listpack));
     assert_eq!(listpack.len(), model.len());
     assert!(listpack.iter().map(Item::to_vec).eq(model.iter().cloned()));
+    let elements = Elements::of(listpack.body());
+    assert!(elements.len() == model.len() && elements.is_empty() == model.is_empty());
+    assert!(elements.iter().eq(listpack.iter()));
+    assert_eq!(Listpack::from_body(listpack.body()).as_bytes(), listpack.as_bytes());
+    for element in model.iter().take(3) {
+        let found = elements.find(element, 1).map(Iterator::count);
+        assert_eq!(
+            found,
+            listpack
+                .first()
+                .and_then(|first| listpack.find_from(first, element, 1))
+                .map(|pos| listpack.iter_from(pos).count())
+        );
+    }
     assert!(listpack.iter().rev().map(Item::to_vec).eq(model.iter().rev().cloned()));
     let mut pos = listpack.first();
     for element in model {
