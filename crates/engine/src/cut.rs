@@ -11,8 +11,8 @@
 //!
 //! A key is written once: it is ahead or it is not, by its place on the line of hashes, which no resize changes.
 //!
-//! **Large values** are put aside when the walk meets them and written in pieces, a piece under one hold of the lock, while they stay as
-//! they are. Who changes one has what is left of it written down first.
+//! **Large values** are put aside when the walk meets them and written after all others in pieces, a piece under one hold of the lock,
+//! while they stay as they are. Who changes one has what is left of it written down first.
 //!
 //! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB swaps the cuts
 //! with the tables. Neither costs more than without a cut.
@@ -28,7 +28,9 @@ use crate::engine::Engine;
 use crate::expiry::ExpiryIndex;
 use crate::scripts::Libraries;
 use crate::shard::{Db, Table};
+use crate::sync::unlock_fairly;
 use crate::value::{KeyEntry, Object, Value};
+use foldhash::fast::RandomState;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -39,6 +41,11 @@ use structures::hashtable::position;
 pub trait Encoder: Send + Sync {
     /// Appends a key with its value.
     fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry);
+
+    /// The same in the way that is fastest: a client waits.
+    fn keep(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
+        self.put(out, entry);
+    }
 
     /// Whether the value is so large that it is not to be written under one hold of a lock.
     fn is_large(&self, _entry: &KeyEntry) -> bool {
@@ -88,7 +95,7 @@ struct Open {
     kept: Vec<u8>,
     kept_keys: u64,
     /// Keys ahead that the walk is to leave out: changed ones and new ones.
-    seen: HashSet<Box<[u8]>>,
+    seen: Seen,
     /// Large values that the walk has passed; the last one is written first.
     large: Vec<Large>,
     /// The end of one that had been begun when it was changed.
@@ -97,6 +104,8 @@ struct Open {
     left: Option<(Table, ExpiryIndex)>,
     copies: Arc<Copies>,
 }
+
+type Seen = HashSet<Box<[u8]>, RandomState>;
 
 struct Large {
     local: u64,
@@ -134,20 +143,31 @@ impl Copies {
 
 /// Past every position.
 const END: u64 = u64::MAX;
-/// Bytes after which a step ends.
-const STEP_BYTES: usize = 64 << 10;
+/// Bytes after which a step ends: so many that its lock is held for some ten microseconds.
+const STEP_BYTES: usize = 4 << 10;
 /// Buckets after which a step ends.
 const STEP_BUCKETS: usize = 64;
+/// Bytes of a large value that are written at once.
+const PIECE_BYTES: usize = 16 << 10;
+/// Bytes that the room for changed keys keeps.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// The cut was ended before it was walked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled;
 
+/// What a step goes on with. All databases are walked before the first large value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Walk,
+    Large,
+}
+
 /// What a step did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     pub keys: u64,
-    /// There is more of this database in this shard.
+    /// There is more of this part.
     pub more: bool,
     /// A value is not complete: what the next step brings must follow.
     pub within: bool,
@@ -218,17 +238,17 @@ impl Open {
                 return;
             }
             self.seen.insert(entry.key().into());
-            self.encode.put(&mut self.kept, entry);
+            self.encode.keep(&mut self.kept, entry);
             self.kept_keys += 1;
         } else if let Some(at) = self.large.iter().position(|large| *large.name == *entry.key()) {
             match self.large.remove(at).rest {
                 Some(mut rest) => {
                     let mut tail = Vec::new();
-                    while !rest.put(&mut tail, entry, STEP_BYTES) {}
+                    while !rest.put(&mut tail, entry, PIECE_BYTES) {}
                     self.copies.add(tail.len(), entry);
                     self.tail = Some(tail);
                 }
-                None => self.encode.put(&mut self.kept, entry),
+                None => self.encode.keep(&mut self.kept, entry),
             }
             self.kept_keys += 1;
         }
@@ -237,20 +257,18 @@ impl Open {
         }
     }
 
-    fn step(&mut self, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {
-        let mut keys = std::mem::take(&mut self.kept_keys);
-        if let Some(tail) = self.tail.take() {
-            self.copies.waiting.fetch_sub(tail.len() as u64, Relaxed);
-            out.extend_from_slice(&tail);
+    fn step(&mut self, part: Part, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {
+        match part {
+            Part::Walk => self.walk(table, local_of, out),
+            Part::Large => self.piece(table, out),
         }
-        if let Some(within) = self.go_on(table, out) {
-            // What was kept comes between values, not into one.
-            self.kept_keys = keys;
-            return Step { keys: u64::from(!within), more: true, within };
-        }
-        self.take_kept(out);
+    }
+
+    fn walk(&mut self, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {
+        let mut keys = self.take_kept(out);
+        let begun = out.len();
         for _ in 0..STEP_BUCKETS {
-            if self.next == END || out.len() >= STEP_BYTES || !self.large.is_empty() {
+            if self.next == END || out.len() - begun >= STEP_BYTES {
                 break;
             }
             let (next, seen, encode, large) = (self.next, &self.seen, &self.encode, &mut self.large);
@@ -269,10 +287,20 @@ impl Open {
             });
             self.next = after.unwrap_or(END);
         }
-        if self.next == END {
-            self.seen = HashSet::new();
+        Step { keys, more: self.next != END, within: false }
+    }
+
+    fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> Step {
+        if let Some(tail) = self.tail.take() {
+            self.copies.waiting.fetch_sub(tail.len() as u64, Relaxed);
+            out.extend_from_slice(&tail);
         }
-        Step { keys, more: !self.is_done(), within: false }
+        // What was kept comes between values, not into one.
+        let within = self.large.last().is_some_and(|large| large.rest.is_some());
+        let mut keys = if within { 0 } else { self.take_kept(out) };
+        let within = self.go_on(table, out);
+        keys += u64::from(within == Some(false));
+        Step { keys, more: within.is_some(), within: within == Some(true) }
     }
 
     /// Writes a piece of the large value whose turn it is; whether it is not complete. None: there is none.
@@ -283,17 +311,19 @@ impl Open {
         };
         let encode = &self.encode;
         let rest = large.rest.get_or_insert_with(|| encode.begin(out, &entry));
-        let done = rest.put(out, &entry, STEP_BYTES);
+        let done = rest.put(out, &entry, PIECE_BYTES);
         if done {
             self.large.pop();
         }
         Some(!done)
     }
 
-    fn take_kept(&mut self, out: &mut Vec<u8>) {
+    /// Appends what was kept, and tells how many keys that were.
+    fn take_kept(&mut self, out: &mut Vec<u8>) -> u64 {
         self.copies.waiting.fetch_sub(self.kept.len() as u64, Relaxed);
         out.append(&mut self.kept);
-        self.kept.shrink_to(STEP_BYTES);
+        self.kept.shrink_to(KEPT_BYTES);
+        std::mem::take(&mut self.kept_keys)
     }
 }
 
@@ -330,7 +360,7 @@ impl Engine {
                     next: if db.table.is_empty() { END } else { 0 },
                     kept: Vec::new(),
                     kept_keys: 0,
-                    seen: HashSet::new(),
+                    seen: Seen::default(),
                     large: Vec::new(),
                     tail: None,
                     left: None,
@@ -345,12 +375,10 @@ impl Engine {
     /// Ends the cut, also when it was not walked through. Takes each lock once.
     pub fn end_cut(&self) {
         for index in 0..self.locks().len() {
-            let mut garbage = Vec::new();
-            for db in &mut self.locks().one(index).dbs {
-                let left = db.cut.0.take().and_then(|open| open.left);
-                garbage.extend(left.map(|(table, expiry)| Garbage::Table(table, expiry)));
-            }
-            self.free_left(garbage);
+            let open: Vec<_> = self.locks().one(index).dbs.iter_mut().filter_map(|db| db.cut.0.take()).collect();
+            // Without the lock: there may be many names to free.
+            let left = open.into_iter().filter_map(|open| open.left);
+            self.free_left(left.map(|(table, expiry)| Garbage::Table(table, expiry)).collect());
         }
         self.cut_open.store(false, Relaxed);
     }
@@ -367,23 +395,26 @@ impl Engine {
     }
 
     /// Appends some of the keys of a database in a shard as they were at the cut, with those that were kept.
-    pub fn cut_step(&self, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<Step, Cancelled> {
-        let mut garbage = Vec::new();
+    pub fn cut_step(&self, part: Part, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<Step, Cancelled> {
+        let (mut garbage, mut seen) = (Vec::new(), Seen::default());
         let step = self.with_cut(shard, db, |open, table| {
             let step = match &open.left {
                 Some(_) => {
                     let left = open.left.take();
                     let table = left.as_ref().map_or(table, |(table, _)| table);
-                    let step = open.step(table, |name| self.hasher().local_of(name), out);
+                    let step = open.step(part, table, |name| self.hasher().local_of(name), out);
                     open.left = left;
                     step
                 }
-                None => open.step(table, |name| self.hasher().local_of(name), out),
+                None => open.step(part, table, |name| self.hasher().local_of(name), out),
             };
-            if !step.more
+            if open.is_done()
                 && let Some((table, expiry)) = open.left.take()
             {
                 garbage.push(Garbage::Table(table, expiry));
+            }
+            if open.next == END {
+                std::mem::swap(&mut seen, &mut open.seen);
             }
             step
         });
@@ -398,8 +429,7 @@ impl Engine {
             if open.tail.is_some() || open.large.last().is_some_and(|large| large.rest.is_some()) {
                 return 0;
             }
-            open.take_kept(out);
-            std::mem::take(&mut open.kept_keys)
+            open.take_kept(out)
         })
     }
 
@@ -411,6 +441,9 @@ impl Engine {
         let is_it = |slot: &&mut Db| slot.cut.0.as_ref().is_some_and(|open| open.home == db);
         let Db { table, cut, .. } = guard.dbs.iter_mut().find(is_it).ok_or(Cancelled)?;
         let open = cut.0.as_mut().ok_or(Cancelled)?;
-        Ok(work(open, table))
+        let result = work(open, table);
+        // Whoever waits is next: the walk comes back too soon for him to take the lock by himself.
+        unlock_fairly(guard);
+        Ok(result)
     }
 }

@@ -16,6 +16,11 @@ mod primitives {
         lock.try_read_for(std::time::Duration::from_millis(5))
     }
 
+    /// Gives the lock to who waits for it, if somebody does.
+    pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {
+        MutexGuard::unlock_fair(guard);
+    }
+
     /// A moment's wait for another thread.
     pub fn spin() {
         std::thread::yield_now();
@@ -38,6 +43,10 @@ mod primitives {
 
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
         Some(lock.read())
+    }
+
+    pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {
+        drop(guard);
     }
 
     /// shuttle's mutex with parking_lot's signatures: no poisoning.

@@ -8,7 +8,8 @@ use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
 use crate::pieces::{self, Pieces};
 use engine::Engine;
-use engine::cut::{Begun, Cancelled, Encode, Encoder, Rest};
+use engine::cut::{Begun, Cancelled, Encode, Encoder, Part, Rest};
+use engine::metrics;
 use engine::value::KeyEntry;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -67,44 +68,129 @@ pub fn save_with(
 
 /// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
 const WAITING_MAX: u64 = 16 << 20;
+/// Bytes that are written at once.
+const BLOCK: usize = 64 << 10;
 
 fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
     let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default(), db: None };
     out.put(&header(options, begun))?;
-    let mut buffer = Vec::new();
-    for db in 0..engine.databases() as u32 {
-        for shard in 0..engine.locks().len() {
-            let mut more = true;
-            while more {
-                buffer.clear();
-                let step = engine.cut_step(shard, db, &mut buffer).map_err(|Cancelled| cancelled())?;
-                more = step.more;
-                out.keys(&buffer, db, step.keys, begun)?;
-                tell(engine, begun, &out.written);
-                rest(engine, options.delay, step.keys)?;
-                // With a large value that is not complete nothing else may come.
-                if begun.copies.waiting() > WAITING_MAX && !step.within {
-                    drain(engine, begun, &mut out, &mut buffer)?;
-                }
-            }
+    let mut walk = Walk { engine, options, begun, out, block: Vec::new(), keys: 0, pace: Pace::new(engine) };
+    for part in [Part::Walk, Part::Large] {
+        for db in 0..engine.databases() as u32 {
+            walk.database(part, db)?;
         }
     }
+    let mut out = walk.out;
     out.put(&[opcode::EOF])?;
     let crc = if options.sum { out.crc } else { 0 };
     out.put(&crc.to_le_bytes())?;
     Ok(out.written)
 }
 
-/// Takes all old values that wait, wherever they are.
-fn drain(engine: &Engine, begun: &Begun, out: &mut Out<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
-    for db in 0..engine.databases() as u32 {
-        for shard in 0..engine.locks().len() {
-            buffer.clear();
-            let keys = engine.cut_drain(shard, db, buffer).map_err(|Cancelled| cancelled())?;
-            out.keys(buffer, db, keys, begun)?;
+/// Goes through the keyspace and writes what the steps bring, a block at a time.
+struct Walk<'w> {
+    engine: &'w Engine,
+    options: &'w Options,
+    begun: &'w Begun,
+    out: Out<'w>,
+    block: Vec<u8>,
+    /// Keys in the block.
+    keys: u64,
+    pace: Pace<'w>,
+}
+
+impl Walk<'_> {
+    fn database(&mut self, part: Part, db: u32) -> io::Result<()> {
+        // All shards in turns, so that none is busy with this for long.
+        let mut shards: Vec<usize> = (0..self.engine.locks().len()).collect();
+        while !shards.is_empty() {
+            let mut at = 0;
+            while let Some(shard) = shards.get(at) {
+                if self.shard(part, *shard, db)? {
+                    at += 1;
+                } else {
+                    shards.remove(at);
+                }
+            }
+        }
+        self.flush(db)
+    }
+
+    /// One step in a shard, or as many as a large value takes; whether there is more.
+    fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
+        loop {
+            let step = self.engine.cut_step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
+            self.keys += step.keys;
+            if self.block.len() >= BLOCK || !self.options.delay.is_zero() {
+                self.flush(db)?;
+            }
+            if !step.within {
+                if self.begun.copies.waiting() > WAITING_MAX {
+                    self.drain(db)?;
+                }
+                return Ok(step.more);
+            }
         }
     }
-    Ok(())
+
+    fn flush(&mut self, db: u32) -> io::Result<()> {
+        let keys = std::mem::take(&mut self.keys);
+        self.out.keys(&self.block, db, keys, self.begun)?;
+        self.block.clear();
+        tell(self.engine, self.begun, &self.out.written);
+        rest(self.engine, self.options.delay, keys)?;
+        self.pace.rest();
+        Ok(())
+    }
+
+    /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
+    fn drain(&mut self, at: u32) -> io::Result<()> {
+        self.flush(at)?;
+        for db in 0..self.engine.databases() as u32 {
+            for shard in 0..self.engine.locks().len() {
+                let taken = self.engine.cut_drain(shard, db, &mut self.block);
+                self.keys += taken.map_err(|Cancelled| cancelled())?;
+            }
+            self.flush(db)?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it can
+/// get halves what they get done, and is interrupted by the scheduler while it holds a lock.
+struct Pace<'e> {
+    engine: &'e Engine,
+    /// When the last rest ended, and what the workers had done by then.
+    began: u64,
+    busy: u64,
+}
+
+/// A rest is so many times as long as the work before it.
+const REST: u64 = 2;
+/// No rest is longer, in nanoseconds.
+const REST_MAX: u64 = 10_000_000;
+/// One in so many parts of their time must be used by the workers.
+const BUSY_SHARE: u64 = 4;
+
+impl Pace<'_> {
+    fn new(engine: &Engine) -> Pace<'_> {
+        Pace { engine, began: engine.host().nanos(), busy: busy(engine) }
+    }
+
+    fn rest(&mut self) {
+        let host = self.engine.host();
+        let worked = host.nanos().saturating_sub(self.began);
+        let all = worked.saturating_mul(self.engine.metrics().len() as u64);
+        if busy(self.engine).saturating_sub(self.busy).saturating_mul(BUSY_SHARE) > all {
+            host.sleep(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
+        }
+        (self.began, self.busy) = (host.nanos(), busy(self.engine));
+    }
+}
+
+fn busy(engine: &Engine) -> u64 {
+    metrics::sum(engine.metrics(), |worker| &worker.turn_nanos)
 }
 
 fn tell(engine: &Engine, begun: &Begun, written: &Written) {
@@ -173,6 +259,12 @@ impl Encoder for Keys {
     fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
         put_head(out, entry, &self.style, self.marks);
         put_value(out, &entry.value(), &self.style);
+    }
+
+    fn keep(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
+        let style = Style { compress: false, ..self.style };
+        put_head(out, entry, &style, self.marks);
+        put_value(out, &entry.value(), &style);
     }
 
     fn is_large(&self, entry: &KeyEntry) -> bool {

@@ -216,8 +216,14 @@ fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
     Ok(all)
 }
 
+/// A name so long that the file has many blocks, and of nothing that could be compressed.
+fn name(n: u32) -> String {
+    let hash = |salt: u64| (u64::from(n) + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(salt as u32);
+    (0..15).fold(format!("key:{n}:"), |name, salt| name + &format!("{:016x}", hash(salt)))
+}
+
 fn text(n: u32) -> KeyEntry {
-    KeyEntry::new(format!("key:{n}").as_bytes(), NewValue::Int(n.into()), n.is_multiple_of(2).then_some(5_000_000), 0)
+    KeyEntry::new(name(n).as_bytes(), NewValue::Int(n.into()), n.is_multiple_of(2).then_some(5_000_000), 0)
 }
 
 #[test]
@@ -227,12 +233,9 @@ fn a_file_is_of_one_moment_while_others_write() {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             // Between two steps: old keys change and go, new ones come.
             let n = self.1.len() as u32;
-            for step in 0..20 {
-                put(
-                    self.0,
-                    n % 2,
-                    KeyEntry::new(format!("key:{}", (n + step * 37) % 2000).as_bytes(), NewValue::Int(-1), None, 0),
-                );
+            for step in 0..200 {
+                let changed = (n + step * 37) % 2000;
+                put(self.0, changed % 2, KeyEntry::new(name(changed).as_bytes(), NewValue::Int(-1), None, 0));
                 put(self.0, 0, KeyEntry::new(format!("new:{n}:{step}").as_bytes(), NewValue::Int(-2), None, 0));
             }
             self.1.extend_from_slice(bytes);
@@ -251,11 +254,12 @@ fn a_file_is_of_one_moment_while_others_write() {
     let found = read(&bytes).expect("what was written").0;
     assert_eq!((found.len(), written.keys), (2000, 2000));
     for (db, name, value, deadline) in found {
-        let n: u32 = String::from_utf8_lossy(&name[4..]).parse().expect("a number");
+        let text = String::from_utf8_lossy(&name);
+        let n: u32 = text.split(':').nth(1).and_then(|n| n.parse().ok()).expect("a number");
         assert_eq!((db, value), (u64::from(n % 2), format!("Int({n})")));
         assert_eq!(deadline, n.is_multiple_of(2).then_some(5_000_000));
     }
-    for cut in 0..bytes.len().min(3000) {
+    for cut in (0..bytes.len()).step_by(4001).chain(0..100) {
         assert!(read(&bytes[..cut]).is_err(), "cut at {cut}");
         let mut bad = bytes.clone();
         bad[cut] ^= 16;
