@@ -25,6 +25,7 @@ mod pieces;
 pub mod save;
 pub mod source;
 mod stream;
+mod walk;
 mod ziplist;
 
 pub use decode::Decoded;

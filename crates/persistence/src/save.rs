@@ -7,9 +7,9 @@ use crate::crc64;
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
 use crate::pieces::{self, Pieces};
+use crate::walk::{Blocks, walk};
 use engine::Engine;
-use engine::cut::{Begun, Cancelled, Encode, Encoder, Part, Rest};
-use engine::metrics;
+use engine::cut::{Begun, Encode, Encoder, Rest};
 use engine::value::KeyEntry;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -66,157 +66,14 @@ pub fn save_with(
     result
 }
 
-/// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
-const WAITING_MAX: u64 = 16 << 20;
-/// Bytes that are written at once.
-const BLOCK: usize = 64 << 10;
-
 fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
-    let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default(), db: None };
+    let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default(), db: None, begun };
     out.put(&header(options, begun))?;
-    let mut walk = Walk { engine, options, begun, out, block: Vec::new(), keys: 0, pace: Pace::new(engine) };
-    for part in [Part::Walk, Part::Large] {
-        for db in 0..engine.databases() as u32 {
-            walk.database(part, db)?;
-        }
-    }
-    let mut out = walk.out;
+    walk(engine, begun, options.delay, &mut out)?;
     out.put(&[opcode::EOF])?;
     let crc = if options.sum { out.crc } else { 0 };
     out.put(&crc.to_le_bytes())?;
     Ok(out.written)
-}
-
-/// Goes through the keyspace and writes what the steps bring, a block at a time.
-struct Walk<'w> {
-    engine: &'w Engine,
-    options: &'w Options,
-    begun: &'w Begun,
-    out: Out<'w>,
-    block: Vec<u8>,
-    /// Keys in the block.
-    keys: u64,
-    pace: Pace<'w>,
-}
-
-impl Walk<'_> {
-    fn database(&mut self, part: Part, db: u32) -> io::Result<()> {
-        // All shards in turns, so that none is busy with this for long.
-        let mut shards: Vec<usize> = (0..self.engine.locks().len()).collect();
-        while !shards.is_empty() {
-            let mut at = 0;
-            while let Some(shard) = shards.get(at) {
-                if self.shard(part, *shard, db)? {
-                    at += 1;
-                } else {
-                    shards.remove(at);
-                }
-            }
-        }
-        self.flush(db)
-    }
-
-    /// One step in a shard, or as many as a large value takes; whether there is more.
-    fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
-        loop {
-            let step = self.engine.cut_step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
-            self.keys += step.keys;
-            if self.block.len() >= BLOCK || !self.options.delay.is_zero() {
-                self.flush(db)?;
-            }
-            if !step.within {
-                if self.begun.copies.waiting() > WAITING_MAX {
-                    self.drain(db)?;
-                }
-                return Ok(step.more);
-            }
-        }
-    }
-
-    fn flush(&mut self, db: u32) -> io::Result<()> {
-        let keys = std::mem::take(&mut self.keys);
-        self.out.keys(&self.block, db, keys, self.begun)?;
-        self.block.clear();
-        tell(self.engine, self.begun, &self.out.written);
-        rest(self.engine, self.options.delay, keys)?;
-        self.pace.rest();
-        Ok(())
-    }
-
-    /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
-    fn drain(&mut self, at: u32) -> io::Result<()> {
-        self.flush(at)?;
-        for db in 0..self.engine.databases() as u32 {
-            for shard in 0..self.engine.locks().len() {
-                let taken = self.engine.cut_drain(shard, db, &mut self.block);
-                self.keys += taken.map_err(|Cancelled| cancelled())?;
-            }
-            self.flush(db)?;
-        }
-        Ok(())
-    }
-}
-
-/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it can
-/// get halves what they get done, and is interrupted by the scheduler while it holds a lock.
-struct Pace<'e> {
-    engine: &'e Engine,
-    /// When the last rest ended, and what the workers had done by then.
-    began: u64,
-    busy: u64,
-}
-
-/// A rest is so many times as long as the work before it.
-const REST: u64 = 2;
-/// No rest is longer, in nanoseconds.
-const REST_MAX: u64 = 10_000_000;
-/// One in so many parts of their time must be used by the workers.
-const BUSY_SHARE: u64 = 4;
-
-impl Pace<'_> {
-    fn new(engine: &Engine) -> Pace<'_> {
-        Pace { engine, began: engine.host().nanos(), busy: busy(engine) }
-    }
-
-    fn rest(&mut self) {
-        let host = self.engine.host();
-        let worked = host.nanos().saturating_sub(self.began);
-        let all = worked.saturating_mul(self.engine.metrics().len() as u64);
-        if busy(self.engine).saturating_sub(self.busy).saturating_mul(BUSY_SHARE) > all {
-            host.sleep(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
-        }
-        (self.began, self.busy) = (host.nanos(), busy(self.engine));
-    }
-}
-
-fn busy(engine: &Engine) -> u64 {
-    metrics::sum(engine.metrics(), |worker| &worker.turn_nanos)
-}
-
-fn tell(engine: &Engine, begun: &Begun, written: &Written) {
-    let progress = &engine.saves().progress;
-    progress.keys.store(written.keys, Relaxed);
-    progress.copied.store(begun.copies.total(), Relaxed);
-    progress.copied_peak.fetch_max(begun.copies.waiting(), Relaxed);
-}
-
-fn cancelled() -> io::Error {
-    io::Error::new(io::ErrorKind::Interrupted, "the save was cancelled")
-}
-
-/// Slows a save down, for tests; what cancels it is seen at once.
-pub(crate) fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
-    const SLICE: Duration = Duration::from_millis(10);
-    let mut left = delay.saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));
-    while !left.is_zero() {
-        if !engine.cut_is_open() {
-            return Err(cancelled());
-        }
-        let slice = left.min(SLICE);
-        engine.host().sleep(slice);
-        left -= slice;
-    }
-    Ok(())
 }
 
 /// What comes before a database's keys: its number, and how many there are, as a hint.
@@ -310,20 +167,23 @@ struct Out<'w> {
     written: Written,
     /// The database that the last key belonged to.
     db: Option<u32>,
+    begun: &'w Begun,
+}
+
+impl Blocks for Out<'_> {
+    fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64> {
+        if !bytes.is_empty() {
+            if self.db.replace(db) != Some(db) {
+                self.put(&select(db, self.begun))?;
+            }
+            self.written.keys += keys;
+            self.put(bytes)?;
+        }
+        Ok(self.written.keys)
+    }
 }
 
 impl Out<'_> {
-    fn keys(&mut self, bytes: &[u8], db: u32, keys: u64, begun: &Begun) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if self.db.replace(db) != Some(db) {
-            self.put(&select(db, begun))?;
-        }
-        self.written.keys += keys;
-        self.put(bytes)
-    }
-
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.sums {
             self.crc = crc64::update(self.crc, bytes);

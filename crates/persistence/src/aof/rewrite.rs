@@ -3,9 +3,10 @@
 //! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does not stop for long.
 
 use super::journal::put_stamp;
-use crate::save::{Written, rest};
+use crate::save::Written;
+use crate::walk::{Blocks, walk};
 use engine::Engine;
-use engine::cut::{Begun, Cancelled, Encode};
+use engine::cut::{Begun, Encode};
 use engine::log::{put_command, put_select};
 use engine::value::{KeyEntry, Object, Str, Value};
 use std::io::{self, Write};
@@ -35,51 +36,18 @@ pub fn write(engine: &Engine, options: &Options, at_cut: &mut dyn FnMut(), to: &
     result
 }
 
-/// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
-const WAITING_MAX: u64 = 16 << 20;
-
 fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
     let mut out = Out { to, db: None, written: Written::default() };
-    let mut buffer = Vec::new();
+    let mut head = Vec::new();
     if let Some(seconds) = options.stamp {
-        put_stamp(&mut buffer, seconds);
+        put_stamp(&mut head, seconds);
     }
     for library in begun.libraries.values() {
-        words(&mut buffer, &[b"FUNCTION", b"LOAD", &library.code]);
+        words(&mut head, &[b"FUNCTION", b"LOAD", &library.code]);
     }
-    out.put(&buffer)?;
-    for db in 0..engine.databases() as u32 {
-        for shard in 0..engine.locks().len() {
-            let mut more = true;
-            while more {
-                buffer.clear();
-                let step = engine.cut_step(shard, db, &mut buffer).map_err(|Cancelled| cancelled())?;
-                more = step.more;
-                out.keys(db, &buffer, step.keys)?;
-                rest(engine, options.delay, step.keys)?;
-                if begun.copies.waiting() > WAITING_MAX {
-                    drain(engine, &mut out, &mut buffer)?;
-                }
-            }
-        }
-    }
+    out.put(&head)?;
+    walk(engine, begun, options.delay, &mut out)?;
     Ok(out.written)
-}
-
-/// Takes all old values that wait, wherever they are.
-fn drain(engine: &Engine, out: &mut Out<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
-    for db in 0..engine.databases() as u32 {
-        for shard in 0..engine.locks().len() {
-            buffer.clear();
-            let keys = engine.cut_drain(shard, db, buffer).map_err(|Cancelled| cancelled())?;
-            out.keys(db, buffer, keys)?;
-        }
-    }
-    Ok(())
-}
-
-fn cancelled() -> io::Error {
-    io::ErrorKind::Interrupted.into()
 }
 
 /// Where a base is written to.
@@ -95,18 +63,20 @@ impl Out<'_> {
         self.written.bytes += bytes.len() as u64;
         self.to.write_all(bytes)
     }
+}
 
-    fn keys(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
+impl Blocks for Out<'_> {
+    fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64> {
+        if !bytes.is_empty() {
+            if self.db.replace(db) != Some(db) {
+                let mut select = Vec::new();
+                put_select(&mut select, db);
+                self.put(&select)?;
+            }
+            self.written.keys += keys;
+            self.put(bytes)?;
         }
-        if self.db.replace(db) != Some(db) {
-            let mut select = Vec::new();
-            put_select(&mut select, db);
-            self.put(&select)?;
-        }
-        self.written.keys += keys;
-        self.put(bytes)
+        Ok(self.written.keys)
     }
 }
 

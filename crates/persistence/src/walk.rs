@@ -1,0 +1,168 @@
+//! The walk through a cut, for who writes a file of it: steps through all shards in turns, in blocks, at a pace that leaves clients
+//! their processors.
+//!
+//! ```text
+//!   shard 0  | step | .... | step | ....          each step some ten microseconds under the shard's lock
+//!   shard 1  | .... | step | .... | step
+//!              block of 64 KiB -> out, rest       twice as long as the work, while clients keep the workers busy
+//! ```
+
+use engine::Engine;
+use engine::cut::{Begun, Cancelled, Part};
+use engine::metrics;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
+const WAITING_MAX: u64 = 16 << 20;
+/// Bytes that are written at once.
+const BLOCK: usize = 64 << 10;
+
+/// Takes what a walk brings.
+pub trait Blocks {
+    /// Some keys of a database; answers how many there have been by now.
+    fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64>;
+}
+
+/// Goes through the whole keyspace of a cut. `delay`: rest after each key.
+pub fn walk(engine: &Engine, begun: &Begun, delay: Duration, out: &mut dyn Blocks) -> io::Result<()> {
+    let mut walk = Walk { engine, delay, begun, out, block: Vec::new(), keys: 0, pace: Pace::new(engine) };
+    for part in [Part::Walk, Part::Large] {
+        for db in 0..engine.databases() as u32 {
+            walk.database(part, db)?;
+        }
+    }
+    Ok(())
+}
+
+struct Walk<'w> {
+    engine: &'w Engine,
+    delay: Duration,
+    begun: &'w Begun,
+    out: &'w mut dyn Blocks,
+    block: Vec<u8>,
+    /// Keys in the block.
+    keys: u64,
+    pace: Pace<'w>,
+}
+
+impl Walk<'_> {
+    fn database(&mut self, part: Part, db: u32) -> io::Result<()> {
+        // All shards in turns, so that none is busy with this for long.
+        let mut shards: Vec<usize> = (0..self.engine.locks().len()).collect();
+        while !shards.is_empty() {
+            let mut at = 0;
+            while let Some(shard) = shards.get(at) {
+                if self.shard(part, *shard, db)? {
+                    at += 1;
+                } else {
+                    shards.remove(at);
+                }
+            }
+        }
+        self.flush(db)
+    }
+
+    /// One step in a shard, or as many as a large value takes; whether there is more.
+    fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
+        loop {
+            let step = self.engine.cut_step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
+            self.keys += step.keys;
+            if self.block.len() >= BLOCK || !self.delay.is_zero() {
+                self.flush(db)?;
+            }
+            if !step.within {
+                if self.begun.copies.waiting() > WAITING_MAX {
+                    self.drain(db)?;
+                }
+                return Ok(step.more);
+            }
+        }
+    }
+
+    fn flush(&mut self, db: u32) -> io::Result<()> {
+        let keys = std::mem::take(&mut self.keys);
+        let written = self.out.block(db, &self.block, keys)?;
+        self.block.clear();
+        tell(self.engine, self.begun, written);
+        rest(self.engine, self.delay, keys)?;
+        self.pace.rest();
+        Ok(())
+    }
+
+    /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
+    fn drain(&mut self, at: u32) -> io::Result<()> {
+        self.flush(at)?;
+        for db in 0..self.engine.databases() as u32 {
+            for shard in 0..self.engine.locks().len() {
+                let taken = self.engine.cut_drain(shard, db, &mut self.block);
+                self.keys += taken.map_err(|Cancelled| cancelled())?;
+            }
+            self.flush(db)?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it can
+/// get halves what they get done, and is interrupted by the scheduler while it holds a lock.
+struct Pace<'e> {
+    engine: &'e Engine,
+    /// When the last rest ended, and what the workers had done by then.
+    began: u64,
+    busy: u64,
+}
+
+/// A rest is so many times as long as the work before it.
+const REST: u64 = 2;
+/// No rest is longer, in nanoseconds.
+const REST_MAX: u64 = 10_000_000;
+/// One in so many parts of their time must be used by the workers.
+const BUSY_SHARE: u64 = 4;
+
+impl Pace<'_> {
+    fn new(engine: &Engine) -> Pace<'_> {
+        Pace { engine, began: engine.host().nanos(), busy: busy(engine) }
+    }
+
+    fn rest(&mut self) {
+        let host = self.engine.host();
+        let worked = host.nanos().saturating_sub(self.began);
+        let all = worked.saturating_mul(self.engine.metrics().len() as u64);
+        if busy(self.engine).saturating_sub(self.busy).saturating_mul(BUSY_SHARE) > all {
+            host.sleep(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
+        }
+        (self.began, self.busy) = (host.nanos(), busy(self.engine));
+    }
+}
+
+fn busy(engine: &Engine) -> u64 {
+    metrics::sum(engine.metrics(), |worker| &worker.turn_nanos)
+}
+
+fn tell(engine: &Engine, begun: &Begun, written: u64) {
+    let progress = &engine.saves().progress;
+    progress.keys.store(written, Relaxed);
+    progress.copied.store(begun.copies.total(), Relaxed);
+    progress.copied_peak.fetch_max(begun.copies.waiting(), Relaxed);
+}
+
+fn cancelled() -> io::Error {
+    io::Error::new(io::ErrorKind::Interrupted, "the save was cancelled")
+}
+
+/// Slows a save down, for tests; what cancels it is seen at once.
+fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
+    const SLICE: Duration = Duration::from_millis(10);
+    let mut left = delay.saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));
+    while !left.is_zero() {
+        if !engine.cut_is_open() {
+            return Err(cancelled());
+        }
+        let slice = left.min(SLICE);
+        engine.host().sleep(slice);
+        left -= slice;
+    }
+    Ok(())
+}
