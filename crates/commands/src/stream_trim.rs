@@ -39,7 +39,7 @@ pub(crate) struct Trim {
     pub bound: Option<Bound>,
     pub about: bool,
     limit: Option<u64>,
-    pub references: References,
+    pub references: Option<References>,
 }
 
 /// Which deletion of references these words name.
@@ -77,8 +77,10 @@ impl Trim {
             self.limit = Some(limit.map_err(|_| Error::text("ERR The LIMIT argument must be >= 0."))?);
             return Ok(Some(at + 2));
         }
-        if let Some(references) = references(&args[at]) {
-            self.references = references;
+        if self.references.is_none()
+            && let Some(references) = references(&args[at])
+        {
+            self.references = Some(references);
             return Ok(Some(at + 1));
         }
         Ok(None)
@@ -102,7 +104,7 @@ impl Trim {
             None if node_entries == 0 => LIMIT_DEFAULT,
             None => node_entries.saturating_mul(100).min(LIMIT_MAX),
         };
-        stream.trim(bound, !self.about, limit, self.references)
+        stream.trim(bound, !self.about, limit, self.references.unwrap_or_default())
     }
 
     /// The options that do now what these did, exactly.
@@ -118,7 +120,7 @@ impl Trim {
                 words.extend([b"MINID".to_vec(), b"=".to_vec(), min.to_vec()]);
             }
         }
-        match self.references {
+        match self.references.unwrap_or_default() {
             References::Keep => {}
             References::Delete => words.push(b"DELREF".to_vec()),
             References::Acknowledged => words.push(b"ACKED".to_vec()),

@@ -338,11 +338,11 @@ impl Stream {
         true
     }
 
-    /// Deletes an entry as [`References`] say.
+    /// Deletes an entry as [`References`] say. What a group has yet to read it needs, even if there is no such entry.
     pub fn delete_with(&mut self, id: Id, references: References) -> Deletion {
         let referenced = self.groups.values().any(|group| group.needs(id));
         if references == References::Acknowledged && referenced {
-            return if self.contains(id) { Deletion::Needed } else { Deletion::Missing };
+            return Deletion::Needed;
         }
         if references == References::Delete {
             self.groups.values_mut().for_each(|group| {
