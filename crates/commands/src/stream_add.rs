@@ -77,7 +77,7 @@ impl Producing {
 
     fn message(&self, args: &Args<'_>, first: usize) -> MessageId {
         match self.message_at {
-            Some(at) => MessageId::Given(args[at].into()),
+            Some(at) => args[at].into(),
             None => {
                 let mut hash = Sha1::new();
                 for word in args.from(first) {
@@ -85,7 +85,7 @@ impl Producing {
                     hash.update(word);
                 }
                 let digest: [u8; 20] = hash.finalize().into();
-                MessageId::Content(digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+                digest[..16].into()
             }
         }
     }

@@ -109,6 +109,9 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
                 let first = source.milliseconds()?;
                 hash(source, Deadlines::BeforeFrom(first), packing)?
             }
+            (Family::Redis, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) => {
+                Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?))
+            }
             (Family::Redis, kind::REDIS_HASH_LISTPACK_EX_PRE_GA) => packed_timed_hash(source, packing)?,
             (Family::Redis, kind::REDIS_HASH_LISTPACK_EX) => {
                 source.milliseconds()?;

@@ -9,10 +9,11 @@
 use crate::crc64;
 use crate::decode::{self, Decoded};
 use crate::encode::{Style, put_kind, put_string, put_value};
-use crate::format::{Family, VERSION_COMMON, is_known, opcode};
+use crate::format::{Family, VERSION_COMMON, VERSION_REDIS_MAX, is_known, kind, opcode};
 use crate::source::{Result, Source};
+use crate::stream;
 use engine::packing::Packing;
-use engine::value::Value;
+use engine::value::{Object, Value};
 
 /// Bytes after the value.
 const FOOTER: usize = 10;
@@ -20,6 +21,13 @@ const FOOTER: usize = 10;
 /// The value as bytes.
 pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
+    if let Value::Payload(Object::Stream(stream)) = value {
+        let kind = stream::whole_kind(stream);
+        out.push(kind);
+        stream::put_whole(&mut out, stream, style, kind);
+        let is_common = kind == kind::STREAM_LISTPACKS_3;
+        return finish(out, if is_common { VERSION_COMMON } else { VERSION_REDIS_MAX });
+    }
     put_kind(&mut out, value, style);
     put_value(&mut out, value, style);
     finish(out, style.version(value))

@@ -102,7 +102,10 @@ pub mod kind {
     pub const REDIS_HASH_METADATA: u8 = 24;
     /// Redis: the earliest deadline, then the listpack.
     pub const REDIS_HASH_LISTPACK_EX: u8 = 25;
+    /// Redis 8.6: with what idempotent producers have sent.
     pub const REDIS_STREAM_LISTPACKS_4: u8 = 26;
+    /// And with entries that were given back to nobody.
+    pub const REDIS_STREAM_LISTPACKS_5: u8 = 27;
 }
 
 /// Bits at the top of a length's first byte, or that byte as a whole.

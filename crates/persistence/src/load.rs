@@ -6,6 +6,7 @@ use crate::decode::{self, Decoded, module_name, skip_module};
 use crate::format::{Family, is_known, opcode};
 use crate::source::{Reason, Result, Source};
 use engine::packing::Packing;
+use engine::value::Object;
 
 /// A key that was read, with what was said of it.
 #[derive(Debug)]
@@ -108,7 +109,10 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
             opcode::AUX => {
                 let (name, value) = (source.string()?, source.string()?);
                 sink.progress(source.offset(), Doing::Aux);
-                sink.field(&name, &value);
+                match name.as_slice() {
+                    crate::stream::STATE => next.stream = Some(value),
+                    name => sink.field(name, &value),
+                }
             }
             opcode::FUNCTION => {
                 let code = source.string()?;
@@ -155,8 +159,13 @@ fn key(
             Ok(())
         }
         Err(fault) => Err(fault),
-        Ok(value) => {
-            let Attributes { deadline, idle, frequency } = said;
+        Ok(mut value) => {
+            let Attributes { deadline, idle, frequency, stream } = said;
+            if let (Decoded::Object(Object::Stream(value)), Some(state)) = (&mut value, stream)
+                && crate::stream::restore_state(value, &state).is_err()
+            {
+                return source.corrupt("Stream state inconsistent with the stream");
+            }
             let found = Found { db, name, value, deadline, idle, frequency };
             sink.key(found).or_else(|text| source.corrupt(text))
         }
@@ -169,6 +178,8 @@ struct Attributes {
     deadline: Option<i64>,
     idle: Option<u64>,
     frequency: Option<u8>,
+    /// What the type of a stream has no place for.
+    stream: Option<Vec<u8>>,
 }
 
 /// Reads `REDIS0011`, or `VALKEY080`.

@@ -10,7 +10,7 @@ use crate::pieces::{self, Pieces};
 use crate::walk::{Blocks, walk};
 use engine::Engine;
 use engine::cut::{Begun, Encode, Encoder, Rest};
-use engine::value::KeyEntry;
+use engine::value::{KeyEntry, Object, Value};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -142,6 +142,13 @@ impl Rest for Pieces {
 
 /// Appends a key with what belongs to it, but not the value.
 fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
+    if let Value::Payload(Object::Stream(stream)) = entry.value()
+        && let Some(state) = crate::stream::state(stream)
+    {
+        out.push(opcode::AUX);
+        put_string(out, crate::stream::STATE, false);
+        put_string(out, &state, false);
+    }
     if let Some(deadline) = entry.deadline() {
         out.push(opcode::DEADLINE_MS);
         out.extend_from_slice(&deadline.to_le_bytes());

@@ -9,25 +9,36 @@
 //! ```
 //!
 //! The first id and what comes after it are there from the second version of the type on, the time of activity from the third.
+//! Redis 8.6 has two more, for what idempotent producers have sent and for entries that were given back to nobody:
+//!
+//! ```text
+//!  groups     | ... consumers | count | id of an entry given back, 16 bytes | ...          fifth version
+//!  producers  | seconds | messages of each | count | name | count | message, entry | ... | messages added | duplicates |
+//! ```
+//!
+//! DUMP writes these where a stream needs them. A file is to be read by other servers, so streams in it are of the third
+//! version, and what that cannot say stands before the key in a field ([`STATE`]) that others pass over:
+//!
+//! ```text
+//!  | groups with entries given back | name | count | id, 16 bytes | delivered at, 8 bytes | deliveries | ...
+//!  | 0, or 1 and producers as above, each entry followed by when its message came, 8 bytes |
+//! ```
+//!
 //! What is read is added entry by entry, so that a stream is sound whatever its bytes were; entries that were marked as
 //! deleted are left out.
 
 use crate::encode::{Style, put_length, put_string};
 use crate::format::kind;
 use crate::source::{Result, Source};
+use std::collections::BTreeSet;
 use structures::listpack::{Item, Listpack};
-use structures::stream::{Group, Id, Limits, MAX_BYTES, Pending, Stream};
+use structures::stream::{Group, Id, Limits, MAX_BYTES, Memory, Pending, Production, Stream};
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
 pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
-    let nodes = stream.nodes();
-    put_length(out, nodes.len() as u64);
-    for (id, pack) in nodes {
-        put_node(out, id, pack, style);
-    }
-    put_after_nodes(out, stream, style);
+    put_whole(out, stream, style, kind::STREAM_LISTPACKS_3);
 }
 
 pub fn put_node(out: &mut Vec<u8>, id: Id, pack: &Listpack, style: &Style) {
@@ -35,8 +46,119 @@ pub fn put_node(out: &mut Vec<u8>, id: Id, pack: &Listpack, style: &Style) {
     put_string(out, pack.as_bytes(), style.compress);
 }
 
-/// What follows the nodes.
+/// The name of the field that comes before a stream with what its type has no place for.
+pub const STATE: &[u8] = b"cinnabar-stream";
+
+/// The type that has a place for everything in this stream.
+pub fn whole_kind(stream: &Stream) -> u8 {
+    match stream.groups().any(|(_, group)| given_back(group).next().is_some()) {
+        true => kind::REDIS_STREAM_LISTPACKS_5,
+        false if stream.production().is_some() => kind::REDIS_STREAM_LISTPACKS_4,
+        false => kind::STREAM_LISTPACKS_3,
+    }
+}
+
+/// Appends a stream as one of the types from the third version on.
+pub fn put_whole(out: &mut Vec<u8>, stream: &Stream, style: &Style, kind: u8) {
+    let nodes = stream.nodes();
+    put_length(out, nodes.len() as u64);
+    nodes.for_each(|(id, pack)| put_node(out, id, pack, style));
+    put_rest(out, stream, style, kind);
+    if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
+        put_production(out, stream.production().unwrap_or(&Production::default()), false);
+    }
+}
+
+/// The field with what the third version of the type cannot say, if there is anything.
+pub fn state(stream: &Stream) -> Option<Vec<u8>> {
+    if whole_kind(stream) == kind::STREAM_LISTPACKS_3 {
+        return None;
+    }
+    let mut out = Vec::new();
+    let groups = || stream.groups().filter(|(_, group)| given_back(group).next().is_some());
+    put_length(&mut out, groups().count() as u64);
+    for (name, group) in groups() {
+        put_string(&mut out, name, false);
+        put_length(&mut out, given_back(group).count() as u64);
+        given_back(group).for_each(|(id, pending)| put_pending(&mut out, id, pending));
+    }
+    put_length(&mut out, stream.production().is_some().into());
+    if let Some(production) = stream.production() {
+        put_production(&mut out, production, true);
+    }
+    Some(out)
+}
+
+/// Gives a stream what its field says.
+pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
+    let mut bytes = field;
+    let source = &mut Source::new(&mut bytes, false);
+    for _ in 0..source.length()? {
+        let name = source.string()?;
+        for _ in 0..source.length()? {
+            let (id, pending) = read_pending(source)?;
+            match stream.group_mut(&name) {
+                Some(group) if group.pending(id).is_none() => group.assign(id, pending),
+                _ => return source.corrupt("Entry given back that cannot be pending"),
+            }
+        }
+    }
+    if source.length()? > 0 {
+        *stream.production_mut() = read_production(source, true)?;
+    }
+    Ok(())
+}
+
+/// What is pending and nobody has.
+fn given_back(group: &Group) -> impl Iterator<Item = (Id, &Pending)> {
+    group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none())
+}
+
+fn put_production(out: &mut Vec<u8>, production: &Production, with_times: bool) {
+    put_length(out, production.memory().seconds.into());
+    put_length(out, production.memory().max_messages.into());
+    let producers = production.producers();
+    put_length(out, producers.len() as u64);
+    for (name, count, messages) in producers {
+        put_string(out, name, false);
+        put_length(out, count as u64);
+        for (message, at, entry) in messages {
+            put_string(out, message, false);
+            put_id(out, entry);
+            if with_times {
+                out.extend_from_slice(&at.to_le_bytes());
+            }
+        }
+    }
+    put_length(out, production.added);
+    put_length(out, production.duplicates);
+}
+
+/// Where no times are told a message is as old as its entry's id says.
+fn read_production(source: &mut Source<'_>, with_times: bool) -> Result<Production> {
+    let mut production = Production::default();
+    let mut number = || Ok(u32::try_from(source.length()?).unwrap_or(u32::MAX).max(1));
+    let memory = Memory { seconds: number()?, max_messages: number()? };
+    production.set_memory(memory);
+    for _ in 0..source.length()? {
+        let name = source.string()?;
+        for _ in 0..source.length()? {
+            let (message, entry) = (source.string()?, read_id(source)?);
+            let told = if with_times { Some(source.milliseconds()?) } else { None };
+            let at = told.unwrap_or(i64::try_from(entry.ms).unwrap_or(i64::MAX));
+            production.recall(&name, message.into(), entry, at);
+        }
+    }
+    (production.added, production.duplicates) = (source.length()?, source.length()?);
+    Ok(production)
+}
+
+/// What follows the nodes, as the third version of the type has it.
 pub fn put_after_nodes(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
+    put_rest(out, stream, style, kind::STREAM_LISTPACKS_3);
+}
+
+fn put_rest(out: &mut Vec<u8>, stream: &Stream, style: &Style, kind: u8) {
     put_length(out, stream.len());
     put_id(out, stream.last_id);
     put_id(out, stream.first_id().unwrap_or(Id::MIN));
@@ -48,19 +170,25 @@ pub fn put_after_nodes(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
         put_string(out, name, style.compress);
         put_id(out, group.last_id);
         put_length(out, group.entries_read.unwrap_or(u64::MAX));
-        put_group(out, group, style);
+        put_group(out, group, style, kind);
     }
 }
 
-fn put_group(out: &mut Vec<u8>, group: &Group, style: &Style) {
-    // What was given back to nobody has no place in the format: readers look for the consumer of each entry.
-    let pending = || group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_some());
+fn put_pending(out: &mut Vec<u8>, id: Id, pending: &Pending) {
+    out.extend_from_slice(&raw(id));
+    out.extend_from_slice(&pending.delivered_at.to_le_bytes());
+    put_length(out, pending.deliveries);
+}
+
+fn put_group(out: &mut Vec<u8>, group: &Group, style: &Style, kind: u8) {
+    // Readers of older types look for the consumer of each entry.
+    let with_given_back = kind >= kind::REDIS_STREAM_LISTPACKS_5;
+    let pending = || {
+        let all = group.pending_range(Id::MIN, Id::MAX);
+        all.filter(|(_, pending)| with_given_back || pending.consumer.is_some())
+    };
     put_length(out, pending().count() as u64);
-    for (id, pending) in pending() {
-        out.extend_from_slice(&raw(id));
-        out.extend_from_slice(&pending.delivered_at.to_le_bytes());
-        put_length(out, pending.deliveries);
-    }
+    pending().for_each(|(id, pending)| put_pending(out, id, pending));
     let consumers = group.consumers();
     put_length(out, consumers.len() as u64);
     for (consumer, _) in consumers {
@@ -69,6 +197,10 @@ fn put_group(out: &mut Vec<u8>, group: &Group, style: &Style) {
         out.extend_from_slice(&consumer.active_at.unwrap_or(-1).to_le_bytes());
         put_length(out, consumer.pending_len() as u64);
         consumer.pending_from(Id::MIN).for_each(|id| out.extend_from_slice(&raw(id)));
+    }
+    if with_given_back {
+        put_length(out, given_back(group).count() as u64);
+        given_back(group).for_each(|(id, _)| out.extend_from_slice(&raw(id)));
     }
 }
 
@@ -81,7 +213,7 @@ fn put_id(out: &mut Vec<u8>, id: Id) {
     put_length(out, id.seq);
 }
 
-/// Reads a stream of one of the three types.
+/// Reads a stream of one of the five types.
 pub fn read(source: &mut Source<'_>, kind: u8, limits: Limits) -> Result<Stream> {
     let mut stream = Stream::default();
     for _ in 0..source.length()? {
@@ -110,6 +242,9 @@ pub fn read(source: &mut Source<'_>, kind: u8, limits: Limits) -> Result<Stream>
         if !stream.add_group(&name, group) {
             return source.corrupt("Duplicated consumer group name");
         }
+    }
+    if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
+        *stream.production_mut() = read_production(source, false)?;
     }
     Ok(stream)
 }
@@ -179,27 +314,38 @@ fn read_group(source: &mut Source<'_>, kind: u8) -> Result<Group> {
     };
     let mut group = Group::new(last_id, entries_read);
     for _ in 0..source.length()? {
-        let id = from_raw(source.array()?);
-        let (delivered_at, deliveries) = (source.milliseconds()?, source.length()?);
+        let (id, pending) = read_pending(source)?;
         if group.pending(id).is_some() {
             return source.corrupt("Duplicated global PEL entry loading stream consumer group");
         }
-        group.assign(id, Pending { delivered_at, deliveries, consumer: None });
+        group.assign(id, pending);
     }
     for _ in 0..source.length()? {
         read_consumer(source, kind, &mut group)?;
     }
-    if group.pending_range(Id::MIN, Id::MAX).any(|(_, pending)| pending.consumer.is_none()) {
+    let mut expected = BTreeSet::new();
+    if kind >= kind::REDIS_STREAM_LISTPACKS_5 {
+        for _ in 0..source.length()? {
+            expected.insert(from_raw(source.array()?));
+        }
+    }
+    if !given_back(&group).map(|(id, _)| id).eq(expected) {
         return source.corrupt("NACK without consumer in a stream consumer group");
     }
     Ok(group)
+}
+
+/// A pending entry, nobody's as yet.
+fn read_pending(source: &mut Source<'_>) -> Result<(Id, Pending)> {
+    let id = from_raw(source.array()?);
+    Ok((id, Pending { delivered_at: source.milliseconds()?, deliveries: source.length()?, consumer: None }))
 }
 
 fn read_consumer(source: &mut Source<'_>, kind: u8, group: &mut Group) -> Result<()> {
     let name = source.string()?;
     let seen_at = source.milliseconds()?;
     // Whoever was seen was taken to have been active before activity had a time of its own.
-    let active_at = if kind == kind::STREAM_LISTPACKS_3 { source.milliseconds()? } else { seen_at };
+    let active_at = if kind >= kind::STREAM_LISTPACKS_3 { source.milliseconds()? } else { seen_at };
     let (at, is_new) = group.find_or_add(&name, seen_at);
     if !is_new {
         return source.corrupt("Duplicate stream consumer detected");
@@ -227,4 +373,82 @@ fn from_raw(bytes: [u8; 16]) -> Id {
 
 fn read_id(source: &mut Source<'_>) -> Result<Id> {
     Ok(Id::new(source.length()?, source.length()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { bytes: 4096, entries: 100 };
+
+    /// Three entries of which a group was given two: a consumer has one, the other was given back. A producer is known.
+    fn stream() -> Stream {
+        let mut stream = Stream::default();
+        for n in 1..=3 {
+            stream.append(Id::new(n, 0), [(&b"field"[..], &b"value"[..])].into_iter(), LIMITS);
+        }
+        let mut group = Group::new(Id::new(2, 0), Some(2));
+        let (consumer, _) = group.find_or_add(b"consumer", 5);
+        group.assign(Id::new(1, 0), Pending { delivered_at: 5, deliveries: 1, consumer: Some(consumer) });
+        group.assign(Id::new(2, 0), Pending { delivered_at: 0, deliveries: 4, consumer: None });
+        stream.add_group(b"group", group);
+        let production = stream.production_mut();
+        production.set_memory(Memory { seconds: 9, max_messages: 7 });
+        production.remember(b"producer", b"message".as_slice().into(), Id::new(3, 0), 8);
+        production.duplicates = 2;
+        stream
+    }
+
+    fn told(stream: &Stream) -> String {
+        let production = stream.production().map(|production| {
+            let producers = production.producers();
+            let told: Vec<_> =
+                producers.map(|(name, count, messages)| (name.to_vec(), count, messages.count())).collect();
+            (told, production.memory(), production.added, production.duplicates)
+        });
+        let groups: Vec<_> = stream
+            .groups()
+            .map(|(_, group)| {
+                let pending = group.pending_range(Id::MIN, Id::MAX);
+                let told: Vec<_> =
+                    pending.map(|(id, p)| (id, p.delivered_at, p.deliveries, p.consumer.is_some())).collect();
+                (group.last_id, group.entries_read, told)
+            })
+            .collect();
+        format!("{} {:?} {production:?} {groups:?}", stream.len(), stream.last_id)
+    }
+
+    fn read_again(stream: &Stream, kind: u8) -> Stream {
+        let mut out = Vec::new();
+        put_whole(&mut out, stream, &Style { compress: false, family: crate::format::Family::Redis }, kind);
+        let mut bytes = &out[..];
+        read(&mut Source::new(&mut bytes, false), kind, LIMITS).expect("what was written")
+    }
+
+    #[test]
+    fn what_was_produced_and_given_back_is_in_the_newer_types() {
+        let mut stream = stream();
+        assert_eq!(whole_kind(&stream), kind::REDIS_STREAM_LISTPACKS_5);
+        let again = read_again(&stream, kind::REDIS_STREAM_LISTPACKS_5);
+        assert_eq!(told(&again), told(&stream));
+        stream.group_mut(b"group").unwrap().acknowledge(Id::new(2, 0));
+        assert_eq!(whole_kind(&stream), kind::REDIS_STREAM_LISTPACKS_4);
+        assert_eq!(told(&read_again(&stream, kind::REDIS_STREAM_LISTPACKS_4)), told(&stream));
+    }
+
+    #[test]
+    fn it_goes_beside_the_older_type() {
+        let stream = stream();
+        let field = state(&stream).expect("more than the type says");
+        let mut again = read_again(&stream, kind::STREAM_LISTPACKS_3);
+        assert_ne!(told(&again), told(&stream));
+        restore_state(&mut again, &field).expect("what was written");
+        assert_eq!(told(&again), told(&stream));
+        let message = b"message".as_slice().into();
+        assert_eq!(again.production_mut().find(b"producer", &message, 9_007), Some(Id::new(3, 0)));
+        assert_eq!(again.production_mut().find(b"producer", &message, 9_008), None);
+        assert!(restore_state(&mut again, &field).is_err(), "entries that are pending already");
+        (0..field.len()).for_each(|end| assert!(restore_state(&mut read_again(&stream, 21), &field[..end]).is_err()));
+        assert!(state(&Stream::default()).is_none());
+    }
 }

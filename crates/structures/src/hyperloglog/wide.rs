@@ -87,6 +87,15 @@ mod avx2 {
     /// Bytes that a step reads: twelve in each half, and four more that are shuffled away.
     const READ: usize = 28;
 
+    /// Sixteen bytes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn half(bytes: &[u8]) -> __m128i {
+        let bytes = bytes.first_chunk::<16>().expect("callers take sixteen bytes");
+        // SAFETY: these are 16 bytes, and the load needs no alignment.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
+
     #[target_feature(enable = "avx2")]
     pub(super) fn merge(registers: &mut [u8; REGISTERS], packed: &[u8]) {
         let lanes = _mm256_setr_epi8(
@@ -99,8 +108,9 @@ mod avx2 {
         while let Some(bytes) = packed.get(done / AT_ONCE * PACKED..).and_then(|rest| rest.first_chunk::<READ>())
             && let Some(into) = registers.get_mut(done..).and_then(|rest| rest.first_chunk_mut::<AT_ONCE>())
         {
-            let word = |at: usize| i64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
-            let halves = _mm256_set_epi64x(word(20), word(12), word(8), word(0));
+            // The second half begins with the thirteenth byte.
+            let (low, high) = (half(&bytes[..16]), half(&bytes[READ - 16..]));
+            let halves = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
             let groups = _mm256_shuffle_epi8(halves, lanes);
             let spread = _mm256_or_si256(
                 _mm256_or_si256(

@@ -9,13 +9,8 @@
 use super::Id;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// What a message is known by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum MessageId {
-    Given(Box<[u8]>),
-    /// Made from its fields and values.
-    Content(u128),
-}
+/// What a message is known by: an id of its producer's, or a digest of its fields and values.
+pub type MessageId = Box<[u8]>;
 
 /// How long and how many messages are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +81,11 @@ impl Production {
     /// A message that is not known has become an entry.
     pub fn remember(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) {
         self.added += 1;
+        self.recall(producer, message, entry, now);
+    }
+
+    /// The same of a message that was counted before.
+    pub fn recall(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) {
         let known = self.producers.entry(producer.into()).or_default();
         if known.entries.contains_key(&message) {
             known.order.retain(|(_, other)| *other != message);
@@ -95,6 +95,17 @@ impl Production {
         }
         known.order.push_back((now, message.clone()));
         known.entries.insert(message, entry);
+    }
+
+    /// Producers with how many of their messages are remembered, and these, the oldest first: what it is known by, when it
+    /// came (Unix time in milliseconds), the entry that it became.
+    pub fn producers(&self) -> impl ExactSizeIterator<Item = (&[u8], usize, impl Iterator<Item = (&[u8], i64, Id)>)> {
+        self.producers.iter().map(|(name, producer)| {
+            let messages = producer.order.iter();
+            let messages =
+                messages.filter_map(|(at, message)| Some((&**message, *at, *producer.entries.get(message)?)));
+            (&**name, producer.order.len(), messages)
+        })
     }
 
     /// Producers that are remembered, and messages of all of them.
@@ -108,7 +119,7 @@ mod tests {
     use super::*;
 
     fn given(text: &[u8]) -> MessageId {
-        MessageId::Given(text.into())
+        text.into()
     }
 
     #[test]
@@ -127,10 +138,10 @@ mod tests {
         assert_eq!(production.find(b"p", &given(b"c"), 10_002), Some(Id::new(3, 0)));
         assert_eq!(production.find(b"p", &given(b"c"), 10_003), None);
         assert_eq!(production.tracked(), (0, 0));
-        production.remember(b"p", MessageId::Content(7), Id::new(9, 0), 0);
+        production.remember(b"p", given(b"d"), Id::new(9, 0), 0);
         production.set_memory(Memory { seconds: 10, max_messages: 2 });
-        assert_eq!(production.find(b"p", &MessageId::Content(7), 1), Some(Id::new(9, 0)));
+        assert_eq!(production.find(b"p", &given(b"d"), 1), Some(Id::new(9, 0)));
         production.set_memory(Memory::default());
-        assert_eq!(production.find(b"p", &MessageId::Content(7), 1), None);
+        assert_eq!(production.find(b"p", &given(b"d"), 1), None);
     }
 }
