@@ -7,6 +7,8 @@
 
 #[path = "black_box/accounts.rs"]
 mod accounts;
+#[path = "black_box/append_only.rs"]
+mod append_only;
 #[path = "black_box/bad_habits.rs"]
 mod bad_habits;
 #[path = "black_box/book.rs"]

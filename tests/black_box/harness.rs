@@ -67,6 +67,7 @@ impl Drop for Folder {
 
 pub struct Server {
     child: Child,
+    arguments: Vec<String>,
     pub folder: Folder,
     pub port: u16,
 }
@@ -93,8 +94,9 @@ impl Server {
         for _ in 0..5 {
             let folder = Folder::new();
             let port = free_port();
-            let child = spawn(&folder, &arguments(&folder, port));
-            let mut server = Server { child, folder, port };
+            let arguments = arguments(&folder, port);
+            let child = spawn(&folder, &arguments);
+            let mut server = Server { child, arguments, folder, port };
             if server.wait_until_it_answers() {
                 return server;
             }
@@ -145,6 +147,16 @@ impl Server {
     pub fn signal(&self, signal: &str) {
         let command = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
+    }
+
+    /// Kills it without a warning, and starts it once more in its folder; returns when it has loaded what there is.
+    pub fn crash(&mut self) {
+        self.child.kill().expect("to kill the server");
+        self.child.wait().expect("its end");
+        self.child = spawn(&self.folder, &self.arguments);
+        assert!(self.wait_until_it_answers(), "it does not start again:\n{}", self.folder.read("stdout"));
+        let mut client = self.client();
+        assert!(eventually(|| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok()), "it goes on loading");
     }
 
     /// Waits for its end, which something else has brought about.

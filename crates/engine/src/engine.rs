@@ -453,7 +453,7 @@ impl Engine {
         }
         let Some(log) = self.change_log() else { return };
         match effects.seen() {
-            None => _ = log.append(db, db, &mut |out| put_command(out, words.clone())),
+            None => _ = log.append(db, db, false, &mut |out| put_command(out, words.clone())),
             Some(_) => {
                 let mut batch = Batch::default();
                 self.collect(&mut batch, effects, db, words);
@@ -490,10 +490,10 @@ impl Engine {
         let (Some(rare), Some(log), true) = (effects.seen(), self.change_log(), self.has_log()) else { return };
         let word = self.removal_word();
         for (db, key) in &rare.expired {
-            log.append(*db, *db, &mut |out| put_command(out, [word, key].into_iter()));
+            log.append(*db, *db, false, &mut |out| put_command(out, [word, key].into_iter()));
         }
         for (db, record) in &rare.expired_elements {
-            log.append(*db, *db, &mut |out| put_command(out, record.iter().map(Vec::as_slice)));
+            log.append(*db, *db, false, &mut |out| put_command(out, record.iter().map(Vec::as_slice)));
         }
     }
 

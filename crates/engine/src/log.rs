@@ -18,8 +18,9 @@ use std::any::Any;
 /// Where changes go. Called under shard locks: it must be quick and must not take any of them.
 pub trait ChangeLog: Any + Send + Sync {
     /// Appends what `render` writes: whole commands, of which the first is meant for database `first` and which leave
-    /// the reader in database `last`. Returns the log's length afterwards, which a reply that must be durable waits for.
-    fn append(&self, first: u32, last: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
+    /// the reader in database `last`. A group comes between MULTI and EXEC. Returns the log's length afterwards, which a reply
+    /// that must be durable waits for.
+    fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
 }
 
 /// Appends a command as clients send it.
@@ -74,18 +75,14 @@ impl Batch {
     /// Appends all to a log, as a transaction if there are several. The locks of what they change must be held.
     pub fn append_to(&self, log: &dyn ChangeLog) {
         if self.commands > 0 {
-            log.append(self.first, self.last, &mut |out| {
-                if self.commands > 1 {
-                    out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
-                }
-                out.extend_from_slice(&self.bytes);
-                if self.commands > 1 {
-                    out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
-                }
-            });
+            log.append(self.first, self.last, self.commands > 1, &mut |out| out.extend_from_slice(&self.bytes));
         }
     }
 }
+
+/// What comes before and after the commands of a group.
+pub const GROUP_BEGIN: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+pub const GROUP_END: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// Appends the command that makes its reader go on in another database.
 pub fn put_select(out: &mut Vec<u8>, db: u32) {
@@ -139,9 +136,15 @@ fn word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
 }
 
 impl ChangeLog for MemoryLog {
-    fn append(&self, first: u32, _: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+    fn append(&self, first: u32, _: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
         let mut part = Vec::new();
+        if is_group {
+            part.extend_from_slice(GROUP_BEGIN);
+        }
         render(&mut part);
+        if is_group {
+            part.extend_from_slice(GROUP_END);
+        }
         let mut parts = self.parts.lock();
         parts.push((first, part));
         parts.len() as u64

@@ -26,6 +26,11 @@ pub struct Report {
 
 /// Reads a file. `name` is what it is called in the report; `now`: Unix time in milliseconds.
 pub fn check(name: &str, file: &mut dyn Read, now: i64) -> Report {
+    check_beginning(name, file, now).0
+}
+
+/// The same for a file that may go on behind what is checked: also how many bytes that is.
+pub fn check_beginning(name: &str, file: &mut dyn Read, now: i64) -> (Report, u64) {
     let mut checker = Checker { now, ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
@@ -43,7 +48,7 @@ pub fn check(name: &str, file: &mut dyn Read, now: i64) -> Report {
     };
     let Checker { keys, expires, expired, mut text, .. } = checker;
     let _ = write!(text, "[info] {keys} keys read\n[info] {expires} expires\n[info] {expired} already expired\n");
-    Report { text, is_sound }
+    (Report { text, is_sound }, source.offset())
 }
 
 #[derive(Default)]

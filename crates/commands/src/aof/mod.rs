@@ -55,6 +55,12 @@ pub const COMMANDS: &[Command] = &[
 fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let Some(aof) = of(cx.engine) else { return Err(Error::text("ERR this server has no append only file")) };
     if aof.stats.rewriting.load(Relaxed) {
+        // One that ends early has as good as ended: its thread goes on with this one.
+        if aof.stats.cancelled.load(Relaxed) {
+            aof.stats.scheduled.store(true, Relaxed);
+            cx.reply.simple("Background append only file rewriting started");
+            return Ok(());
+        }
         return Err(Error::text("ERR Background append only file rewriting already in progress"));
     }
     // What is asked for may be tried at once, however often it failed.

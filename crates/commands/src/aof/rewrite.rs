@@ -26,7 +26,6 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
         return false;
     }
     stats.scheduled.store(false, Relaxed);
-    stats.cancelled.store(false, Relaxed);
     stats.started_at.store(host.unix_us(0) / 1000, Relaxed);
     match host.in_background(run) {
         Ok(()) => true,
@@ -41,6 +40,11 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
 
 fn run(engine: &Engine) {
     let Some(aof) = of(engine) else { return };
+    while attempt(engine, aof) {}
+}
+
+/// True if it was given up, and is to begin anew.
+fn attempt(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
     let result = rewrite(engine, aof);
     let now = host.unix_us(0) / 1000;
@@ -66,8 +70,23 @@ fn run(engine: &Engine) {
             stats.last_failed.store(true, Relaxed);
         }
     }
+    // Whoever cancels holds this, too, so that nothing is cancelled that has ended.
+    let _switch = aof.switch.lock();
     engine.saves().cancel_rewrite(false);
-    stats.rewriting.store(false, Relaxed);
+    let again = stats.cancelled.swap(false, Relaxed) && stats.scheduled.swap(false, Relaxed);
+    match again {
+        true => stats.started_at.store(now.max(1), Relaxed),
+        false => stats.rewriting.store(false, Relaxed),
+    }
+    again
+}
+
+/// Lets the rewrite that is under way end early, if there is one. [`Aof::switch`] must be held.
+pub fn cancel(engine: &Engine, aof: &Aof) {
+    if aof.stats.rewriting.load(Relaxed) {
+        aof.stats.cancelled.store(true, Relaxed);
+        engine.saves().cancel_rewrite(true);
+    }
 }
 
 fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {

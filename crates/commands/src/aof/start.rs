@@ -1,7 +1,7 @@
 //! The log when the server starts and ends, and when `appendonly` is turned.
 
 use super::load::{LoadFailed, load_files};
-use super::rewrite::{drop_history, start, write_base};
+use super::rewrite::{cancel, drop_history, start, write_base};
 use super::{reason, wants_rdb};
 use engine::Engine;
 use engine::config::{Config, Directive};
@@ -52,15 +52,15 @@ fn policy(config: &Config) -> Policy {
 }
 
 fn turn_on(engine: &Engine, aof: &Aof) -> Result<(), String> {
+    let _switch = aof.switch.lock();
     aof.set_state(State::Waiting);
     aof.stats.failures.store(0, Relaxed);
     if aof.stats.rewriting.load(Relaxed) {
         engine.host().notice(
             "AOF was enabled but there is already an AOF rewriting in background. Stopping background AOF and starting a rewrite now.",
         );
-        aof.stats.cancelled.store(true, Relaxed);
-        engine.saves().cancel_rewrite(true);
         aof.stats.scheduled.store(true, Relaxed);
+        cancel(engine, aof);
     } else if engine.saves().is_running() {
         engine.host().notice(
             "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible.",
@@ -80,8 +80,7 @@ fn turn_off(engine: &Engine, aof: &Aof) {
     aof.stats.scheduled.store(false, Relaxed);
     if aof.stats.rewriting.load(Relaxed) {
         engine.host().notice(&format!("Killing running AOF rewrite child: {}", engine.host().process().id));
-        aof.stats.cancelled.store(true, Relaxed);
-        engine.saves().cancel_rewrite(true);
+        cancel(engine, aof);
     }
     flush(engine, aof);
     aof.journal.end();
@@ -108,8 +107,8 @@ pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
     }
     if aof.stats.rewriting.load(Relaxed) {
         engine.host().log("There is a child rewriting the AOF. Killing it!");
-        aof.stats.cancelled.store(true, Relaxed);
-        engine.saves().cancel_rewrite(true);
+        let _switch = aof.switch.lock();
+        cancel(engine, aof);
     }
     if aof.state() == State::On {
         engine.host().notice("Calling fsync() on the AOF file.");

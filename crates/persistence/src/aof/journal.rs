@@ -16,7 +16,7 @@
 //! written once more.
 
 use super::storage::LogFile;
-use engine::log::put_select;
+use engine::log::{GROUP_BEGIN, GROUP_END, put_select};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Journal {
     }
 
     /// See [`ChangeLog::append`](engine::log::ChangeLog::append).
-    pub fn append(&self, first: u32, last: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+    pub fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
         let mut buffer = self.buffer.lock();
         let buffer = &mut *buffer;
         let before = buffer.bytes.len();
@@ -144,10 +144,16 @@ impl Journal {
             buffer.stamp = clock;
             put_stamp(&mut buffer.bytes, clock);
         }
+        if is_group {
+            buffer.bytes.extend_from_slice(GROUP_BEGIN);
+        }
         if buffer.db != Some(first) {
             put_select(&mut buffer.bytes, first);
         }
         render(&mut buffer.bytes);
+        if is_group {
+            buffer.bytes.extend_from_slice(GROUP_END);
+        }
         buffer.db = Some(last);
         // Nobody else writes it while the buffer is locked.
         let appended = self.appended.load(Relaxed) + (buffer.bytes.len() - before) as u64;
@@ -360,7 +366,7 @@ mod tests {
     }
 
     fn add(journal: &Journal, db: u32, word: &str) -> u64 {
-        journal.append(db, db, &mut |out| put_command(out, [word.as_bytes()].into_iter()))
+        journal.append(db, db, false, &mut |out| put_command(out, [word.as_bytes()].into_iter()))
     }
 
     fn text(disk: &Disk, name: &[u8]) -> String {

@@ -13,6 +13,7 @@
 //! [`Aof`] is the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
 //! what happens, `server` has the thread that writes and syncs.
 
+pub mod check;
 pub mod journal;
 pub mod manifest;
 pub mod read;
@@ -88,8 +89,8 @@ pub struct Stats {
 }
 
 impl ChangeLog for Aof {
-    fn append(&self, first: u32, last: u32, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        self.journal.append(first, last, render)
+    fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+        self.journal.append(first, last, is_group, render)
     }
 }
 

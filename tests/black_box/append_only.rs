@@ -1,0 +1,180 @@
+//! The append-only file: what was acknowledged is there after the process was killed, whatever it did at that moment.
+//!
+//! `CINNABAR_CRASH_ROUNDS=50` makes the crash tests thorough; the few rounds that they have otherwise find what is plainly wrong.
+
+use crate::harness::{Server, eventually, is_peer};
+use redis::{Connection, RedisResult, cmd, pipe};
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+const WRITERS: usize = 4;
+
+/// What one writer knows of its counter.
+#[derive(Default)]
+struct Counter {
+    asked: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+/// Counts in two keys at once, and keeps the numbers in a list.
+fn count(connection: &mut Connection, writer: usize) -> RedisResult<u64> {
+    let (one, other, list) = (format!("one:{writer}"), format!("other:{writer}"), format!("list:{writer}"));
+    let counted: (u64, u64, u64) = pipe().atomic().incr(&one, 1).incr(&other, 1).rpush(&list, "x").query(connection)?;
+    assert!(counted.0 == counted.1 && counted.1 == counted.2, "{counted:?}");
+    Ok(counted.0)
+}
+
+fn write_until_it_ends(server: &Server, counters: &[Counter], writer: usize, ended: &AtomicBool) {
+    let mut connection = server.client();
+    while !ended.load(SeqCst) {
+        counters[writer].asked.fetch_add(1, SeqCst);
+        match count(&mut connection, writer) {
+            Ok(number) => counters[writer].acknowledged.store(number, SeqCst),
+            Err(_) => return,
+        }
+    }
+}
+
+fn crash_again_and_again(policy: &str, threads: usize) {
+    let rounds = std::env::var("CINNABAR_CRASH_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3u64);
+    let options = ["--appendonly", "yes", "--appendfsync", policy];
+    // Rewrites all the time, too.
+    let rewrites = ["--auto-aof-rewrite-percentage", "20", "--auto-aof-rewrite-min-size", "1"];
+    let mut server = Server::start_with_threads(threads, &[&options[..], &rewrites].concat());
+    let counters: Vec<Counter> = (0..WRITERS).map(|_| Counter::default()).collect();
+    for round in 0..rounds {
+        let ended = AtomicBool::new(false);
+        let pid = server.pid();
+        thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (server, counters, ended) = (&server, &counters, &ended);
+                scope.spawn(move || write_until_it_ends(server, counters, writer, ended));
+            }
+            thread::sleep(Duration::from_millis(100 + round * 37 % 200));
+            let killed = Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().expect("sh");
+            assert!(killed.success());
+            ended.store(true, SeqCst);
+        });
+        server.crash();
+        let mut connection = server.client();
+        for (writer, counter) in counters.iter().enumerate() {
+            let key = |name: &str| format!("{name}:{writer}");
+            let one: Option<u64> = cmd("GET").arg(key("one")).query(&mut connection).expect("a number");
+            let other: Option<u64> = cmd("GET").arg(key("other")).query(&mut connection).expect("a number");
+            let list: u64 = cmd("LLEN").arg(key("list")).query(&mut connection).expect("a length");
+            let (one, other) = (one.unwrap_or(0), other.unwrap_or(0));
+            assert!(one == other && other == list, "half a transaction: {one}, {other}, {list}");
+            let (asked, acknowledged) = (counter.asked.load(SeqCst), counter.acknowledged.load(SeqCst));
+            assert!(one >= acknowledged, "round {round}: {acknowledged} were acknowledged, {one} are there");
+            assert!(one <= asked, "round {round}: {asked} were asked for, {one} are there");
+            counter.asked.store(one, SeqCst);
+            counter.acknowledged.store(one, SeqCst);
+        }
+    }
+    assert!(server.stop().success());
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_with_always() {
+    crash_again_and_again("always", 2);
+}
+
+/// A process that is killed leaves what it has written: the system is still there.
+#[test]
+fn nothing_acknowledged_is_lost_by_killing_with_no() {
+    crash_again_and_again("no", 1);
+    crash_again_and_again("no", 4);
+}
+
+#[test]
+fn what_was_written_a_second_before_is_there_with_everysec() {
+    let mut server = Server::start(&["--appendonly", "yes"]);
+    let mut connection = server.client();
+    for _ in 0..100 {
+        count(&mut connection, 0).expect("a number");
+    }
+    let durable: (u64, u64) = cmd("WAITAOF").arg(&[1, 0, 0]).query(&mut connection).expect("two numbers");
+    assert_eq!(durable, (1, 0));
+    server.crash();
+    assert_eq!(cmd("GET").arg("one:0").query::<u64>(&mut server.client()), Ok(100));
+}
+
+#[test]
+fn a_log_that_is_turned_on_begins_with_what_there_is() {
+    let mut server = Server::start(&[]);
+    let mut connection = server.client();
+    let mut run = |words: &[&str]| cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut connection);
+    run(&["SET", "before", "1"]).expect("OK");
+    assert!(run(&["WAITAOF", "1", "0", "0"]).is_err());
+    run(&["CONFIG", "SET", "appendonly", "yes"]).expect("OK");
+    run(&["SET", "after", "2"]).expect("OK");
+    let is_on = |found: RedisResult<redis::Value>| format!("{found:?}").contains("aof_rewrite_in_progress:0");
+    assert!(eventually(|| is_on(run(&["INFO", "persistence"]))));
+    run(&["CONFIG", "SET", "appendfsync", "always"]).expect("OK");
+    run(&["HSET", "last", "f", "v"]).expect("OK");
+    // The file says that there is a log when it is started once more.
+    run(&["CONFIG", "SET", "appendonly", "no"]).expect("OK");
+    run(&["SET", "unlogged", "3"]).expect("OK");
+    run(&["CONFIG", "SET", "appendonly", "yes"]).expect("OK");
+    assert!(eventually(|| is_on(run(&["INFO", "persistence"]))));
+    assert_eq!(fs::read_dir(server.folder.path().join("appendonlydir")).expect("the log's folder").count(), 3);
+    run(&["DEL", "before"]).expect("a number");
+    let loaded = Server::start_with(|folder, port| {
+        let (from, to) = (server.folder.path().join("appendonlydir"), folder.path().join("appendonlydir"));
+        fs::create_dir_all(&to).expect("a folder");
+        for entry in fs::read_dir(from).expect("the log's folder") {
+            let entry = entry.expect("a file");
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("to copy a file");
+        }
+        let port = port.to_string();
+        ["--port", &port, "--save", "", "--appendonly", "yes"].iter().map(|word| (*word).to_owned()).collect()
+    });
+    let mut connection = loaded.client();
+    assert!(eventually(|| cmd("DBSIZE").query::<u64>(&mut connection) == Ok(3)));
+    server.crash();
+    assert_eq!(cmd("DBSIZE").query::<u64>(&mut server.client()), Ok(0), "it does not know of its log");
+}
+
+/// Runs the check tool on a file in the server's folder: whether it finds all well, and what it says.
+fn check(folder: &crate::harness::Folder, arguments: &[&str], answer: &str) -> (bool, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cinnabar-check-aof"))
+        .args(arguments)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the tool");
+    child.stdin.take().expect("its input").write_all(answer.as_bytes()).expect("to answer");
+    let output = child.wait_with_output().expect("its end");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_torn_end_is_found_and_cut_off() {
+    if is_peer() {
+        return;
+    }
+    let mut server = Server::start(&["--appendonly", "yes", "--aof-load-truncated", "no"]);
+    assert_eq!(count(&mut server.client(), 0), Ok(1));
+    let manifest = "appendonlydir/appendonly.aof.manifest";
+    let (well, text) = check(&server.folder, &[manifest], "");
+    assert!(well && text.ends_with("All AOF files and manifest are valid\n"), "{text}");
+    server.signal("KILL");
+    let path = server.folder.path().join("appendonlydir/appendonly.aof.1.incr.aof");
+    let len = fs::metadata(&path).expect("the log").len();
+    let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the log");
+    file.write_all(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$5\r\none:0\r\n").expect("to write");
+    let (well, text) = check(&server.folder, &[manifest], "");
+    assert!(!well && text.contains("Reached EOF before reading EXEC for MULTI"), "{text}");
+    let (well, text) = check(&server.folder, &["--fix", manifest], "no\n");
+    assert!(!well && text.ends_with("Continue? [y/N]: Aborting...\n"), "{text}");
+    let (well, text) = check(&server.folder, &["--fix", manifest], "y\n");
+    assert!(well && text.contains("Successfully truncated AOF appendonly.aof.1.incr.aof"), "{text}");
+    assert_eq!(fs::metadata(&path).expect("the log").len(), len);
+    server.crash();
+    assert_eq!(count(&mut server.client(), 0), Ok(2));
+}
