@@ -185,6 +185,80 @@ fn hundreds_of_clients_lose_and_duplicate_nothing() {
     assert_eq!(blocked(&mut server.client()), 0);
 }
 
+#[test]
+fn hundreds_of_clients_move_elements_from_list_to_list() {
+    const MOVERS: usize = 100;
+    const TAKERS: usize = 100;
+    const PUSHERS: usize = 8;
+    const PUSHES: usize = 200;
+    const FROM: [&str; 5] = ["a", "b", "c", "d", "e"];
+    const TO: [&str; 5] = ["f", "g", "h", "i", "j"];
+    let server = Server::start_with_threads(4, &[]);
+    let (stop, taken) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let timeout = |round: usize| ["0.001", "0.02", "0.2"][round % 3];
+    std::thread::scope(|scope| {
+        for mover in 0..MOVERS {
+            let (server, stop) = (&server, &stop);
+            scope.spawn(move || {
+                let mut client = server.client();
+                for round in (mover..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    let (from, to) = (FROM[round % 5], TO[(round * 3 + mover) % 5]);
+                    let line = match round % 2 {
+                        0 => format!("BLMOVE {from} {to} LEFT RIGHT {}", timeout(round)),
+                        _ => format!("BRPOPLPUSH {from} {to} {}", timeout(round)),
+                    };
+                    ask(&mut client, &line);
+                }
+            });
+        }
+        for taker in 0..TAKERS {
+            let (server, stop, taken) = (&server, &stop, &taken);
+            scope.spawn(move || {
+                let (mut client, mut mine) = (server.client(), Vec::new());
+                for round in (taker..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    let (one, two) = (TO[round % 5], TO[(round * 3 + 1) % 5]);
+                    let reply = match round % 3 {
+                        0 => redis::cmd("BLPOP").arg(one).arg(two).arg(timeout(round)).query(&mut client),
+                        1 => redis::cmd("BRPOP").arg(two).arg(timeout(round)).query(&mut client),
+                        _ => redis::cmd("BLMPOP").arg(timeout(round)).arg(1).arg(one).arg("LEFT").query(&mut client),
+                    };
+                    match reply.expect("a reply") {
+                        Value::Array(items) => match &items[1] {
+                            Value::Array(elements) => mine.extend(elements.iter().map(show)),
+                            element => mine.push(show(element)),
+                        },
+                        other => assert_eq!(other, Value::Nil),
+                    }
+                }
+                taken.lock().unwrap().extend(mine);
+            });
+        }
+        let pushers: Vec<_> = (0..PUSHERS)
+            .map(|pusher| {
+                let server = &server;
+                scope.spawn(move || {
+                    let mut client = server.client();
+                    for n in (0..PUSHES).step_by(2) {
+                        let key = FROM[(pusher + n * 7) % 5];
+                        ask(&mut client, &format!("RPUSH {key} {pusher}:{n} {pusher}:{}", n + 1));
+                    }
+                })
+            })
+            .collect();
+        pushers.into_iter().for_each(|pusher| pusher.join().expect("no pusher fails"));
+        let mut client = server.client();
+        let count = redis::cmd("EXISTS").arg(&FROM).arg(&TO).to_owned();
+        assert!(eventually(|| count.query::<i64>(&mut client).expect("a number") == 0), "all is taken");
+        stop.store(true, Ordering::Relaxed);
+    });
+    let taken = taken.into_inner().unwrap();
+    let expected: BTreeSet<String> =
+        (0..PUSHERS).flat_map(|pusher| (0..PUSHES).map(move |n| format!("\"{pusher}:{n}\""))).collect();
+    assert_eq!(taken.len(), expected.len(), "each element once");
+    assert!(taken.into_iter().collect::<BTreeSet<_>>() == expected);
+    assert_eq!(blocked(&mut server.client()), 0);
+}
+
 /// The member in a reply of BZPOPMIN or BZMPOP.
 fn member_of(items: &[Value]) -> Option<String> {
     match items {
