@@ -14,6 +14,7 @@ use crate::source::{Result, Source};
 use crate::stream;
 use engine::packing::Packing;
 use engine::value::{Object, Value};
+use structures::stream::Stream;
 
 /// Bytes after the value.
 const FOOTER: usize = 10;
@@ -21,16 +22,24 @@ const FOOTER: usize = 10;
 /// The value as bytes.
 pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
-    if let Value::Payload(Object::Stream(stream)) = value {
-        let kind = stream::whole_kind(stream);
-        out.push(kind);
-        stream::put_whole(&mut out, stream, style, kind);
-        let is_common = kind == kind::STREAM_LISTPACKS_3;
-        return finish(out, if is_common { VERSION_COMMON } else { VERSION_REDIS_MAX });
+    if let Value::Payload(Object::Stream(stream)) = value
+        && let Some(bytes) = newer_stream(stream, style)
+    {
+        return bytes;
     }
     put_kind(&mut out, value, style);
     put_value(&mut out, value, style);
     finish(out, style.version(value))
+}
+
+/// A stream, if it has what only Redis's newest types have a place for.
+pub fn newer_stream(stream: &Stream, style: &Style) -> Option<Vec<u8>> {
+    let kind = stream::whole_kind(stream);
+    (kind != kind::STREAM_LISTPACKS_3).then(|| {
+        let mut out = vec![kind];
+        stream::put_whole(&mut out, stream, style, kind);
+        finish(out, VERSION_REDIS_MAX)
+    })
 }
 
 fn finish(mut out: Vec<u8>, version: u16) -> Vec<u8> {

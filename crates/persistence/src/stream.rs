@@ -146,7 +146,9 @@ fn read_production(source: &mut Source<'_>, with_times: bool) -> Result<Producti
             let (message, entry) = (source.string()?, read_id(source)?);
             let told = if with_times { Some(source.milliseconds()?) } else { None };
             let at = told.unwrap_or(i64::try_from(entry.ms).unwrap_or(i64::MAX));
-            production.recall(&name, message.into(), entry, at);
+            if !production.recall(&name, message.into(), entry, at) {
+                return source.corrupt("Duplicated message of a stream's producer");
+            }
         }
     }
     (production.added, production.duplicates) = (source.length()?, source.length()?);
@@ -244,7 +246,11 @@ pub fn read(source: &mut Source<'_>, kind: u8, limits: Limits) -> Result<Stream>
         }
     }
     if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
-        *stream.production_mut() = read_production(source, false)?;
+        let production = read_production(source, false)?;
+        // The fifth version has them whether there were any or not.
+        if !production.is_untouched() {
+            *stream.production_mut() = production;
+        }
     }
     Ok(stream)
 }

@@ -66,6 +66,15 @@ fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, packing: &Packing) -> Stream {
     group.find_or_add(b"idle", 7);
     let first = stream.first_id().expect("an entry");
     group.assign(first, Pending { delivered_at: 3, deliveries: 2, consumer: Some(consumer) });
+    // Half of them have what only the newest types say, as a whole or in part.
+    if stream.len() % 2 == 0 {
+        group.assign(stream.last_id, Pending { delivered_at: 0, deliveries: 9, consumer: None });
+    }
+    if stream.len() % 4 < 2 {
+        let message = names[0].as_slice().into();
+        let entry = stream.last_id;
+        stream.production_mut().remember(b"producer", message, entry, entry.ms as i64);
+    }
     stream.add_group(b"group", group);
     stream
 }

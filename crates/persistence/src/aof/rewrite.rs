@@ -3,6 +3,9 @@
 //! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does not stop for long.
 
 use super::journal::put_stamp;
+use crate::dump::newer_stream;
+use crate::encode::Style;
+use crate::format::Family;
 use crate::save::Written;
 use crate::walk::{Blocks, walk};
 use engine::Engine;
@@ -175,6 +178,11 @@ impl Drop for Pieces<'_> {
 }
 
 fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
+    // What producers sent and what was given back no other command says.
+    if let Some(whole) = newer_stream(stream, &Style { compress: false, family: Family::Redis }) {
+        words(out, &[b"RESTORE", key, b"0", &whole]);
+        return;
+    }
     let last = stream.last_id.to_vec();
     let mut entries = stream.range(Id::MIN, Id::MAX);
     while let Some(id) = entries.next() {

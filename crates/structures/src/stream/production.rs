@@ -84,17 +84,18 @@ impl Production {
         self.recall(producer, message, entry, now);
     }
 
-    /// The same of a message that was counted before.
-    pub fn recall(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) {
+    /// The same of a message that was counted before; false if it is remembered already.
+    pub fn recall(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) -> bool {
         let known = self.producers.entry(producer.into()).or_default();
         if known.entries.contains_key(&message) {
-            known.order.retain(|(_, other)| *other != message);
+            return false;
         }
         while known.order.len() >= self.memory.max_messages as usize {
             known.forget_oldest();
         }
         known.order.push_back((now, message.clone()));
         known.entries.insert(message, entry);
+        true
     }
 
     /// Producers with how many of their messages are remembered, and these, the oldest first: what it is known by, when it
@@ -106,6 +107,11 @@ impl Production {
                 messages.filter_map(|(at, message)| Some((&**message, *at, *producer.entries.get(message)?)));
             (&**name, producer.order.len(), messages)
         })
+    }
+
+    /// Whether nothing was ever produced here or said of it.
+    pub fn is_untouched(&self) -> bool {
+        self.memory == Memory::default() && self.producers.is_empty() && self.added == 0 && self.duplicates == 0
     }
 
     /// Producers that are remembered, and messages of all of them.
