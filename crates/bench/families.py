@@ -144,4 +144,5 @@ def main():
         print(f"| {case} | " + " | ".join(f"{us:.2f}" for us in medians) + f" | {medians[-1] / medians[0]:.2f} |")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -67,6 +67,24 @@ fn whoever_listens_to_itself_gets_the_reply_first() {
 }
 
 #[test]
+fn who_subscribes_after_publishing_does_not_hear_of_it() {
+    on_each_thread_count(&[], |server| {
+        let mut socket = server.socket();
+        let other = after(server, b"SUBSCRIBE me\r\n", b"*3\r\n$9\r\nsubscribe\r\n$2\r\nme\r\n:1\r\n");
+        send(&mut socket, b"PUBLISH me 1\r\nPUBLISH you 2\r\nPUBLISH me 3\r\nSUBSCRIBE me\r\nPING\r\n");
+        expect_bytes(
+            &mut socket,
+            b":1\r\n:0\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$2\r\nme\r\n:1\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n",
+        );
+        let mut other = other;
+        expect_bytes(
+            &mut other,
+            b"*3\r\n$7\r\nmessage\r\n$2\r\nme\r\n$1\r\n1\r\n*3\r\n$7\r\nmessage\r\n$2\r\nme\r\n$1\r\n3\r\n",
+        );
+    });
+}
+
+#[test]
 fn who_leaves_or_goes_is_counted_no_longer() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();

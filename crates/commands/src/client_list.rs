@@ -205,11 +205,23 @@ impl Filter {
                 Condition::Ids(ids)
             } else {
                 index += 2;
-                parse_condition(word, &args[index - 1], databases)?
+                parse_condition(negated, word, &args[index - 1], databases)?
             };
-            filter.conditions.push((negated, condition));
+            filter.add(negated, condition);
         }
         Ok(filter)
+    }
+
+    /// Of an option that is given several times the last one counts, but IDs come together.
+    fn add(&mut self, negated: bool, condition: Condition) {
+        let same = |known: &&mut (bool, Condition)| {
+            known.0 == negated && std::mem::discriminant(&known.1) == std::mem::discriminant(&condition)
+        };
+        match (self.conditions.iter_mut().find(same), condition) {
+            (Some((_, Condition::Ids(ids))), Condition::Ids(more)) => ids.extend(more),
+            (Some((_, known)), condition) => *known = condition,
+            (None, condition) => self.conditions.push((negated, condition)),
+        }
     }
 
     /// Whether the client is one of those asked for; `me`: id of the client that asks.
@@ -233,7 +245,8 @@ fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
     if ids.is_empty() { Err(Error::SYNTAX) } else { Ok(ids) }
 }
 
-fn parse_condition(word: &[u8], value: &[u8], databases: usize) -> Result<Condition, Error> {
+fn parse_condition(negated: bool, word: &[u8], value: &[u8], databases: usize) -> Result<Condition, Error> {
+    let db_name = if negated { "NOT-DB" } else { "DB" };
     let number = |name: &str| {
         let text = format!("ERR {name} is not an integer or out of range");
         resp::number::parse_i64(value).ok_or(Error::new(text))
@@ -245,7 +258,8 @@ fn parse_condition(word: &[u8], value: &[u8], databases: usize) -> Result<Condit
     let known_letters = |name: &str, known: &[u8]| match value.iter().find(|letter| !known.contains(letter)) {
         None => Ok(value.to_vec()),
         Some(_) => {
-            let text = format!("ERR Unknown {name} found in the provided filter: ");
+            let filter = if negated { format!("NOT-{}", name.to_uppercase()) } else { "provided".to_owned() };
+            let text = format!("ERR Unknown {name} found in the {filter} filter: ");
             Err(Error::new([text.as_bytes(), value].concat()))
         }
     };
@@ -264,8 +278,8 @@ fn parse_condition(word: &[u8], value: &[u8], databases: usize) -> Result<Condit
         b"maxage" => Condition::MaxAge(positive("maxage")?),
         b"idle" => Condition::Idle(positive("idle")?),
         b"db" => {
-            let db = usize::try_from(number("DB")?).ok().filter(|db| *db < databases);
-            let text = || Error::new(format!("ERR DB number should be between 0 and {}", databases - 1));
+            let db = usize::try_from(number(db_name)?).ok().filter(|db| *db < databases);
+            let text = || Error::new(format!("ERR {db_name} number should be between 0 and {}", databases - 1));
             Condition::Db(db.ok_or_else(text)? as u32)
         }
         _ => return Err(Error::SYNTAX),
@@ -275,15 +289,17 @@ fn parse_condition(word: &[u8], value: &[u8], databases: usize) -> Result<Condit
 impl Condition {
     fn holds(&self, client: &ClientInfo, now_ms: i64) -> bool {
         let has_letters = |text: &str, letters: &[u8]| letters.iter().all(|letter| text.as_bytes().contains(letter));
+        // Who has not said it has none, which is not the empty one.
+        let is_text = |asked: &[u8], said: &[u8]| !said.is_empty() && asked == said;
         match self {
             Condition::Ids(ids) => ids.contains(&client.id),
             Condition::Kind(kind) => *kind == if is_subscriber(client) { Kind::PubSub } else { Kind::Normal },
             Condition::User(user) => user == b"default",
             Condition::Addr(addr) => *addr == client.addr.as_bytes(),
             Condition::Laddr(laddr) => *laddr == client.laddr.as_bytes(),
-            Condition::Name(name) => *name == client.details().name,
-            Condition::LibName(name) => *name == client.details().lib_name,
-            Condition::LibVer(version) => *version == client.details().lib_ver,
+            Condition::Name(name) => is_text(name, &client.details().name),
+            Condition::LibName(name) => is_text(name, &client.details().lib_name),
+            Condition::LibVer(version) => is_text(version, &client.details().lib_ver),
             Condition::Ip(ip) => client
                 .addr
                 .rsplit_once(':')

@@ -7,6 +7,7 @@ use crate::transaction::{Multi, Watching};
 use engine::clients::ClientInfo;
 use engine::tracking::Tracker;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Which replies the client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,11 @@ impl Session {
     /// The flags of the commands that are queued for EXEC, together; None outside of a transaction.
     pub fn queued_flags(&self) -> Option<Flags> {
         self.multi.as_ref().map(|multi| multi.flags())
+    }
+
+    /// Whether it gets messages, invalidations or monitors' lines.
+    pub fn is_told(&self) -> bool {
+        self.subscriptions.is_some() || self.tracker.is_some() || self.info.monitor.load(Relaxed)
     }
 
     pub fn new(info: Arc<ClientInfo>) -> Self {

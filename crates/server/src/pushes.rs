@@ -45,34 +45,36 @@ impl Worker {
         let Worker { index, shared, connections, reply, replies, pushed, settings, over_limit, .. } = self;
         let metrics = &shared.engine.metrics()[*index];
         let now = shared.engine.host().unix_us(0) / 1000;
-        for push in pushes {
+        let mut sent = 0;
+        for together in pushes.chunk_by(goes_with).flat_map(|alike| alike.chunks(TOGETHER)) {
+            let push = &together[0];
             if let Some(tracker) = broken_redirection(connections, push) {
                 tracker.client.redirection_broken.store(true, Relaxed);
                 let told = Push::RedirectionBroken(Arc::clone(tracker));
                 shared.engine.audience().post(*index, tracker.client.worker, told);
                 continue;
             }
-            let mut texts = Texts::default();
+            let mut texts = Texts { pushes: together, written: [None, None] };
             shared.engine.audience().recipients(*index, push, |token, pattern| {
                 let Some(connection) = connections.get_mut(token).filter(|it| is_for(push, it)) else { return };
-                let bytes = texts.of(push, pattern, connection.protocol);
-                metrics.output_bytes.add(bytes.len() as u64);
+                let bytes = texts.of(pattern, connection.protocol);
+                sent += bytes.len() as u64;
                 connection.session.info.count_output(bytes.len());
                 if connection.owes_reply() {
-                    connection.held_back.extend_from_slice(&bytes);
+                    connection.held_back.extend_from_slice(bytes);
                     let held_back = connection.held_back.len();
                     if settings.clients.is_over(connection, held_back, false, now) {
                         over_limit.push((token, connection.session.info.id));
                     }
                 } else if connection.noted || connection.kept > 0 {
                     let start = reply.len();
-                    reply.raw(&bytes);
+                    reply.raw(bytes);
                     match replies.last_mut() {
                         Some((last, range)) if *last == token => range.end = reply.len(),
                         _ => replies.push((token, start..reply.len())),
                     }
                 } else {
-                    connection.outbox.append(&bytes);
+                    connection.outbox.append(bytes);
                     if !std::mem::replace(&mut connection.pushed, true) {
                         pushed.push(token);
                     }
@@ -82,6 +84,7 @@ impl Worker {
                 }
             });
         }
+        metrics.output_bytes.add(sent);
     }
 
     /// Hands over what other workers are to push, and invalidations to whomever. To be done before replies go out: who has
@@ -143,9 +146,19 @@ fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std:
     Ok(())
 }
 
-/// A push in the bytes of each protocol, written when the first recipient needs it.
-#[derive(Default)]
+/// Messages that are written to their subscribers together, at most: limits of their buffers are looked at in between.
+const TOGETHER: usize = 16;
+
+/// Whether everybody who gets one message gets the other as well, right after it.
+fn goes_with(one: &Push, other: &Push) -> bool {
+    let (Push::Message(one), Push::Message(other)) = (one, other) else { return false };
+    let plain = one.patterns.is_empty() && other.patterns.is_empty();
+    plain && one.kind == other.kind && one.channel == other.channel
+}
+
+/// Pushes that go together in the bytes of each protocol, written when the first recipient needs them.
 struct Texts<'p> {
+    pushes: &'p [Push],
     /// RESP2 and RESP3, each with the pattern that it was written for.
     written: [Option<Written<'p>>; 2],
 }
@@ -153,21 +166,28 @@ struct Texts<'p> {
 type Written<'p> = (Option<Name>, Cow<'p, [u8]>);
 
 impl<'p> Texts<'p> {
-    fn of(&mut self, push: &'p Push, pattern: Option<&Name>, protocol: Protocol) -> Cow<'_, [u8]> {
+    fn of(&mut self, pattern: Option<&Name>, protocol: Protocol) -> &[u8] {
         let slot = &mut self.written[usize::from(protocol == Protocol::Resp3)];
         if slot.as_ref().is_none_or(|(written_for, _)| written_for.as_ref() != pattern) {
-            let bytes = match push {
-                Push::Monitor(line) => Cow::Borrowed(&line[..]),
-                Push::Invalidation { tracker, stale } => {
-                    Cow::Owned(tracking::encode(tracker, stale, protocol).unwrap_or_default())
+            let bytes = match self.pushes {
+                [push] => text(push, pattern, protocol),
+                several => {
+                    Cow::Owned(several.iter().map(|push| text(push, pattern, protocol)).collect::<Vec<_>>().concat())
                 }
-                Push::RedirectionBroken(tracker) => {
-                    Cow::Owned(tracking::encode_broken(tracker, protocol).unwrap_or_default())
-                }
-                Push::Message(message) => Cow::Owned(encode(message, pattern.map(|name| &name[..]), protocol)),
             };
             *slot = Some((pattern.cloned(), bytes));
         }
-        slot.as_ref().map_or(Cow::Borrowed(&[][..]), |(_, bytes)| Cow::Borrowed(&bytes[..]))
+        slot.as_ref().map_or(&[], |(_, bytes)| bytes)
+    }
+}
+
+fn text<'p>(push: &'p Push, pattern: Option<&Name>, protocol: Protocol) -> Cow<'p, [u8]> {
+    match push {
+        Push::Monitor(line) => Cow::Borrowed(line),
+        Push::Invalidation { tracker, stale } => {
+            Cow::Owned(tracking::encode(tracker, stale, protocol).unwrap_or_default())
+        }
+        Push::RedirectionBroken(tracker) => Cow::Owned(tracking::encode_broken(tracker, protocol).unwrap_or_default()),
+        Push::Message(message) => Cow::Owned(encode(message, pattern.map(|name| &name[..]), protocol)),
     }
 }

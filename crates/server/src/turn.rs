@@ -236,7 +236,7 @@ impl Worker {
         let mut apart = false;
         for item in items.iter_mut().take_while(|item| item.token == token) {
             let runs_scripts = item.runs_scripts();
-            if runs_scripts && done > 0 {
+            if done > 0 && (runs_scripts || engine.audience().has_own(self.index) && !item.publishes()) {
                 break;
             }
             done += 1;
@@ -254,7 +254,10 @@ impl Worker {
                 break;
             }
             let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
-            if !matches!(flow, Flow::Next) || connection.job.is_some() || engine.audience().has_own(self.index) {
+            // What a client publishes goes out together, unless it is told things itself.
+            let must_deliver =
+                engine.audience().has_own(self.index) && (connection.session.is_told() || !item.publishes());
+            if !matches!(flow, Flow::Next) || connection.job.is_some() || must_deliver {
                 last = flow;
                 has_begun = connection.job.is_some();
                 break;
@@ -509,6 +512,16 @@ impl<'b> Item<'b> {
     fn runs_scripts(&self) -> bool {
         match &self.what {
             What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.runs_scripts(),
+            _ => false,
+        }
+    }
+
+    /// Whether it does nothing but leave a message for others.
+    fn publishes(&self) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => {
+                prepared.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
+            }
             _ => false,
         }
     }
