@@ -118,11 +118,13 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if ttl < 0 {
         return Err(Error::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let relaxed = engine.config().snapshot().choice(Directive::RdbVersionCheck) == "relaxed";
+    let config = engine.config().snapshot();
+    let relaxed = config.choice(Directive::RdbVersionCheck) == "relaxed";
+    let sanitize = config.choice(Directive::SanitizeDumpPayload) != "no";
     let skip_sum = engine.saves().skips_checksums();
     let payload = dump::verify(&args[3], relaxed, skip_sum)
         .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
-    let value = dump::restore(payload, engine.packing()).map_err(|fault| {
+    let value = dump::restore(payload, engine.packing(), sanitize).map_err(|fault| {
         engine.host().detail(&load::describe(&fault, "restoreCommand"));
         Error::text("ERR Bad data format")
     })?;

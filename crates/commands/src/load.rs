@@ -387,6 +387,8 @@ pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
     Options {
         relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
         check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
+        // What clients bring is one thing, what servers wrote another.
+        sanitize: config.choice(Directive::SanitizeDumpPayload) == "yes",
     }
 }
 

@@ -34,7 +34,7 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: i64) -> (Report, u6
     let mut checker = Checker { now, ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
-    let options = Options { relaxed: false, check_sum: true };
+    let options = Options { relaxed: false, check_sum: true, sanitize: true };
     let result = load::load(&mut source, options, &Packing::new(&Config::default()), &mut checker);
     let is_sound = match result {
         Ok(()) => {

@@ -59,8 +59,9 @@ impl Decoded {
     }
 }
 
-/// Reads a value of type `kind`, from an input of a version of `family`.
-pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packing) -> Result<Decoded> {
+/// Reads a value of type `kind`, from an input of a version of `family`. `sanitize`: packed sets are searched for members that come
+/// twice, too (`sanitize-dump-payload`); without that such a set is taken as it is, since nothing relies on it but its counts.
+pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packing, sanitize: bool) -> Result<Decoded> {
     Ok(Decoded::Object(match kind {
         kind::STRING => return Ok(Decoded::string(source.string()?)),
         kind::LIST => list_of_elements(source, packing)?,
@@ -71,7 +72,7 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
         kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(source, kind, packing)?,
         kind::SET => set(source, packing)?,
         kind::SET_INTSET => intset(source, packing)?,
-        kind::SET_LISTPACK => packed_set(source, packing)?,
+        kind::SET_LISTPACK => packed_set(source, packing, sanitize)?,
         kind::ZSET | kind::ZSET_2 => sorted_set(source, kind, packing)?,
         kind::ZSET_ZIPLIST => {
             let pack = packed(source, from_ziplist, "Zset ziplist")?;
@@ -98,9 +99,7 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
             let pack = packed(source, listpack, "Hash listpack")?;
             packed_hash(source, pack, packing)?
         }
-        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
-            Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?))
-        }
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => stream(source, kind, packing)?,
         kind::MODULE_PRE_GA | kind::MODULE_2 => return Err(foreign(source)?),
         _ => match (family, kind) {
             (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, Deadlines::Behind, packing)?,
@@ -117,9 +116,16 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
                 source.milliseconds()?;
                 packed_timed_hash(source, packing)?
             }
+            (Family::Redis, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) => {
+                stream(source, kind, packing)?
+            }
             _ => return source.corrupt(format!("Unknown RDB encoding type {kind}")),
         },
     }))
+}
+
+fn stream(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Object> {
+    Ok(Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?)))
 }
 
 fn listpack(bytes: &[u8]) -> Option<Listpack> {
@@ -225,9 +231,9 @@ fn intset(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
     Ok(Object::Set(set))
 }
 
-fn packed_set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+fn packed_set(source: &mut Source<'_>, packing: &Packing, sanitize: bool) -> Result<Object> {
     let pack = packed(source, listpack, "Set listpack")?;
-    if !are_distinct(pack.iter()) {
+    if sanitize && !are_distinct(pack.iter()) {
         return source.corrupt("Set listpack integrity check failed");
     }
     let (limits, len) = (packing.set(), pack.len());
@@ -237,7 +243,9 @@ fn packed_set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
     }
     let mut set = Set::big();
     for member in &pack {
-        set.insert_item(member, &limits);
+        if !set.insert_item(member, &limits) {
+            return source.corrupt("Set listpack integrity check failed, listpack with dup elements");
+        }
     }
     Ok(Object::Set(set))
 }
@@ -367,8 +375,10 @@ fn hash(source: &mut Source<'_>, deadlines: Deadlines, packing: &Packing) -> Res
 
 fn packed_hash(source: &Source<'_>, pack: Listpack, packing: &Packing) -> Result<Object> {
     let longest = pack.iter().map(Item::len).max().unwrap_or(0);
-    let distinct = are_distinct(pack.iter().step_by(2));
-    match Hash::from_listpack(pack).filter(|_| distinct) {
+    if !are_distinct(pack.iter().step_by(2)) {
+        return source.corrupt("Hash listpack integrity check failed, listpack with dup elements");
+    }
+    match Hash::from_listpack(pack) {
         Some(mut hash) => {
             hash.expect(hash.view().len(), longest, 0, packing.hash());
             Ok(Object::Hash(hash))

@@ -95,12 +95,12 @@ pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>
         .then_some(Payload { body, version })
 }
 
-/// Reads the value of a payload.
-pub fn restore(payload: Payload<'_>, packing: &Packing) -> Result<Decoded> {
+/// Reads the value of a payload. `sanitize`: as [`decode::value`] takes it.
+pub fn restore(payload: Payload<'_>, packing: &Packing, sanitize: bool) -> Result<Decoded> {
     let mut bytes = payload.body;
     let mut source = Source::new(&mut bytes, false);
     let kind = source.byte()?;
-    let value = decode::value(&mut source, kind, Family::of(payload.version), packing)?;
+    let value = decode::value(&mut source, kind, Family::of(payload.version), packing, sanitize)?;
     if !source.is_at_end()? {
         return source.corrupt("bytes after the value");
     }
@@ -114,13 +114,13 @@ pub fn fuzz(data: &[u8]) {
     let Some((which, body)) = data.split_first() else { return };
     let version = [VERSION_COMMON, crate::format::VERSION_REDIS, crate::format::VERSION_VALKEY][usize::from(which % 3)];
     let packing = Packing::new(&engine::config::Config::default());
-    let Ok(decoded) = restore(Payload { body, version }, &packing) else { return };
+    let Ok(decoded) = restore(Payload { body, version }, &packing, which & 8 != 0) else { return };
     let entry = decoded.into_entry(b"key", None, 0);
     for family in [Family::Valkey, Family::Redis] {
         let style = Style { compress: which & 4 != 0, family };
         let again = dump(&entry.value(), &style);
-        let read =
-            restore(verify(&again, false, false).expect("a footer of our own"), &packing).expect("what was written");
+        let read = restore(verify(&again, false, false).expect("a footer of our own"), &packing, false)
+            .expect("what was written");
         let second = read.into_entry(b"key", None, 0);
         assert_eq!(dump(&second.value(), &style).len(), again.len());
     }

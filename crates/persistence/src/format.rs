@@ -8,7 +8,7 @@ pub const VERSION_COMMON: u16 = 11;
 /// Redis 7.4 and 8: hashes whose fields have deadlines.
 pub const VERSION_REDIS: u16 = 12;
 /// The highest version of Redis whose types are known here.
-pub const VERSION_REDIS_MAX: u16 = 13;
+pub const VERSION_REDIS_MAX: u16 = 14;
 /// Valkey 9.0: the same, in another way.
 pub const VERSION_VALKEY: u16 = 80;
 /// The highest version of Valkey whose types are known here.
@@ -41,6 +41,8 @@ pub fn is_known(version: u16) -> bool {
 pub mod opcode {
     /// Valkey: a slot that is being imported. A name, the number of ranges, their ends.
     pub const SLOT_IMPORT: u8 = 243;
+    /// Redis: what modules know of the next key. A count, for each a class in 4 bytes and a module's value.
+    pub const KEY_METADATA: u8 = 243;
     /// Slot, keys, keys with a deadline: a hint.
     pub const SLOT_INFO: u8 = 244;
     pub const FUNCTION: u8 = 245;

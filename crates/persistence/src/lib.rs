@@ -33,4 +33,6 @@ pub use encode::Style;
 pub use source::{Fault, Reason, Source};
 
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
 mod tests;

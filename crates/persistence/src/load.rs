@@ -79,6 +79,8 @@ pub struct Options {
     pub relaxed: bool,
     /// The checksum is looked at (`rdbchecksum`).
     pub check_sum: bool,
+    /// As [`decode::value`] takes it.
+    pub sanitize: bool,
 }
 
 /// Reads a whole file.
@@ -121,9 +123,10 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
             opcode::FUNCTION_PRE_GA => return source.corrupt("Pre-release function format not supported."),
             opcode::MODULE_AUX => module_field(source, sink)?,
             opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source)?,
+            opcode::KEY_METADATA if family == Family::Redis => key_metadata(source, sink)?,
             kind => {
                 let next = std::mem::take(&mut next);
-                key(source, sink, (db, kind, family), next, packing)?;
+                key(source, sink, (db, kind, family), next, (packing, options.sanitize))?;
             }
         }
     }
@@ -148,12 +151,12 @@ fn key(
     sink: &mut dyn Sink,
     (db, kind, family): (u64, u8, Family),
     said: Attributes,
-    packing: &Packing,
+    (packing, sanitize): (&Packing, bool),
 ) -> Result<()> {
     let name = source.string()?;
     sink.progress(source.offset(), Doing::Value);
     sink.name(kind, &name);
-    match decode::value(source, kind, family, packing) {
+    match decode::value(source, kind, family, packing, sanitize) {
         Err(fault) if matches!(fault.reason, Reason::Empty) => {
             sink.empty_key(&name);
             Ok(())
@@ -223,6 +226,23 @@ fn module_field(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     Ok(())
 }
 
+/// What modules know of the next key is passed over where its class says that it may be.
+fn key_metadata(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
+    /// The lowest of three flags, below five bits of a version and four characters of a name.
+    const MAY_BE_IGNORED: u32 = 1;
+    for _ in 0..source.length()? {
+        let class = u32::from_le_bytes(source.array()?);
+        let name = &module_name(u64::from(class >> 8) << 40)[..4];
+        if class & MAY_BE_IGNORED == 0 {
+            let text = format!("The RDB file contains key metadata I can't load: no matching class '{name}'");
+            return source.corrupt(text);
+        }
+        skip_module(source)?;
+        sink.skipped_module(name);
+    }
+    Ok(())
+}
+
 fn slot_import(source: &mut Source<'_>) -> Result<()> {
     source.string()?;
     for _ in 0..source.length()? {
@@ -245,7 +265,7 @@ pub fn fuzz(data: &[u8]) {
     let mut bytes = data;
     let mut source = Source::new(&mut bytes, true);
     let mut sink = Count(0);
-    let options = Options { relaxed: data.len().is_multiple_of(2), check_sum: false };
+    let options = Options { relaxed: data.len().is_multiple_of(2), check_sum: false, sanitize: true };
     let _ = load(&mut source, options, &packing, &mut sink);
     assert!(source.offset() <= data.len() as u64 && sink.0 <= data.len());
 }

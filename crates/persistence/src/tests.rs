@@ -153,7 +153,7 @@ proptest! {
         for family in [Family::Valkey, Family::Redis] {
             let bytes = dump(&entry.value(), &style(family));
             let payload = verify(&bytes, false, false).expect("a footer that is right");
-            let again = restore(payload, &packing()).expect("what was written").into_entry(b"key", Some(9), 7);
+            let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             use engine::value::ValueExt;
             prop_assert_eq!(again.value().encoding(), entry.value().encoding());
@@ -220,7 +220,7 @@ fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
     let mut input = bytes;
     let mut source = Source::new(&mut input, true);
     let mut all = Collected::default();
-    load::load(&mut source, load::Options { relaxed: false, check_sum: true }, &packing(), &mut all)?;
+    load::load(&mut source, load::Options { relaxed: false, check_sum: true, sanitize: true }, &packing(), &mut all)?;
     all.0.sort();
     Ok(all)
 }
