@@ -116,9 +116,6 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
                 source.milliseconds()?;
                 packed_timed_hash(source, packing)?
             }
-            (Family::Redis, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) => {
-                stream(source, kind, packing)?
-            }
             _ => return source.corrupt(format!("Unknown RDB encoding type {kind}")),
         },
     }))

@@ -65,9 +65,7 @@ fn told(value: Decoded) -> String {
         }
         Value::Payload(Object::Set(set)) => words.extend(set.iter().map(|member| text(member.to_vec()))),
         Value::Payload(Object::SortedSet(set)) => {
-            words.extend(
-                set.iter().map(|(member, score)| format!("{}:{score}", String::from_utf8_lossy(member.as_ref()))),
-            );
+            words.extend(set.iter().map(|(member, score)| format!("{}:{score}", String::from_utf8_lossy(member))));
         }
         Value::Payload(Object::List(list)) => list.each(0..usize::MAX, false, |item| words.push(text(item.to_vec()))),
         other => return format!("{other:?}"),
