@@ -128,9 +128,9 @@ fn with_claimant<R>(
     min_idle: i64,
     claim: impl FnOnce(&mut Claimant<'_>, &mut Reply) -> R,
 ) -> Result<R, Error> {
+    let key = cx.key(args, 1);
     let (now, has_log, reply) = (cx.now_ms(), cx.engine.has_log(), &mut *cx.reply);
-    let key = cx.key_args.first().map(|(_, hash)| engine::keys::Key { name: &args[1], hash: *hash });
-    let mut edit = cx.keys.edit(key.ok_or(Error::NO_SUCH_KEY)?);
+    let mut edit = cx.keys.edit(key);
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.group(&args[2]).is_none()) {
         return Err(no_key_or_group(&args[1], &args[2]));
     }

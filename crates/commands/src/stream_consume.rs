@@ -392,4 +392,36 @@ mod tests {
         let expected = ["XCLAIM s g d 0 1-1 TIME 1700000000010 RETRYCOUNT 3 FORCE JUSTID LASTID 1-2", "XACK s g 1-2"];
         assert_eq!(logged, expected);
     }
+
+    #[test]
+    fn each_of_several_streams_is_logged_once() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        for key in ["s", "t"] {
+            client.is(&format!("XADD {key} 1-1 a 1"), "1-1").is(&format!("XGROUP CREATE {key} g 0"), "+OK");
+        }
+        log.take();
+        client.is("XREADGROUP GROUP g c STREAMS s t > >", "[[s [[1-1 [a 1]]]] [t [[1-1 [a 1]]]]]");
+        let names: Vec<_> = log
+            .take()
+            .iter()
+            .map(|(_, words)| {
+                let word =
+                    |index: usize| words.get(index).map_or_else(String::new, |w| String::from_utf8(w.clone()).unwrap());
+                let key = if word(0) == "XCLAIM" { word(1) } else { word(2) };
+                format!("{} {key}", word(0))
+            })
+            .collect();
+        assert_eq!(names, ["MULTI ", "XCLAIM s", "XGROUP s", "XCLAIM t", "XGROUP t", "EXEC "]);
+    }
+
+    #[test]
+    fn entries_change_hands_in_a_transaction() {
+        let mut client = Client::new();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.is("XREADGROUP GROUP g c STREAMS s >", "[[s [[1-1 [a 1]] [1-2 [a 2]]]]]");
+        client.is("MULTI", "+OK").is("XCLAIM s g d 0 1-1 JUSTID", "+QUEUED");
+        client.is("XAUTOCLAIM s g e 0 1-2 JUSTID", "+QUEUED");
+        client.is("EXEC", "[[1-1] [0-0 [1-2] []]]");
+    }
 }

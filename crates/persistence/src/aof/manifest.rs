@@ -169,6 +169,16 @@ fn parse_line(line: &[u8]) -> Result<Entry, &'static str> {
     Ok(Entry { name, seq, kind })
 }
 
+/// What was read is what is read again once it was written.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    if let Ok(manifest) = Manifest::parse(data)
+        && let Ok(again) = Manifest::parse(&manifest.format())
+    {
+        assert_eq!((again.base, again.history, again.incr), (manifest.base, manifest.history, manifest.incr));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
