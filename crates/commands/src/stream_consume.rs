@@ -184,8 +184,8 @@ impl Reader<'_> {
 
     fn any_new(&self) -> bool {
         let Some(start) = self.group.last_id.next() else { return false };
-        // The last entry ever is there most of the time.
-        self.stream.last_id >= start && self.stream.range(start, Id::MAX).next().is_some()
+        // The end is near, where `start` may be in the middle of a node.
+        self.stream.last_id >= start && self.stream.last_live_id().is_some_and(|last| last >= start)
     }
 
     /// What has been pending for as long, whoever has it, the longest first. What is not in the stream any more is no

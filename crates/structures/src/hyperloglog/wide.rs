@@ -1,16 +1,17 @@
 //! Merging, writing and counting registers many at a time.
 //!
-//! A merge of dense sketches unpacks 16384 registers of six bits and takes the higher of each pair. With AVX2, 32 of them go at once: each half of a
-//! vector gets 12 packed bytes, a shuffle gives every three bytes a 32-bit lane of their own, and four shifts with masks spread a
-//! lane's 24 bits into four bytes:
+//! A merge of dense sketches unpacks 16384 registers of six bits and takes the higher of each pair. With AVX2, 32 of them go at
+//! once: each half of a vector gets 12 packed bytes, and a shuffle gives every three of them two lanes of 16 bits, of which the second
+//! is moved down by four; then a shift with masks spreads a lane's 12 bits into two bytes:
 //!
 //! ```text
-//!   lane   ........ 33333322 22221111 11000000      (digits: the register of each bit)
-//!   bytes  ..333333 ..222222 ..111111 ..000000
+//!   lanes  33333322 2222.... | ....1111 11000000      (digits: the register of each bit)
+//!   moved  ....3333 33222222 | ....1111 11000000
+//!   bytes  ..333333 ..222222 | ..111111 ..000000
 //! ```
 //!
 //! Writing them back goes the other way: multiplications by 1 and 64, and then by 1 and 4096, bring pairs of registers and
-//! pairs of pairs together, and a shuffle moves the three bytes of each lane up to those of the one before.
+//! pairs of pairs together, and two shuffles move the three bytes of each lane up to those of the one before.
 //!
 //! Counting how many registers hold which value compares all of them with each value that there is, which are some twenty:
 //! quicker than a table of counters, where an increment waits for the one before it.
@@ -99,29 +100,21 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) fn merge(registers: &mut [u8; REGISTERS], packed: &[u8]) {
         let lanes = _mm256_setr_epi8(
-            0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1, //
-            0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1,
+            0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11, //
+            0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11,
         );
-        let mask = |shift: u32| _mm256_set1_epi32(63 << shift);
-        let (first, second, third, fourth) = (mask(0), mask(8), mask(16), mask(24));
+        let (low, high) = (_mm256_set1_epi16(63), _mm256_set1_epi16(63 << 8));
         let mut done = 0;
         while let Some(bytes) = packed.get(done / AT_ONCE * PACKED..).and_then(|rest| rest.first_chunk::<READ>())
             && let Some(into) = registers.get_mut(done..).and_then(|rest| rest.first_chunk_mut::<AT_ONCE>())
         {
             // The second half begins with the thirteenth byte.
-            let (low, high) = (half(&bytes[..16]), half(&bytes[READ - 16..]));
-            let halves = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+            let (first, second) = (half(&bytes[..16]), half(&bytes[READ - 16..]));
+            let halves = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second);
             let groups = _mm256_shuffle_epi8(halves, lanes);
-            let spread = _mm256_or_si256(
-                _mm256_or_si256(
-                    _mm256_and_si256(groups, first),
-                    _mm256_and_si256(_mm256_slli_epi32::<2>(groups), second),
-                ),
-                _mm256_or_si256(
-                    _mm256_and_si256(_mm256_slli_epi32::<4>(groups), third),
-                    _mm256_and_si256(_mm256_slli_epi32::<6>(groups), fourth),
-                ),
-            );
+            let pairs = _mm256_blend_epi16::<0xaa>(groups, _mm256_srli_epi16::<4>(groups));
+            let spread =
+                _mm256_or_si256(_mm256_and_si256(pairs, low), _mm256_and_si256(_mm256_slli_epi16::<2>(pairs), high));
             // SAFETY: `into` is 32 bytes that nobody else has, and the loads and stores need no alignment.
             unsafe {
                 let place = into.as_mut_ptr().cast::<__m256i>();
@@ -148,19 +141,17 @@ mod avx2 {
         let (bytes, pairs) = (_mm256_set1_epi16(1 | 64 << 8), _mm256_set1_epi32(1 | 4096 << 16));
         let (chunks, _) = registers.as_chunks::<AT_ONCE>();
         let mut done = 0;
-        for (chunk, into) in chunks.iter().zip(packed.as_chunks_mut::<PACKED>().0) {
+        let together = _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7);
+        for chunk in chunks {
+            let into = packed.get_mut(done / AT_ONCE * PACKED..).and_then(|rest| rest.first_chunk_mut::<AT_ONCE>());
+            let Some(into) = into else { break };
             let groups = _mm256_madd_epi16(_mm256_maddubs_epi16(load(chunk), bytes), pairs);
             let halves = _mm256_shuffle_epi8(groups, lanes);
-            let words = [
-                _mm256_extract_epi64::<0>(halves),
-                _mm256_extract_epi64::<1>(halves),
-                _mm256_extract_epi64::<2>(halves),
-                _mm256_extract_epi64::<3>(halves),
-            ];
-            into[..8].copy_from_slice(&words[0].to_le_bytes());
-            into[8..12].copy_from_slice(&words[1].to_le_bytes()[..4]);
-            into[12..20].copy_from_slice(&words[2].to_le_bytes());
-            into[20..].copy_from_slice(&words[3].to_le_bytes()[..4]);
+            // SAFETY: `into` is 32 bytes that nobody else has, and the store needs no alignment. The last eight of them are
+            // written again by the next step.
+            unsafe {
+                _mm256_storeu_si256(into.as_mut_ptr().cast(), _mm256_permutevar8x32_epi32(halves, together));
+            }
             done += AT_ONCE;
         }
         pack_groups(&registers[done..], &mut packed[done / AT_ONCE * PACKED..]);
