@@ -37,6 +37,8 @@ mod messages;
 mod process;
 #[path = "black_box/protocol.rs"]
 mod protocol;
+#[path = "black_box/scripts.rs"]
+mod scripts;
 #[path = "black_box/startup.rs"]
 mod startup;
 #[path = "black_box/waiting.rs"]

@@ -207,7 +207,7 @@ fn digest(cx: &mut Cx<'_>) {
             }
         });
     }
-    cx.reply.simple(&digest.to_string());
+    cx.reply.simple(digest.to_string());
 }
 
 fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) {
@@ -219,7 +219,7 @@ fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) {
         if let Some(found) = cx.keys.peek_stale(key) {
             digest.mix_value(&found.value(), found.deadline().is_some());
         }
-        cx.reply.simple(&digest.to_string());
+        cx.reply.simple(digest.to_string());
     }
 }
 

@@ -20,7 +20,7 @@ pub fn help(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 pub fn reply_help(reply: &mut Reply, name: &str) {
     let lines: Vec<&str> = section(&name.to_lowercase()).collect();
     reply.array(lines.len() + 3);
-    reply.simple(&format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_uppercase()));
+    reply.simple(format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_uppercase()));
     lines.iter().for_each(|line| reply.simple(line));
     reply.simple("HELP");
     reply.simple("    Print this help.");

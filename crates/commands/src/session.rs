@@ -34,6 +34,8 @@ pub struct Session {
     pub was_authenticated: bool,
     /// It is a script that runs its commands now.
     pub(crate) in_script: bool,
+    /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
+    pub(crate) debugs_scripts: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
@@ -75,6 +77,7 @@ impl Session {
             authenticated: true,
             was_authenticated: true,
             in_script: false,
+            debugs_scripts: false,
             replies: Replies::On,
             no_touch: false,
             multi: None,

@@ -45,6 +45,12 @@ pub trait Host: Send + Sync {
     /// moment, who may only call what is for such times. Called under the locks of the script.
     fn while_busy(&self) {}
 
+    /// Sends bytes to the client whose script this thread runs, and waits for its next request: the words of it, or None when
+    /// the client or the server is about to end. Called under the locks of the script.
+    fn converse(&self, _bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        None
+    }
+
     /// Writes a line into the server's log (DEBUG LOG).
     fn log(&self, _line: &str) {}
 

@@ -206,6 +206,7 @@ impl Scripts {
         }
         store.passing = 0;
         self.generation.store(next_generation(), Relaxed);
+        self.interpreters.store(0, Relaxed);
         self.crowded.store(false, Relaxed);
     }
 
@@ -293,9 +294,12 @@ impl Scripts {
         self.busy.lock().clone()
     }
 
-    /// An interpreter takes `now` bytes where it took `before`.
-    pub fn note_interpreter(&self, before: usize, now: usize) {
-        self.interpreters.fetch_add(now.wrapping_sub(before), Relaxed);
+    /// An interpreter of this generation takes `now` bytes where it took `before`. Those of former ones do not count any more.
+    pub fn note_interpreter(&self, generation: u64, before: usize, now: usize) {
+        let _store = self.store.lock();
+        if generation == self.generation() {
+            self.interpreters.fetch_add(now.wrapping_sub(before), Relaxed);
+        }
     }
 
     pub fn interpreter_bytes(&self) -> usize {

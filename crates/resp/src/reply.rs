@@ -144,14 +144,15 @@ impl Reply {
     }
 
     /// A status: text without line ends.
-    pub fn simple(&mut self, text: &str) {
+    pub fn simple(&mut self, text: impl AsRef<[u8]>) {
         match self.protocol {
             Protocol::Book => self.book(&[book_tag::NIL]),
-            _ => self.line(b'+', text.as_bytes()),
+            _ => self.line(b'+', text.as_ref()),
         }
     }
 
-    /// An error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces. The book
+    /// An error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces, those at its end
+    /// nothing. The book
     /// protocol's code follows from the first word; [`book_error`](Self::book_error) says it outright.
     #[cold]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
@@ -166,8 +167,9 @@ impl Reply {
             };
             return self.book_error(code, text);
         }
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
         self.buf.push(b'-');
-        self.buf.extend(text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
+        self.buf.extend(text[..end].iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
         self.buf.extend_from_slice(b"\r\n");
     }
 
@@ -250,10 +252,10 @@ impl Reply {
     }
 
     /// An integer of any size, as its digits.
-    pub fn big_number(&mut self, digits: &str) {
+    pub fn big_number(&mut self, digits: impl AsRef<[u8]>) {
         match self.protocol {
-            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
-            _ => self.bulk(digits.as_bytes()),
+            Protocol::Resp3 => self.line(b'(', digits.as_ref()),
+            _ => self.bulk(digits.as_ref()),
         }
     }
 

@@ -126,6 +126,10 @@ impl engine::host::Host for EngineHost {
         clock::now().unix_us
     }
 
+    fn converse(&self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        meanwhile::converse(&bytes)
+    }
+
     fn while_busy(&self) {
         meanwhile::serve();
     }

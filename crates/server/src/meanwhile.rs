@@ -22,6 +22,7 @@ use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
 use commands::{Args, Now, Session};
 use mio::Events;
+use resp::{Limits, Progress, RequestParser};
 use scoped_tls_hkt::scoped_thread_local;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,10 +39,17 @@ scoped_thread_local! {
 trait Lent {
     /// Serves other clients for a moment.
     fn serve(&mut self);
+
+    /// Sends bytes to the script's client, and waits for its next request.
+    fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>>;
 }
 
 struct Lending<'l, 'b> {
     worker: &'l mut Worker,
+    /// The script's client.
+    token: usize,
+    /// What it has sent since, in debugging.
+    said: Vec<u8>,
     /// What is left of the turn that the script began in.
     rest: Option<Rest<'l, 'b>>,
 }
@@ -53,6 +61,11 @@ impl Lent for Lending<'_, '_> {
         }
         self.worker.serve_meanwhile();
     }
+
+    fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+        self.worker.write_replies(clock::now());
+        self.worker.converse(self.token, bytes, &mut self.said)
+    }
 }
 
 /// Lets the worker that this thread is serve others for a moment, if it runs a script.
@@ -61,6 +74,15 @@ pub fn serve() {
         LENT.with(|lent| lent.serve());
     }
 }
+
+/// Sends bytes to the client of the script that this thread runs, and waits for its next request.
+pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    if LENT.is_set() { LENT.with(|lent| lent.converse(bytes)) } else { None }
+}
+
+/// How long a debugged script's thread waits at a time, and what a request to the debugger may come to.
+const DEBUG_WAIT: Duration = Duration::from_millis(100);
+const DEBUG_REQUEST_MAX: usize = 1 << 20;
 
 impl Worker {
     /// Runs a command that may run a script. What it replies is appended as always; returns where that begins.
@@ -82,7 +104,7 @@ impl Worker {
         let mut reply = std::mem::take(&mut self.apart_reply);
         reply.set_protocol(connection.protocol);
         let shared = Arc::clone(&self.shared);
-        let mut lending = Lending { worker: self, rest: Some(rest) };
+        let mut lending = Lending { worker: self, token, said: Vec::new(), rest: Some(rest) };
         let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
         let flow = LENT.set(&mut lending, run);
         let start = self.reply.len();
@@ -124,20 +146,7 @@ impl Worker {
 
     fn serve_meanwhile(&mut self) {
         let now = clock::now();
-        let mut events = Events::with_capacity(256);
-        // An interrupted poll is tried again at the next call.
-        if self.poll.poll(&mut events, Some(Duration::ZERO)).is_err() {
-            return;
-        }
-        for event in events.iter().filter(|event| event.token() != WAKE) {
-            let token = event.token().0;
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            if event.is_readable() || event.is_read_closed() || event.is_error() {
-                connection.socket.readable = true;
-                connection.socket.hung_up |= event.is_read_closed() || event.is_error();
-            }
-            self.list(token);
-        }
+        self.note_events(Duration::ZERO);
         self.take_letters_meanwhile(now);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
@@ -156,6 +165,54 @@ impl Worker {
         served.into_iter().for_each(|token| self.settle(token, now));
     }
 
+    /// Nobody else is served: they may want what the script has locked.
+    fn converse(&mut self, token: usize, bytes: &[u8], said: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        let connection = self.connections.get_mut(token)?;
+        connection.outbox.send(&mut connection.socket.stream, bytes).ok()?;
+        loop {
+            if let Some(words) = take_request(said)? {
+                return Some(words);
+            }
+            let connection = self.connections.get_mut(token)?;
+            let filled = said.len();
+            said.resize(filled + REPLY_KEPT, 0);
+            let read = connection.socket.read(&mut said[filled..]);
+            said.truncate(filled + *read.as_ref().unwrap_or(&0));
+            let waits = read.ok()? == 0;
+            connection.outbox.flush(&mut connection.socket.stream).ok()?;
+            if self.stopping || connection.socket.ended || said.len() > DEBUG_REQUEST_MAX {
+                return None;
+            }
+            if waits {
+                self.note_events(DEBUG_WAIT);
+                while let Ok(letter) = self.inbox.try_recv() {
+                    match letter {
+                        Letter::Stop => self.take_letter(letter, clock::now()),
+                        others => self.kept_letters.push(others),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for something to happen at sockets, and notes it for later.
+    fn note_events(&mut self, wait: Duration) {
+        let mut events = Events::with_capacity(256);
+        // An interrupted poll is tried again at the next call.
+        if self.poll.poll(&mut events, Some(wait)).is_err() {
+            return;
+        }
+        for event in events.iter().filter(|event| event.token() != WAKE) {
+            let token = event.token().0;
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            if event.is_readable() || event.is_read_closed() || event.is_error() {
+                connection.socket.readable = true;
+                connection.socket.hung_up |= event.is_read_closed() || event.is_error();
+            }
+            self.list(token);
+        }
+    }
+
     fn take_letters_meanwhile(&mut self, now: Now) {
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
@@ -168,4 +225,20 @@ impl Worker {
             }
         }
     }
+}
+
+/// The first request of what a client has sent, if it is all there; None when it can be none.
+fn take_request(said: &mut Vec<u8>) -> Option<Option<Vec<Vec<u8>>>> {
+    let mut spans = Vec::new();
+    let (consumed, words) = match RequestParser::new().parse(said, &Limits::default(), &mut spans).ok()? {
+        Progress::Command { consumed, owned } => {
+            let args = Args::parsed(said, &spans, owned.into());
+            (consumed, Some(args.iter().map(<[u8]>::to_vec).collect()))
+        }
+        Progress::Empty { consumed } => (consumed, None),
+        Progress::Incomplete => return Some(None),
+        Progress::Large { .. } => return None,
+    };
+    said.drain(..consumed);
+    Some(words)
 }

@@ -90,7 +90,7 @@ pub struct Worker {
     next_idle_check: i64,
     /// DEBUG SLEEP stops all workers until then.
     asleep_until: Option<Instant>,
-    stopping: bool,
+    pub stopping: bool,
 }
 
 impl Worker {
@@ -378,6 +378,7 @@ impl Worker {
         }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
+            commands::script::forget_flushed(&self.shared.engine);
             if self.index == 0 && !paused {
                 self.shared.engine.sample_rates(now);
                 memory::watch(&self.shared.engine, &self.shared.engine.config().snapshot());

@@ -1,5 +1,6 @@
 //! `redis.*` and `server.*`: what scripts ask the server.
 
+use super::debugger;
 use super::failure::{self, refusal};
 use super::run::{Answer, RUN};
 use crate::args::Args;
@@ -41,9 +42,12 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     api.raw_set("set_repl", lua.create_function(set_repl)?)?;
     api.raw_set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;
     api.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
-    // There is no debugger that they would speak to.
-    api.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
-    api.raw_set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
+    api.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(debugger::ask()))?)?;
+    let show = |lua: &Lua, words: MultiValue| {
+        debugger::show(lua, &words);
+        Ok(())
+    };
+    api.raw_set("debug", lua.create_function(show)?)?;
     Ok(api)
 }
 

@@ -283,7 +283,7 @@ impl Encoder<'_> {
                     self.put(b"\"");
                 }
                 _ => {
-                    let text = "Cannot serialise table: table key must be a number or string";
+                    let text = format!("Cannot serialise {}: table key must be a number or string", key.type_name());
                     return Err(message(self.lua, text));
                 }
             }

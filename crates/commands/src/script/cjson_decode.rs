@@ -86,7 +86,7 @@ impl Parser<'_> {
             _ if rest.starts_with(b"true") => (Token::Boolean(true), 4),
             _ if rest.starts_with(b"false") => (Token::Boolean(false), 5),
             _ if rest.starts_with(b"null") => (Token::Null, 4),
-            Some(b'-' | b'0'..=b'9' | b'i' | b'I' | b'n' | b'N') => return self.number(),
+            Some(b'-' | b'+' | b'0'..=b'9' | b'i' | b'I' | b'n' | b'N') => return self.number(),
             Some(_) => (Token::Invalid("invalid token"), 0),
         };
         self.at += len;
@@ -95,10 +95,12 @@ impl Parser<'_> {
 
     fn number(&mut self) -> Token {
         let rest = &self.text[self.at..];
-        let (negative, digits) = match rest.strip_prefix(b"-") {
-            Some(digits) => (true, digits),
-            None => (false, rest),
+        // C reads a plus, JSON does not.
+        let (sign, digits) = match rest.split_first() {
+            Some((sign @ (b'-' | b'+'), digits)) => (Some(*sign), digits),
+            _ => (None, rest),
         };
+        let negative = sign == Some(b'-');
         let word = |word: &[u8]| digits.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         let run = |from: usize, of: fn(&u8) -> bool| from + digits[from..].iter().take_while(|byte| of(byte)).count();
         let (number, len, strict) = if word(b"infinity") {
@@ -125,12 +127,12 @@ impl Parser<'_> {
             }
             let strict = !(digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit());
             let text = std::str::from_utf8(&digits[..end]).unwrap_or_default();
-            (text.parse().ok(), end, strict)
+            (text.parse().ok(), end, strict && sign != Some(b'+'))
         };
         let starts_as_number = negative || digits.first().is_some_and(u8::is_ascii_digit);
         match number {
             Some(number) if strict || self.options.decode_invalid => {
-                self.at += len + usize::from(negative);
+                self.at += len + usize::from(sign.is_some());
                 Token::Number(if negative { -number } else { number })
             }
             _ if starts_as_number || number.is_some() => Token::Invalid("invalid number"),

@@ -94,7 +94,7 @@ fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<(
             _ => array = false,
         }
     }
-    if array && highest == pairs && pairs > 0 {
+    if array && highest == pairs {
         header(out, pairs, 0x90, 0xdc);
         for index in 1..=pairs {
             write(out, &table.raw_get(index)?, depth)?;
@@ -199,10 +199,6 @@ impl Reader<'_> {
             0xd1 => real(f64::from(self.unsigned(2)? as i16)),
             0xd2 => real(f64::from(self.unsigned(4)? as i32)),
             0xd3 => real(self.unsigned(8)? as i64 as f64),
-            0xc4..=0xc6 => {
-                let len = self.unsigned(1 << (tag - 0xc4))?;
-                self.text(len)
-            }
             0xd9..=0xdb => {
                 let len = self.unsigned(1 << (tag - 0xd9))?;
                 self.text(len)

@@ -150,6 +150,11 @@ fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
+/// Statuses and errors end where C ends a text.
+pub(super) fn up_to_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 /// The text in the field of a table, if it is one; a number is one too.
 fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
     match table.raw_get(name) {
@@ -168,7 +173,7 @@ pub(super) struct ErrorTable {
 
 impl ErrorTable {
     pub fn of(table: &Table) -> Option<ErrorTable> {
-        let text = one_line(&text(table, "err")?);
+        let text = up_to_nul(&text(table, "err")?).to_vec();
         let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
         let place = self::text(table, "source").zip(table.raw_get::<i64>("line").ok());
         Some(ErrorTable { text, counted, place })
@@ -204,7 +209,7 @@ fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
         return reply.error(&error.text);
     }
     if let Some(status) = text(table, "ok") {
-        return reply.simple(&String::from_utf8_lossy(&one_line(&status)));
+        return reply.simple(one_line(up_to_nul(&status)));
     }
     if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
         return reply.double(super::libraries::number(&number).unwrap_or_default());
@@ -229,7 +234,7 @@ fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
         return reply.end_set(mark, len);
     }
     if let Some(digits) = text(table, "big_number") {
-        return reply.big_number(&String::from_utf8_lossy(&one_line(&digits)));
+        return reply.big_number(one_line(&digits));
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
         && let (Some(format), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))

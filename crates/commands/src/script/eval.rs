@@ -2,11 +2,13 @@
 
 use super::api;
 use super::convert::{self, ErrorTable};
+use super::debugger;
 use super::flags::ScriptFlags;
-use super::interpreter::{Interpreter, Outcome, Words};
+use super::interpreter::{self, Compiled, Interpreter, Outcome, Words};
 use super::run::{Call, RUN, Reach, Run};
 use crate::args::Args;
-use crate::cx::Cx;
+use crate::blocking::Blocking;
+use crate::cx::{Cx, Flow};
 use crate::dispatch;
 use crate::help::help;
 use crate::monitor;
@@ -177,21 +179,64 @@ fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Err
     let keys = key_count(args)?;
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
     let interpreter = Interpreter::current(scripts)?;
-    let script = interpreter.script(scripts, &args[1], now)?;
+    let is_debugged = cx.session.debugs_scripts;
+    let script = interpreter.script(scripts, &args[1], now).inspect_err(|_| {
+        if is_debugged {
+            leave_debugger(cx, debugger::NOTHING_TO_SAY);
+        }
+    })?;
     let flags = ScriptFlags(script.script.flags);
-    let call = Call { name: &script.script.sha, is_function: false, flags, read_only, command: args };
+    let call = Call { name: &script.script.sha, is_function: false, flags, read_only, command: args, is_debugged };
+    if is_debugged {
+        return debug_run(cx, &interpreter, call, &script, keys);
+    }
     invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
 }
 
 fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    if cx.session.debugs_scripts {
+        return Err(Error::text("ERR Please use EVAL instead of EVALSHA for debugging"));
+    }
     let sha = sha(&args[1]).ok_or(NO_SUCH_SCRIPT)?;
     let keys = key_count(args)?;
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
     let interpreter = Interpreter::current(scripts)?;
     let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
     let flags = ScriptFlags(script.script.flags);
-    let call = Call { name: &script.script.sha, is_function: false, flags, read_only, command: args };
+    let call =
+        Call { name: &script.script.sha, is_function: false, flags, read_only, command: args, is_debugged: false };
     invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
+}
+
+/// Runs a script under the eyes of its client, whose connection ends with it.
+fn debug_run(
+    cx: &mut Cx<'_>,
+    interpreter: &Interpreter,
+    call: Call<'_>,
+    script: &Compiled,
+    keys: usize,
+) -> Result<(), Error> {
+    if !cx.key_args.is_empty() {
+        // The debugger can touch any key at any time.
+        cx.keys.escalate_anew();
+    }
+    let (text, start) = (&script.script.text, cx.reply.len());
+    debugger::begin(&interpreter.lua, text).map_err(|_| interpreter::BROKEN)?;
+    let done = invoke(cx, interpreter, call, &script.reach, &script.function, keys);
+    let said = debugger::end();
+    interpreter.calm().map_err(|_| interpreter::BROKEN)?;
+    let reply = cx.reply.as_slice()[start..].to_vec();
+    cx.reply.truncate(start);
+    leave_debugger(cx, &said);
+    cx.reply.raw(&reply);
+    done
+}
+
+/// What the debugger said last comes before the reply.
+fn leave_debugger(cx: &mut Cx<'_>, said: &[u8]) {
+    cx.session.debugs_scripts = false;
+    cx.reply.raw(said);
+    cx.flow = Flow::Close;
 }
 
 fn sha(word: &[u8]) -> Option<Sha> {
@@ -349,16 +394,20 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// There is no debugger: all modes run scripts as they are.
 fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if args.is(2, "no") {
-        cx.reply.ok();
-        return Ok(());
+    if cx.blocking != Blocking::Allowed {
+        return Err(Error::text("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
-    if args.is(2, "yes") || args.is(2, "sync") {
-        return Err(Error::text("ERR The script debugger is not supported by this server"));
+    if args.is(2, "yes") {
+        // It is to run on a copy of all data.
+        return Err(Error::text("ERR This server debugs scripts in the synchronous mode only: use SCRIPT DEBUG SYNC"));
     }
-    Err(Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
+    if !args.is(2, "no") && !args.is(2, "sync") {
+        return Err(Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"));
+    }
+    cx.session.debugs_scripts = args.is(2, "sync");
+    cx.reply.ok();
+    Ok(())
 }
 
 /// Ends what runs for so long that others are told of it.

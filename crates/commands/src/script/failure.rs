@@ -27,6 +27,11 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// The error of the run itself: an error table.
+pub(super) fn error(text: &str) -> mlua::Error {
+    mlua::Error::external(Failure::Reply { text: text.as_bytes().to_vec(), counted: false })
+}
+
 /// The error of a function that the server provides: an error table, as for a command.
 pub(super) fn refusal(text: &str) -> mlua::Error {
     mlua::Error::external(Failure::Reply { text: [b"ERR ", text.as_bytes()].concat(), counted: false })

@@ -1,5 +1,6 @@
 //! FCALL, FCALL_RO, FUNCTION.
 
+use super::convert;
 use super::eval::{invoke, kill};
 use super::flags::ScriptFlags;
 use super::functions::{self, LOAD_TIMEOUT, Made};
@@ -173,7 +174,8 @@ fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Er
         return Err(Error::text("ERR Number of keys can't be greater than number of args"));
     }
     let keys = usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))?;
-    let call = Call { name: &args[1], is_function: true, flags: found.flags, read_only, command: args };
+    let call =
+        Call { name: &found.name, is_function: true, flags: found.flags, read_only, command: args, is_debugged: false };
     invoke(cx, &interpreter, call, &found.reach, &found.function, keys)
 }
 
@@ -202,7 +204,7 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut replace = false;
     for index in 2..code {
         if !args.is(index, "replace") {
-            return Err(Error::new([b"ERR Unknown option given: ", &args[index]].concat()));
+            return Err(Error::new([b"ERR Unknown option given: ", convert::up_to_nul(&args[index])].concat()));
         }
         replace = true;
     }

@@ -41,9 +41,6 @@ impl ScriptFlags {
         let mut words = text[2..end].split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
         let engine =
             if text[2..end].first().is_none_or(u8::is_ascii_whitespace) { b"" } else { words.next().unwrap_or(b"") };
-        if !engine.eq_ignore_ascii_case(b"lua") {
-            return Err(Error::new([b"ERR Could not find scripting engine '", engine, b"'"].concat()));
-        }
         let mut flags = ScriptFlags::default();
         for word in words {
             let Some(names) = word.strip_prefix(b"flags=") else {
@@ -54,6 +51,9 @@ impl ScriptFlags {
                 flags.0 |=
                     flag.ok_or_else(|| Error::new([b"ERR Unexpected flag in script shebang: ", name].concat()))?.0;
             }
+        }
+        if !engine.eq_ignore_ascii_case(b"lua") {
+            return Err(Error::new([b"ERR Could not find scripting engine '", engine, b"'"].concat()));
         }
         Ok(flags)
     }
@@ -72,6 +72,7 @@ mod tests {
         let error = |text: &str| ScriptFlags::of_script(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error("#!lua"), "ERR Invalid script shebang");
         assert_eq!(error("#!js\n"), "ERR Could not find scripting engine 'js'");
+        assert_eq!(error("#!js flags=x\n"), "ERR Unexpected flag in script shebang: x");
         assert_eq!(error("#!lua a=b\n"), "ERR Unknown lua shebang option: a=b");
         assert_eq!(error("#!lua flags=x\n"), "ERR Unexpected flag in script shebang: x");
     }

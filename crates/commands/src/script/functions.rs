@@ -33,6 +33,8 @@ struct Loading {
 
 /// A function that can be called here.
 pub(super) struct Callable {
+    /// As its library writes it.
+    pub name: Box<[u8]>,
     pub function: mlua::Function,
     pub flags: ScriptFlags,
     pub reach: Cell<Reach>,
@@ -85,8 +87,9 @@ impl Loaded {
     pub fn keep(&self, made: Made, id: u64) {
         let mut functions = self.functions.borrow_mut();
         for (about, function) in made.functions {
-            let name = about.name.to_ascii_lowercase().into();
-            let callable = Callable { function, flags: ScriptFlags(about.flags), reach: Cell::new(Reach::Unknown) };
+            let (own, name) = (about.name.clone(), about.name.to_ascii_lowercase().into());
+            let callable =
+                Callable { name: own, function, flags: ScriptFlags(about.flags), reach: Cell::new(Reach::Unknown) };
             functions.insert(name, (id, Rc::new(callable)));
         }
     }
@@ -166,13 +169,17 @@ pub(super) fn make(
     let name = library_name(code)?;
     let function = interpreter
         .compile(code, "@user_function")
-        .map_err(|error| Error::new([b"ERR Error compiling function: ", error.as_bytes()].concat()))?;
+        .map_err(|error| Error::new([b"ERR Error compiling function: ", &error[..]].concat()))?;
     LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now().checked_add(timeout) }));
     let outcome = interpreter.run_library(scripts, &function);
     let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
     let failed = |text: &[u8]| Error::new([b"ERR Error registering functions: ", text].concat());
     match outcome {
         Ok(Ok(_)) if functions.is_empty() => Err(Error::text("ERR No functions registered")),
+        Ok(Ok(_)) if !functions.iter().all(|(function, _)| is_name(&function.name)) => Err(Error::text(
+            "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        )),
+        Ok(Ok(_)) if has_twins(&functions) => Err(Error::text("ERR Function already exists in the library")),
         Ok(Ok(_)) => Ok(Made { name, functions }),
         outcome => {
             // The text may have been ended by the clock.
@@ -238,19 +245,18 @@ fn register(_: &Lua, values: MultiValue) -> mlua::Result<()> {
         (2, _) => return Err(refusal("first argument to server.register_function must be a string")),
         _ => return Err(refusal(wrong)),
     };
-    if !is_name(&function.name) {
-        return Err(refusal(
-            "Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",
-        ));
-    }
     LOADING.with_borrow_mut(|loading| {
         let Some(loading) = loading else { return Ok(()) };
-        if loading.functions.iter().any(|(known, _)| known.name.eq_ignore_ascii_case(&function.name)) {
-            return Err(refusal("Function already exists in the library"));
-        }
         loading.functions.push((function, callback));
         Ok(())
     })
+}
+
+/// Whether two of them have one name.
+fn has_twins(functions: &[(Function, mlua::Function)]) -> bool {
+    let mut names: Vec<_> = functions.iter().map(|(function, _)| function.name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    !names.is_sorted_by(|a, b| a < b)
 }
 
 fn named_arguments(named: &Table) -> mlua::Result<(Function, mlua::Function)> {

@@ -60,18 +60,20 @@ pub(super) struct Interpreter {
     run_call: Function,
     run_call_of: Function,
     run_load: Function,
+    why_not: Function,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
     by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
     pub functions: functions::Loaded,
     /// The configuration that its limit of memory is from.
     configured: Cell<u64>,
+    limit: Cell<usize>,
     reported: Cell<usize>,
 }
 
 /// What a run ended with: a value, or an error.
 pub(super) type Outcome = Result<Value, Value>;
 
-const BROKEN: Error = Error::text("ERR The Lua interpreter could not be started");
+pub(super) const BROKEN: Error = Error::text("ERR The Lua interpreter could not be started");
 
 impl Interpreter {
     /// This thread's interpreter for these scripts.
@@ -88,6 +90,13 @@ impl Interpreter {
         })
     }
 
+    /// This thread's interpreter goes if its scripts have been flushed.
+    pub fn forget_flushed(scripts: &Scripts) {
+        CURRENT.with_borrow_mut(|current| {
+            current.take_if(|known| known.generation != scripts.generation());
+        });
+    }
+
     /// One for the moment, whatever thread this is. [Retired](Interpreter::retire) in the end.
     pub fn passing(scripts: &Scripts) -> Result<Interpreter, Error> {
         Interpreter::new(scripts).map_err(|_| BROKEN)
@@ -95,7 +104,7 @@ impl Interpreter {
 
     /// Its memory counts no more.
     pub fn retire(&self, scripts: &Scripts) {
-        scripts.note_interpreter(self.reported.take(), 0);
+        scripts.note_interpreter(self.generation, self.reported.take(), 0);
     }
 
     fn new(scripts: &Scripts) -> mlua::Result<Interpreter> {
@@ -119,11 +128,13 @@ impl Interpreter {
             run_call: runner.get("call")?,
             run_call_of: runner.get("call_of")?,
             run_load: runner.get("load")?,
+            why_not: runner.get("why_not")?,
             generation: scripts.generation(),
             by_text: RefCell::default(),
             by_sha: RefCell::default(),
             functions: functions::Loaded::default(),
             configured: Cell::new(0),
+            limit: Cell::new(0),
             reported: Cell::new(0),
             lua,
         };
@@ -135,7 +146,7 @@ impl Interpreter {
     fn report(&self, scripts: &Scripts) {
         let (reported, now) = (self.reported.get(), self.lua.used_memory());
         if reported.abs_diff(now) >= REPORT_STEP {
-            scripts.note_interpreter(reported, now);
+            scripts.note_interpreter(self.generation, reported, now);
             self.reported.set(now);
         }
     }
@@ -176,7 +187,7 @@ impl Interpreter {
         let flags = ScriptFlags::of_script(text)?;
         let function = self
             .compile(text, "@user_script")
-            .map_err(|error| Error::new([b"ERR Error compiling script (new function): ", error.as_bytes()].concat()))?;
+            .map_err(|error| Error::new([b"ERR Error compiling script (new function): ", &error[..]].concat()))?;
         let script = scripts.add(sha, text, flags.0, pinned, now);
         Ok(self.remember(script, function))
     }
@@ -198,15 +209,19 @@ impl Interpreter {
     }
 
     /// A first line that names an engine is none of Lua's; the line stays, so that numbers of lines are right.
-    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, String> {
+    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, Vec<u8>> {
         let text = match text.starts_with(b"#!") {
             true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
             false => text,
         };
         let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
         chunk.map_err(|error| match error {
-            mlua::Error::SyntaxError { message, .. } => message,
-            other => other.to_string(),
+            // In the script's own bytes, which the binding's error has not.
+            mlua::Error::SyntaxError { message, .. } => {
+                let why = self.lua.create_string(text).and_then(|text| self.why_not.call::<LuaString>((text, name)));
+                why.map_or(message.into_bytes(), |why| why.as_bytes().to_vec())
+            }
+            other => other.to_string().into_bytes(),
         })
     }
 
@@ -254,6 +269,11 @@ impl Interpreter {
     }
 
     fn end(&self, scripts: &Scripts, outcome: mlua::Result<(bool, Value)>) -> mlua::Result<Outcome> {
+        // What this script has left must not be what the next one fails for.
+        let limit = self.limit.get();
+        if limit > 0 && self.lua.used_memory() > limit / 2 {
+            self.lua.gc_collect()?;
+        }
         self.report(scripts);
         let (ok, value) = outcome?;
         Ok(if ok { Ok(value) } else { Err(value) })
@@ -280,6 +300,7 @@ impl Interpreter {
         }
         let limit = config.snapshot().int(Directive::LuaMemoryLimit).max(0) as usize;
         self.lua.set_memory_limit(limit)?;
+        self.limit.set(limit);
         self.configured.set(generation);
         Ok(())
     }

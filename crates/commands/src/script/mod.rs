@@ -36,11 +36,13 @@ mod cjson;
 mod cjson_decode;
 mod cmsgpack;
 mod convert;
+mod debugger;
 pub mod eval;
 mod failure;
 pub mod fcall;
 mod flags;
 mod functions;
+mod human;
 mod interpreter;
 mod libraries;
 mod pack;
@@ -52,6 +54,12 @@ use crate::row::{DENY_OOM, Flags, MAY_REPLICATE, STALE, WRITE};
 use crate::table::Entry;
 use engine::{Engine, Error};
 use flags::ScriptFlags;
+use interpreter::Interpreter;
+
+/// For every thread that runs commands, now and then: gives up the memory of scripts that were flushed.
+pub fn forget_flushed(engine: &Engine) {
+    Interpreter::forget_flushed(engine.scripts());
+}
 
 /// What clients are told while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {

@@ -5,6 +5,7 @@
 //! essay says.
 
 use super::convert;
+use super::debugger;
 use super::failure::Failure;
 use super::flags::ScriptFlags;
 use crate::args::{Args, OwnWords};
@@ -50,6 +51,12 @@ pub(super) trait Commands {
     /// Its error has been caught where the script began: nothing more has to be ended.
     fn is_over(&mut self);
 
+    /// The host's clock, and how long others are to wait silently, in nanoseconds.
+    fn clock(&self) -> (u64, u64);
+
+    /// Sends bytes to the script's client and waits for its next request; None when there will be none.
+    fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>>;
+
     /// Looks at the clock and at who wants the script to end; an error ends it.
     fn look(&mut self) -> Result<(), mlua::Error>;
 }
@@ -75,6 +82,8 @@ pub(super) struct Call<'r> {
     pub read_only: bool,
     /// The command that calls it.
     pub command: &'r Args<'r>,
+    /// Its client looks on.
+    pub is_debugged: bool,
 }
 
 impl<'r> Call<'r> {
@@ -277,10 +286,18 @@ impl Commands for Run<'_, '_> {
             }
             spans.push(Span { start, len: bytes.len() - start });
         }
-        let ran = self.run(&mut Args::parsed(&bytes, &spans, OwnWords::default()));
+        let mut args = Args::parsed(&bytes, &spans, OwnWords::default());
+        let debugged = self.call.is_debugged;
+        if debugged {
+            debugger::note_command(args.iter());
+        }
+        let ran = self.run(&mut args);
         (self.bytes, self.spans) = (bytes, spans);
         match ran {
             Ok(start) => {
+                if debugged {
+                    debugger::note_reply(Ok(&self.cx.reply.as_slice()[start..]));
+                }
                 let value = match &self.cx.reply.as_slice()[start..] {
                     [b'-', text @ ..] if raise => Err(failure(text.trim_ascii_end(), true)),
                     reply => match convert::text_of(reply) {
@@ -294,6 +311,9 @@ impl Commands for Run<'_, '_> {
             Err(refused) => {
                 if !self.restart {
                     self.count(&refused);
+                }
+                if debugged {
+                    debugger::note_reply(Err(refused.error.as_bytes()));
                 }
                 Err(failure(refused.error.as_bytes(), true))
             }
@@ -310,9 +330,10 @@ impl Commands for Run<'_, '_> {
 
     fn log(&mut self, level: i64, line: &str) {
         // The server's levels: 0 is debug, 3 a warning.
-        const LEVELS: [&[u8]; 4] = [b"debug", b"verbose", b"notice", b"warning"];
+        const LEVELS: [&str; 4] = ["debug", "verbose", "notice", "warning"];
         let config = self.cx.engine.config().snapshot();
-        let least = LEVELS.iter().position(|name| *name == config.text(Directive::LogLevel)).unwrap_or(0);
+        let least = config.choice(Directive::LogLevel);
+        let least = LEVELS.iter().position(|name| *name == least).unwrap_or(LEVELS.len());
         if level >= least as i64 {
             self.cx.engine.host().log(line);
         }
@@ -320,6 +341,15 @@ impl Commands for Run<'_, '_> {
 
     fn is_over(&mut self) {
         self.over = true;
+    }
+
+    fn clock(&self) -> (u64, u64) {
+        let threshold = self.cx.engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
+        (self.cx.engine.host().nanos(), threshold.saturating_mul(1_000_000))
+    }
+
+    fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        self.cx.engine.host().converse(bytes)
     }
 
     fn look(&mut self) -> Result<(), mlua::Error> {

@@ -166,6 +166,20 @@ for name, library in pairs(native.libraries) do
 end
 base.redis = guard(native.api)
 base.server = base.redis
+
+-- Functions do without what is for scripts only.
+local api, function_api = base.redis, {}
+for name, value in pairs(native.api) do
+    function_api[name] = value
+end
+function_api.replicate_commands, function_api.breakpoint, function_api.debug = nil, nil, nil
+function_api = guard(function_api)
+
+local function use(one)
+    if base.redis ~= one then
+        base.redis, base.server = one, one
+    end
+end
 setmetatable(base, { __index = missing })
 
 -- What FUNCTION LOAD lets the text of a library see.
@@ -213,12 +227,14 @@ local function split(n, ...)
 end
 
 function runner.script(f, n, ...)
+    use(api)
     base.KEYS, base.ARGV = split(n, ...)
     return xpcall(f, handler)
 end
 
 -- The same with words that are in tables already, for there may be more of them than a call can have.
 function runner.script_of(f, keys, args)
+    use(api)
     base.KEYS, base.ARGV = keys, args
     return xpcall(f, handler)
 end
@@ -233,6 +249,7 @@ local function enter()
 end
 
 function runner.call_of(f, keys, args)
+    use(function_api)
     base.KEYS, base.ARGV = nil, nil
     called, its_keys, its_args = f, keys, args
     return xpcall(enter, handler)
@@ -247,6 +264,12 @@ function runner.load(f)
     local ok, err = xpcall(f, handler)
     globals_meta.__index = base
     return ok, err
+end
+
+-- What is wrong with a text.
+function runner.why_not(text, name)
+    local _, why = loadstring(text, name)
+    return why
 end
 
 return runner, globals

@@ -15,6 +15,7 @@ mod geo;
 mod hash;
 mod hyperloglog;
 mod list;
+mod script;
 mod set;
 mod stream;
 mod string;
@@ -73,6 +74,7 @@ pub const ALL: &[&Family] = &[
     &stream::FAMILY,
     &hyperloglog::FAMILY,
     &geo::FAMILY,
+    &script::FAMILY,
     &connection::FAMILY,
 ];
 

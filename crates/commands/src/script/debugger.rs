@@ -1,0 +1,426 @@
+//! The debugger of scripts: SCRIPT DEBUG SYNC, and then EVAL.
+//!
+//! ```text
+//!   EVAL - stops before line 1 -> lines of text, as an array of simple strings
+//!   next request - a command of the debugger (step, break 3, print KEYS, redis get k) -> lines of text
+//!   ...
+//!   the script has ended -> "<endsession>" with what was left to say, the script's reply; the connection closes
+//! ```
+//!
+//! The thread that the script has waits for its client, and with it all that need one of the script's locks: it is what the
+//! synchronous mode is known for. There is no process to fork, so there is no other mode. A client that has gone lets its script
+//! run to its end.
+//!
+//! Local variables have no way to here that is safe, so KEYS and ARGV are all that `print` knows.
+
+use super::failure::{self, Failure};
+use super::human;
+use super::run::RUN;
+use mlua::chunk::ChunkMode;
+use mlua::debug::{Debug, DebugEvent};
+use mlua::{HookTriggers, Lua, MultiValue, Value, VmState};
+use std::cell::RefCell;
+
+thread_local! {
+    static DEBUGGER: RefCell<Option<Debugger>> = const { RefCell::new(None) };
+}
+
+/// Instructions between two looks at the clock while nothing stops the script.
+const LOOK_EVERY: u32 = 100_000;
+const BREAKPOINTS_MAX: usize = 64;
+/// Lines before and after the current one in a list.
+const CONTEXT: usize = 5;
+/// Longer texts are cut, in bytes; and the least that a client can choose.
+const LIMIT: usize = 256;
+const LIMIT_MIN: usize = 60;
+
+struct Debugger {
+    lines: Vec<Vec<u8>>,
+    breakpoints: Vec<usize>,
+    /// Stops at the next line.
+    steps: bool,
+    /// The script asked for a stop (`server.breakpoint()`).
+    asked: bool,
+    /// The line that runs next.
+    line: usize,
+    /// Longer texts are cut; 0: none.
+    limit: usize,
+    hinted: bool,
+    /// The client has gone.
+    alone: bool,
+    /// The host's clock when the script went on last.
+    since: u64,
+    said: Vec<Vec<u8>>,
+}
+
+/// Begins a session for a script of this text.
+pub(super) fn begin(lua: &Lua, text: &[u8]) -> mlua::Result<()> {
+    let lines = text.trim_ascii_end().split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    DEBUGGER.set(Some(Debugger {
+        lines,
+        breakpoints: Vec::new(),
+        steps: true,
+        asked: false,
+        line: 0,
+        limit: LIMIT,
+        hinted: false,
+        alone: false,
+        since: RUN_CLOCK,
+        said: Vec::new(),
+    }));
+    lua.set_global_hook(HookTriggers::EVERY_LINE.every_nth_instruction(LOOK_EVERY), look)
+}
+
+/// A clock that was never read.
+const RUN_CLOCK: u64 = u64::MAX;
+
+/// All that there is to say of a script that cannot run.
+pub(super) const NOTHING_TO_SAY: &[u8] = b"*1\r\n+<endsession>\r\n";
+
+/// Ends the session; returns what is to be sent before the script's reply.
+pub(super) fn end() -> Vec<u8> {
+    DEBUGGER.take().map_or_else(Vec::new, |mut debugger| {
+        debugger.say(b"<endsession>");
+        debugger.take_said()
+    })
+}
+
+/// `server.breakpoint()`: whether there is somebody to stop for.
+pub(super) fn ask() -> bool {
+    with(|debugger| debugger.asked = true).is_some()
+}
+
+/// `server.debug()`
+pub(super) fn show(lua: &Lua, words: &MultiValue) {
+    with(|debugger| {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| human::of_value(lua, word)).collect();
+        let line = format!("<debug> line {}: ", debugger.line);
+        debugger.say(&[line.as_bytes(), &words.join(&b", "[..])].concat());
+    });
+}
+
+/// A command that the script calls, if its client sees every step.
+pub(super) fn note_command<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) {
+    const SHOWN: usize = 10;
+    with(|debugger| {
+        if debugger.steps {
+            let mut line = b"<command>".to_vec();
+            let more = words.len().saturating_sub(SHOWN);
+            for word in words.take(SHOWN) {
+                line.push(b' ');
+                line.extend_from_slice(word);
+            }
+            if more > 0 {
+                line.extend_from_slice(format!(" ... ({more} more)").as_bytes());
+            }
+            debugger.say(&line);
+        }
+    });
+}
+
+/// What it replied: RESP, or the text of why it did not run.
+pub(super) fn note_reply(reply: Result<&[u8], &[u8]>) {
+    with(|debugger| {
+        if debugger.steps {
+            match reply {
+                Ok(reply) => debugger.say_cut(&[b"<reply> ", &human::of_reply(reply)[..]].concat()),
+                Err(error) => debugger.say(&[b"<error> ", error.strip_prefix(b"ERR ").unwrap_or(error)].concat()),
+            }
+        }
+    });
+}
+
+fn with<R>(work: impl FnOnce(&mut Debugger) -> R) -> Option<R> {
+    DEBUGGER.with_borrow_mut(|debugger| debugger.as_mut().map(work))
+}
+
+/// Before a line, or after many instructions: stops where a stop is due.
+fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
+    let counts = frame.event() == DebugEvent::Count;
+    let ours = frame.source().short_src.is_some_and(|name| name.contains("user_script"));
+    let (now, patience) = RUN.with(|run| run.clock());
+    let line = frame.current_line().unwrap_or_default();
+    let stop = with(|debugger| debugger.why_stop(counts, ours, line, now, patience)).flatten();
+    if let Some(reason) = stop {
+        converse(lua, reason, counts)?;
+        let (now, _) = RUN.with(|run| run.clock());
+        with(|debugger| debugger.since = now);
+    }
+    Ok(VmState::Continue)
+}
+
+/// What a command of the debugger leads to.
+enum Next {
+    Stay,
+    Go,
+    Abort,
+}
+
+/// Does what the client says until the script is to go on.
+fn converse(lua: &Lua, reason: &str, has_looped: bool) -> mlua::Result<()> {
+    with(|debugger| {
+        debugger.say(format!("* Stopped at {}, stop reason = {reason}", debugger.line).as_bytes());
+        debugger.say_line(debugger.line);
+    });
+    loop {
+        let said = with(Debugger::take_said).unwrap_or_default();
+        let Some(words) = RUN.with(|run| run.converse(said)) else {
+            with(Debugger::leave);
+            // Nobody is left who could end a loop.
+            let text = "ERR timeout during Lua debugging with client closing connection";
+            return if has_looped { Err(failure::error(text)) } else { Ok(()) };
+        };
+        match obey(lua, &words) {
+            Next::Stay => {}
+            Next::Go => return Ok(()),
+            Next::Abort => return Err(failure::error("ERR script aborted for user request")),
+        }
+    }
+}
+
+fn obey(lua: &Lua, words: &[Vec<u8>]) -> Next {
+    let Some((name, rest)) = words.split_first() else { return Next::Stay };
+    let name = name.to_ascii_lowercase();
+    match (&name[..], rest) {
+        (b"s" | b"step" | b"n" | b"next", _) => {
+            with(|debugger| debugger.steps = true);
+            return Next::Go;
+        }
+        (b"c" | b"continue", _) => return Next::Go,
+        (b"a" | b"abort", _) => return Next::Abort,
+        (b"e" | b"eval", [_, ..]) => evaluate(lua, &rest.join(&b' ')),
+        (b"r" | b"redis" | b"v" | b"valkey" | b"server", [_, ..]) => call(lua, rest),
+        (b"p" | b"print", [name]) => print(lua, name),
+        (b"t" | b"trace", []) => trace(lua),
+        _ => return with(|debugger| debugger.obey(&name, rest)).unwrap_or(Next::Stay),
+    }
+    Next::Stay
+}
+
+/// Runs a text, as an expression if it is one.
+fn evaluate(lua: &Lua, text: &[u8]) {
+    let load = |text: &[u8]| lua.load(text).set_name("@ldb_eval").set_mode(ChunkMode::Text).into_function();
+    let function = load(&[b"return ", text].concat()).or_else(|_| load(text));
+    let line = match function.and_then(|function| function.call::<Value>(())) {
+        Ok(value) => [b"<retval> ", &human::of_value(lua, &value)[..]].concat(),
+        Err(error) => [b"<error> ", &text_of(&error)[..]].concat(),
+    };
+    with(|debugger| debugger.say_cut(&line));
+}
+
+/// Runs a command as the script would, and shows it.
+fn call(lua: &Lua, words: &[Vec<u8>]) {
+    let stepped = with(|debugger| std::mem::replace(&mut debugger.steps, true));
+    let words: mlua::Result<MultiValue> = words.iter().map(|word| lua.create_string(word).map(Value::String)).collect();
+    if let Ok(words) = words {
+        // What it replies is noted on the way.
+        let _ = RUN.with(|run| run.call(lua, &words, false).map(drop));
+    }
+    with(|debugger| debugger.steps = stepped.unwrap_or_default());
+}
+
+fn text_of(error: &mlua::Error) -> Vec<u8> {
+    match error.downcast_ref::<Failure>() {
+        Some(Failure::Reply { text, .. } | Failure::Message(text)) => {
+            text.strip_prefix(b"ERR ").unwrap_or(text).to_vec()
+        }
+        None => {
+            let text = match error {
+                mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message.clone(),
+                other => other.to_string(),
+            };
+            text.lines().next().unwrap_or_default().into()
+        }
+    }
+}
+
+fn print(lua: &Lua, name: &[u8]) {
+    let line = match name {
+        b"KEYS" | b"ARGV" => {
+            let value = lua.globals().get::<Value>(&*String::from_utf8_lossy(name)).unwrap_or(Value::Nil);
+            [b"<value> ", &human::of_value(lua, &value)[..]].concat()
+        }
+        _ => NO_LOCALS.into(),
+    };
+    with(|debugger| debugger.say_cut(&line));
+}
+
+const NO_LOCALS: &[u8] = b"No such variable: this server shows KEYS and ARGV only.";
+
+/// The functions that the script is in, from the innermost out.
+fn trace(lua: &Lua) {
+    for level in 0.. {
+        let frame = lua.inspect_stack(level, |frame| {
+            let ours = frame.source().short_src.is_some_and(|name| name.contains("user_script"));
+            let name = frame.names().name.map_or_else(|| "top level".to_owned(), |name| name.into_owned());
+            ours.then(|| (name, frame.current_line().unwrap_or_default()))
+        });
+        let Some(frame) = frame else { break };
+        if let Some((name, line)) = frame {
+            let word = if level == 0 { "In" } else { "From" };
+            with(|debugger| {
+                debugger.say(format!("{word} {name}:").as_bytes());
+                debugger.say_line(line);
+            });
+        }
+    }
+}
+
+const HELP: [&str; 15] = [
+    "Commands of the debugger, which may be cut down to their first letter:",
+    "help                 This text.",
+    "step, next           Run this line and stop before the next one.",
+    "continue             Run to the next breakpoint.",
+    "list [line [n]]      Show the lines around this one, or n before and after a line (0: this one).",
+    "whole                Show the whole script.",
+    "print NAME           Show KEYS or ARGV.",
+    "break                Show the breakpoints.",
+    "break LINE|-LINE|0   Set one, remove one, remove all.",
+    "trace                Show where the script is and who called that.",
+    "eval CODE            Run Lua code outside of the script's functions.",
+    "redis COMMAND        Run a command; also: valkey, server.",
+    "maxlen [N]           Show, or set, after how many bytes texts are cut; 0: never.",
+    "abort                End the script; what it changed stays changed.",
+    "A script stops itself with server.breakpoint() and says something here with server.debug().",
+];
+
+impl Debugger {
+    fn why_stop(&mut self, counts: bool, ours: bool, line: usize, now: u64, patience: u64) -> Option<&'static str> {
+        if self.since == RUN_CLOCK {
+            self.since = now;
+        }
+        if !ours || self.alone && !counts {
+            return None;
+        }
+        self.line = line;
+        let is_point = self.asked || self.breakpoints.contains(&line);
+        let has_looped = counts && patience > 0 && now.saturating_sub(self.since) > patience;
+        if counts && !has_looped || !counts && !self.steps && !is_point {
+            return None;
+        }
+        let asked = std::mem::take(&mut self.asked);
+        self.steps = false;
+        Some(match () {
+            () if counts => "timeout reached, infinite loop?",
+            () if asked => "server.breakpoint() called",
+            () if is_point => "break point",
+            () => "step over",
+        })
+    }
+
+    fn leave(&mut self) {
+        self.alone = true;
+        self.steps = false;
+        self.breakpoints.clear();
+    }
+
+    fn say(&mut self, line: &[u8]) {
+        if !self.alone {
+            self.said.push(line.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect());
+        }
+    }
+
+    fn say_cut(&mut self, line: &[u8]) {
+        if self.limit == 0 || line.len() <= self.limit {
+            return self.say(line);
+        }
+        self.say(&[&line[..self.limit], b" ..."].concat());
+        if !std::mem::replace(&mut self.hinted, true) {
+            self.say(b"<hint> This text was cut; 'maxlen 0' shows all of the next ones.");
+        }
+    }
+
+    fn say_line(&mut self, number: usize) {
+        let mark = match (number == self.line, self.breakpoints.contains(&number)) {
+            (true, true) => "->#",
+            (true, false) => "-> ",
+            (false, true) => "  #",
+            (false, false) => "   ",
+        };
+        let text = number.checked_sub(1).and_then(|index| self.lines.get(index)).cloned();
+        let text = text.unwrap_or_else(|| b"<out of range source code line>".to_vec());
+        self.say(&[format!("{mark}{number:<3} ").as_bytes(), &text].concat());
+    }
+
+    fn say_lines(&mut self, around: usize, context: usize) {
+        let last = self.lines.len().min(around.saturating_add(context));
+        (around.saturating_sub(context).max(1)..=last).for_each(|number| self.say_line(number));
+    }
+
+    /// All that was said, as an array of simple strings.
+    fn take_said(&mut self) -> Vec<u8> {
+        let said = std::mem::take(&mut self.said);
+        let mut bytes = format!("*{}\r\n", said.len()).into_bytes();
+        for line in said {
+            bytes.push(b'+');
+            bytes.extend_from_slice(&line);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes
+    }
+
+    /// The commands that neither run anything nor let the script go on.
+    fn obey(&mut self, name: &[u8], rest: &[Vec<u8>]) -> Next {
+        let number = |index: usize| {
+            let word = rest.get(index)?;
+            Some(std::str::from_utf8(word).ok()?.trim().parse::<i64>().unwrap_or(0))
+        };
+        match (name, rest.len()) {
+            (b"h" | b"help", _) => HELP.iter().for_each(|line| self.say(line.as_bytes())),
+            (b"l" | b"list", 0..=2) => {
+                let around = number(0).and_then(|line| usize::try_from(line).ok()).filter(|line| *line > 0);
+                let context = number(1).and_then(|lines| usize::try_from(lines).ok()).unwrap_or(CONTEXT);
+                self.say_lines(around.unwrap_or(self.line), context);
+            }
+            (b"w" | b"whole", 0) => self.say_lines(1, usize::MAX),
+            (b"p" | b"print", 0) => self.say(b"This server shows KEYS and ARGV only."),
+            (b"b" | b"break", 0) => self.say_breakpoints(),
+            (b"b" | b"break", _) => (0..rest.len()).filter_map(number).for_each(|line| self.set_breakpoint(line)),
+            (b"m" | b"maxlen", 0 | 1) => {
+                if let Some(limit) = number(0) {
+                    let limit = usize::try_from(limit).unwrap_or(0);
+                    self.limit = if limit == 0 { 0 } else { limit.max(LIMIT_MIN) };
+                }
+                match self.limit {
+                    0 => self.say(b"<value> replies are unlimited."),
+                    limit => self.say(format!("<value> replies are truncated at {limit} bytes.").as_bytes()),
+                }
+            }
+            _ => self.say(b"<error> Unknown Lua debugger command or wrong number of arguments."),
+        }
+        Next::Stay
+    }
+
+    fn say_breakpoints(&mut self) {
+        if self.breakpoints.is_empty() {
+            return self.say(b"No breakpoints set. Use 'b <line>' to add one.");
+        }
+        self.say(format!("{} breakpoints set:", self.breakpoints.len()).as_bytes());
+        self.breakpoints.clone().into_iter().for_each(|line| self.say_line(line));
+    }
+
+    fn set_breakpoint(&mut self, line: i64) {
+        let number = usize::try_from(line.unsigned_abs()).unwrap_or(0);
+        match line {
+            0 => {
+                self.breakpoints.clear();
+                self.say(b"All breakpoints removed.");
+            }
+            ..0 => match self.breakpoints.iter().position(|known| *known == number) {
+                Some(at) => {
+                    self.breakpoints.remove(at);
+                    self.say(b"Breakpoint removed.");
+                }
+                None => self.say(b"No breakpoint in the specified line."),
+            },
+            _ if number > self.lines.len() => self.say(b"Wrong line number."),
+            _ if self.breakpoints.len() >= BREAKPOINTS_MAX => self.say(b"Too many breakpoints set."),
+            _ => {
+                if !self.breakpoints.contains(&number) {
+                    self.breakpoints.push(number);
+                }
+                self.say_lines(number, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Scripts and functions over the wire: values both ways, long runs and how they are ended from other connections, the debugger.
+
+use crate::dialogue::{ask, dialogue, show};
+use crate::harness::{Server, eventually, expect_bytes, is_peer, on_each_thread_count, send};
+use redis::{Connection, Value};
+
+fn eval(client: &mut Connection, script: &str, keys: &[&str], words: &[&str]) -> String {
+    let mut command = redis::cmd("EVAL");
+    command.arg(script).arg(keys.len()).arg(keys).arg(words);
+    told(&command, client)
+}
+
+/// The bytes of an EVAL.
+fn request(script: &str, keys: &[&str]) -> Vec<u8> {
+    redis::cmd("EVAL").arg(script).arg(keys.len()).arg(keys).get_packed_command()
+}
+
+fn told(command: &redis::Cmd, client: &mut Connection) -> String {
+    match command.query::<Value>(client) {
+        Ok(value) => show(&value),
+        Err(error) => format!("{} {}", error.code().unwrap_or("ERR"), error.detail().unwrap_or_default()),
+    }
+}
+
+#[test]
+fn values_go_both_ways() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        let reply =
+            eval(&mut client, "return {KEYS[1], ARGV, 3.9, false, true, {ok = 'fine'}, 'x'}", &["k"], &["a", "b"]);
+        assert_eq!(reply, "[\"k\", [\"a\", \"b\"], 3, nil, 1, fine, \"x\"]");
+        let script = "redis.call('HSET', KEYS[1], 'f', 'v') redis.setresp(3) return redis.call('HGETALL', KEYS[1])";
+        assert_eq!(eval(&mut server.client_speaking("resp3"), script, &["h"], &[]), "{\"f\": \"v\"}");
+        assert_eq!(eval(&mut client, script, &["h"], &[]), "[\"f\", \"v\"]");
+        let reply = eval(
+            &mut client,
+            "redis.log(redis.LOG_WARNING, 'seen') return redis.pcall('INCR', KEYS[1]).err",
+            &["h"],
+            &[],
+        );
+        assert!(reply.starts_with("\"WRONGTYPE "), "{reply}");
+    });
+}
+
+#[test]
+fn scripts_and_functions_of_one_connection_run_on_all() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        let sha: String = redis::cmd("SCRIPT")
+            .arg("LOAD")
+            .arg("return redis.call('INCR', KEYS[1])")
+            .query(&mut client)
+            .expect("a SHA");
+        let library = "#!lua name=counting\nserver.register_function('count', function(keys, args)\n\
+                       return redis.call('INCRBY', keys[1], args[1]) end)";
+        assert_eq!(told(redis::cmd("FUNCTION").arg("LOAD").arg(library), &mut client), "\"counting\"");
+        for n in 1..=8 {
+            let mut other = server.client();
+            assert_eq!(ask(&mut other, &format!("EVALSHA {sha} 1 k")), n.to_string());
+            assert_eq!(ask(&mut other, "FCALL count 1 l 2"), (2 * n).to_string());
+        }
+        assert_eq!(ask(&mut client, "FUNCTION DELETE counting"), "OK");
+        assert!(ask(&mut server.client(), "FCALL count 1 l 2").contains("Function not found"));
+    });
+}
+
+/// Clients of all workers.
+fn crowd(server: &Server) -> Vec<Connection> {
+    (0..8).map(|_| server.client()).collect()
+}
+
+fn is_busy(client: &mut Connection, command: &str) -> bool {
+    ask(client, command).contains("BUSY")
+}
+
+#[test]
+fn a_long_script_is_told_of_and_ended() {
+    on_each_thread_count(&["--busy-reply-threshold", "50"], |server| {
+        let library = "#!lua name=lib\nserver.register_function('spin', function() while true do end end)";
+        assert_eq!(told(redis::cmd("FUNCTION").arg("LOAD").arg(library), &mut server.client()), "\"lib\"");
+        let endless = request("while true do end", &["k"]);
+        let call = b"FCALL spin 1 k\r\n".to_vec();
+        for (call, kill, wrong) in [(endless, "SCRIPT KILL", "FUNCTION KILL"), (call, "FUNCTION KILL", "SCRIPT KILL")] {
+            let mut clients = crowd(server);
+            let mut socket = server.socket();
+            send(&mut socket, &call);
+            // Those who want the same key, another one, or all.
+            for (n, client) in clients.iter_mut().enumerate() {
+                let command = ["GET k", "GET other", "MGET k other", "DBSIZE"][n % 4];
+                assert!(eventually(|| is_busy(client, command)), "{command} waits in silence");
+            }
+            assert!(is_busy(&mut clients[0], wrong));
+            assert_eq!(ask(&mut clients[5], kill), "OK");
+            expect_bytes(&mut socket, b"-ERR Script killed by user with ");
+            assert!(clients.iter_mut().all(|client| eventually(|| ask(client, "PING") == "PONG")));
+        }
+    });
+}
+
+#[test]
+fn what_has_written_cannot_be_killed() {
+    let server = Server::start_with_threads(4, &["--busy-reply-threshold", "50"]);
+    let mut clients = crowd(&server);
+    let mut socket = server.socket();
+    send(&mut socket, &request("redis.call('SET', KEYS[1], 1) while true do end", &["k"]));
+    for client in &mut clients {
+        assert!(eventually(|| ask(client, "SCRIPT KILL").contains("UNKILLABLE")));
+    }
+    send(&mut server.socket(), b"SHUTDOWN NOSAVE\r\n");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_script_that_takes_too_much_memory_ends() {
+    if is_peer() {
+        return;
+    }
+    on_each_thread_count(&["--lua-memory-limit", "4mb"], |server| {
+        let mut client = server.client();
+        let reply =
+            eval(&mut client, "local t = {} while true do t[#t + 1] = string.rep('x', 1000) .. #t end", &[], &[]);
+        assert!(reply.contains("memory"), "{reply}");
+        assert_eq!(eval(&mut client, "return 'alive'", &[], &[]), "\"alive\"");
+        dialogue(&mut client, &[("CONFIG SET lua-memory-limit 0", "OK")]);
+        let script = "local t = {} for i = 1, 6000 do t[i] = string.rep('x', 1000) .. i end return #t";
+        assert_eq!(eval(&mut client, script, &[], &[]), "6000");
+    });
+}
+
+#[test]
+fn a_script_is_debugged_line_by_line() {
+    on_each_thread_count(&[], |server| {
+        let mut socket = server.socket();
+        send(&mut socket, b"SCRIPT DEBUG SYNC\r\n");
+        expect_bytes(&mut socket, b"+OK\r\n");
+        let script = "local a = 1\nredis.call('SET', KEYS[1], a)\nreturn KEYS";
+        send(&mut socket, &request(script, &["k"]));
+        expect_bytes(&mut socket, b"*2\r\n+* Stopped at 1, stop reason = step over\r\n+-> 1   local a = 1\r\n");
+        send(&mut socket, b"*2\r\n$5\r\nbreak\r\n$1\r\n3\r\n");
+        expect_bytes(&mut socket, b"*2\r\n+   2   redis.call('SET', KEYS[1], a)\r\n+  #3   return KEYS\r\n");
+        send(&mut socket, b"*1\r\n$1\r\nc\r\n");
+        expect_bytes(&mut socket, b"*2\r\n+* Stopped at 3, stop reason = break point\r\n+->#3   return KEYS\r\n");
+        send(&mut socket, b"*3\r\n$5\r\nredis\r\n$3\r\nget\r\n$1\r\nk\r\n");
+        expect_bytes(&mut socket, b"*2\r\n+<command> get k\r\n+<reply> \"1\"\r\n");
+        send(&mut socket, b"*2\r\n$5\r\nprint\r\n$4\r\nKEYS\r\n");
+        expect_bytes(&mut socket, b"*1\r\n+<value> {\"k\"}\r\n");
+        send(&mut socket, b"*1\r\n$8\r\ncontinue\r\n");
+        expect_bytes(&mut socket, b"*1\r\n+<endsession>\r\n*1\r\n$1\r\nk\r\n");
+        // A client that goes lets its script run to its end.
+        let mut socket = server.socket();
+        send(&mut socket, b"SCRIPT DEBUG SYNC\r\n");
+        send(&mut socket, &request("redis.call('SET', 'l', 2)", &[]));
+        expect_bytes(&mut socket, b"+OK\r\n*2\r\n");
+        drop(socket);
+        assert!(eventually(|| ask(&mut server.client(), "GET l") == "\"2\""));
+    });
+}
