@@ -21,6 +21,8 @@ mod commands;
 mod connections;
 #[path = "black_box/cores.rs"]
 mod cores;
+#[path = "black_box/debug.rs"]
+mod debug;
 #[path = "black_box/dialogue.rs"]
 mod dialogue;
 #[path = "black_box/harness.rs"]

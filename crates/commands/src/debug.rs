@@ -4,6 +4,7 @@ use crate::aof;
 use crate::args::Args;
 use crate::config_cmd::rewrite_file;
 use crate::cx::Cx;
+use crate::debug_values;
 use crate::digest::Digest;
 use crate::dispatch::shown;
 use crate::flush::empty_all;
@@ -21,6 +22,7 @@ use engine::glob;
 use engine::overview::Overview;
 use engine::value::{NewString, Object, Value, ValueExt};
 use resp::{Protocol, Reply};
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use structures::hash::Hash;
@@ -63,6 +65,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (b"digest-value", 2..) => digest_values(cx, args),
         (b"error", 3) => return Err(Error::new(&args[2])),
         (b"htstats", 3 | 4) => return table_stats(cx, args),
+        (b"htstats-key", 3 | 4) => return debug_values::table_of_key(cx, args),
         (b"leak", 3) => {
             std::mem::forget(args[2].to_vec());
             cx.reply.ok();
@@ -75,6 +78,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             }
             cx.reply.ok();
         }
+        (b"listpack", 3) => return debug_values::listpack(cx, args),
         (b"log", 3) => {
             cx.engine.host().log(&format!("DEBUG LOG: {}", String::from_utf8_lossy(&args[2])));
             cx.reply.ok();
@@ -89,6 +93,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.reply.bulk(cx.engine.host().allocator_text(&name).map_err(allocator_error)?.as_bytes());
         }
         (b"object", 3 | 4) => return object(cx, args),
+        (b"oom", 2) => handle_alloc_error(Layout::array::<u8>(isize::MAX as usize).unwrap_or(Layout::new::<u8>())),
         (b"panic", 2) => panic!("DEBUG PANIC"),
         (b"populate", 3..=5) => return populate(cx, args),
         (b"protocol", 3) => return protocol(cx.reply, &args[2]),
@@ -96,9 +101,11 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.engine.pause_timers(resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0);
             cx.reply.ok();
         }
+        (b"quicklist", 3 | 4) => return debug_values::quicklist(cx, args),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, &args[2]),
         (b"replybuffer", 4) => return reply_buffer(cx, args),
         (b"reload", 2..=5) => return reload(cx, args),
+        (b"sdslen", 3) => return debug_values::string_lengths(cx, args),
         (b"segfault", 2) => cx.engine.host().crash(),
         (b"set-active-expire", 3) => {
             cx.engine.pause_expiry(resp::number::parse_i64_c(&args[2]).unwrap_or(0) == 0);
@@ -113,6 +120,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.reply.ok();
         }
         (b"sleep", 3) => sleep(cx, &args[2]),
+        (b"structsize", 2) => debug_values::struct_sizes(cx),
         (b"stringmatch-len", 4) => {
             let length = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
             if length > STRING_MAX {

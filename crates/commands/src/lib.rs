@@ -44,6 +44,7 @@ pub mod connection;
 pub mod counter;
 pub mod cx;
 pub mod debug;
+mod debug_values;
 mod digest;
 pub mod dispatch;
 mod docs;

@@ -5,6 +5,7 @@
 
 use crate::keys::Keys;
 use crate::shard::{Db, ShardStats};
+use structures::hashtable::PLACES;
 
 /// All shards together.
 #[derive(Clone, Debug, Default)]
@@ -43,9 +44,8 @@ pub struct DbOverview {
 
 /// Deadlines at either end of a shard's order that the mean looks at.
 const TTL_SAMPLE: usize = 16;
-/// Bytes of a bucket, and the keys that it has places for.
+/// Bytes of a bucket.
 const BUCKET: usize = 64;
-const PLACES: usize = 9;
 
 impl Overview {
     pub fn of(keys: &mut Keys<'_>) -> Overview {

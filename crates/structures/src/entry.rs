@@ -48,7 +48,8 @@ pub const MAX_INLINE: usize = 1024;
 /// The largest number that [`Entry::set_meta`] takes.
 pub const MAX_META: u32 = (1 << 24) - 1;
 
-const HEADER: usize = 8;
+/// Bytes of an entry beside its key, its value and its deadline.
+pub const HEADER: usize = 8;
 const KIND_MASK: u64 = 0b11;
 const KIND_INLINE: u64 = 0;
 const KIND_INT: u64 = 1;
@@ -311,6 +312,12 @@ impl<P> Entry<P> {
     /// Bytes that the allocator was asked for (the payload's own allocations are not counted).
     pub fn allocated(&self) -> usize {
         self.shape().size::<P>()
+    }
+
+    /// Bytes by which an inline value may grow where it is.
+    pub fn room(&self) -> usize {
+        let shape = self.shape();
+        shape.size::<P>() - shape.value_at::<P>() - shape.value_len
     }
 
     fn allocate(shape: Shape) -> Self {

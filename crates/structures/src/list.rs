@@ -12,7 +12,7 @@
 //! Asserted by tests: in either form, and through all changes of form, it is what a `VecDeque` is.
 
 use crate::listpack::{Item, Listpack};
-use crate::quicklist::{End, Quicklist, Rules, Snapshot, Stats, remove_equal_items, visit_listpack};
+use crate::quicklist::{End, NodeView, Quicklist, Rules, Snapshot, Stats, remove_equal_items, visit_listpack};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -87,6 +87,13 @@ impl List {
         match self {
             List::Small(listpack) => listpack.memory_usage(),
             List::Quick(quicklist) => quicklist.memory_usage(),
+        }
+    }
+
+    /// Shows the nodes with their numbers, if it is a quicklist.
+    pub fn each_node(&self, mut see: impl FnMut(usize, NodeView<'_>)) {
+        if let List::Quick(quicklist) = self {
+            quicklist.nodes().enumerate().for_each(|(number, node)| see(number, node));
         }
     }
 

@@ -118,6 +118,11 @@ impl Set {
         self.len() == 0
     }
 
+    /// How full its table is, if it is one.
+    pub fn table_stats(&self) -> Option<hashtable::Stats> {
+        if let Set::Big(members) = self { Some(members.table.stats()) } else { None }
+    }
+
     /// Bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         match self {

@@ -59,6 +59,10 @@ impl BigHash {
         self.table.len()
     }
 
+    pub(super) fn table_stats(&self) -> hashtable::Stats {
+        self.table.stats()
+    }
+
     #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Option<Found<'_>> {
         self.table.find(member_hash(name), |entry| entry.key() == name).map(Found::of)

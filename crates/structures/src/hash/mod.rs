@@ -27,6 +27,7 @@ mod view;
 pub use self::view::View;
 
 use self::big::{BigHash, Found};
+use crate::hashtable;
 use crate::listpack::{Item, Listpack, Pos};
 use crate::walk::TableWalk;
 use std::fmt;
@@ -206,6 +207,11 @@ impl Hash {
     /// of a small hash, which may become a large one meanwhile.
     pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableWalk>> {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
+    }
+
+    /// How full its table is, if it is one.
+    pub fn table_stats(&self) -> Option<hashtable::Stats> {
+        if let Big(big) = &self.0 { Some(big.table_stats()) } else { None }
     }
 
     /// The listpack, in the form in which it goes to disk.

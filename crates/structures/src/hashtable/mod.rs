@@ -157,6 +157,9 @@ impl<T: Handle> Deref for Ref<'_, T> {
     }
 }
 
+/// Entries that a bucket has place for.
+pub const PLACES: usize = bucket::SLOTS;
+
 /// Numbers for diagnostics; see [`HashTable::stats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {

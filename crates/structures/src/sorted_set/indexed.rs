@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use super::Inserted;
 use super::member::{Blocks, Member};
-use crate::hashtable::HashTable;
+use crate::hashtable::{self, HashTable};
 use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
 use crate::walk::{RankedWalk, Step, Walks};
@@ -55,6 +55,10 @@ impl Indexed {
 
     pub(super) fn len(&self) -> usize {
         self.tree.len()
+    }
+
+    pub(super) fn table_stats(&self) -> hashtable::Stats {
+        self.index.stats()
     }
 
     #[inline]

@@ -26,6 +26,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::hashtable;
 use crate::walk::RankedWalk;
 
 use self::indexed::Indexed;
@@ -241,6 +242,11 @@ impl SortedSet {
             Form::Packed(set) => set.remove_range(ranks, visit),
             Form::Indexed(set) => set.remove_range(ranks, visit),
         }
+    }
+
+    /// How full the table of its members is, if it has one.
+    pub fn table_stats(&self) -> Option<hashtable::Stats> {
+        if let Form::Indexed(indexed) = &self.0 { Some(indexed.table_stats()) } else { None }
     }
 
     /// The name of the form, as clients know it.
