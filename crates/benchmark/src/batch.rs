@@ -66,6 +66,11 @@ impl Sequence {
         }
     }
 
+    /// Bytes that it takes to send.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Commands in it.
     pub fn commands(&self) -> usize {
         self.commands

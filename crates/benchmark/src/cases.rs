@@ -109,7 +109,7 @@ fn repeated(name: &str, arguments: &[&str], times: usize) -> Vec<Vec<u8>> {
 }
 
 /// The command of the command line: several are separated by `;`, a number before one repeats it.
-pub fn given(options: &Options, data: &[u8]) -> Case {
+pub fn given(options: &Options, title: String, data: &[u8]) -> Case {
     let mut sequence = Sequence::default();
     for command in options.command.split(|word| word == b";") {
         let times = command.first().and_then(|word| resp::number::parse_i64(word)).filter(|times| *times > 0);
@@ -121,8 +121,13 @@ pub fn given(options: &Options, data: &[u8]) -> Case {
             sequence.push(command, times, data, options.range.is_some());
         }
     }
-    let words: Vec<_> = options.command.iter().map(|word| String::from_utf8_lossy(word)).collect();
-    Case { title: words.join(" "), sequence }
+    Case { title, sequence }
+}
+
+/// What a command of the user's is called: its words, without one that comes from standard input.
+pub fn title(command: &[Vec<u8>]) -> String {
+    let words: Vec<_> = command.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -150,6 +155,6 @@ mod tests {
     fn sequences_of_commands() {
         let command = ["set", "a", "b", ";", "2", "get", "a"].map(|word| word.as_bytes().to_vec());
         let options = Options { command: command.to_vec(), ..Options::default() };
-        assert_eq!(given(&options, b"").sequence.commands(), 3);
+        assert_eq!(given(&options, title(&options.command), b"").sequence.commands(), 3);
     }
 }

@@ -26,6 +26,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often the progress line is written anew.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
+const KEEPALIVE_WARNING: &str = "WARNING: Keepalive disabled. You probably need 'echo 1 > /proc/sys/net/ipv4/tcp_tw_reuse' \
+    for Linux and 'sudo sysctl -w net.inet.tcp.msl=1000' for Mac OS X in order to use a lot of clients/requests";
+
 fn main() -> ExitCode {
     let words = std::env::args_os().skip(1).map(|word| word.into_vec());
     let options = match options::parse(words) {
@@ -57,10 +60,14 @@ fn run(mut options: Options) -> Result<(), String> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         now.as_nanos() as u64
     });
+    let title = cases::title(&options.command);
     if options.last_from_stdin {
         let mut last = Vec::new();
         std::io::stdin().read_to_end(&mut last).map_err(|error| format!("Standard input: {error}"))?;
         options.command.push(last);
+    }
+    if !options.keep_alive {
+        eprintln!("{KEEPALIVE_WARNING}");
     }
     if options.idle {
         println!("Creating {} idle connections and waiting forever (Ctrl+C when done)", options.clients);
@@ -68,8 +75,11 @@ fn run(mut options: Options) -> Result<(), String> {
         return load::idle(&plan(&options, &case), options.clients).map_err(|failure| explain(failure, &options));
     }
     let data = payload(options.data_size, seed);
-    let cases =
-        if options.command.is_empty() { cases::cases(&options, &data) } else { vec![cases::given(&options, &data)] };
+    let cases = if options.command.is_empty() {
+        cases::cases(&options, &data)
+    } else {
+        vec![cases::given(&options, title, &data)]
+    };
     let server = ask_configuration(&options)?;
     if options.csv {
         println!("{}", report::CSV_HEADER);
@@ -123,7 +133,8 @@ fn run_case(options: &Options, case: &Case, seed: u64, server: Option<&(String, 
         let recorded = recorded.map_err(|failure| explain(failure, options))?;
         latencies.add(&recorded).map_err(|error| error.to_string())?;
     }
-    let outcome = Outcome { title: &case.title, took, latencies: &latencies, server };
+    let payload = if options.command.is_empty() { options.data_size } else { case.sequence.size() };
+    let outcome = Outcome { title: &case.title, took, payload, latencies: &latencies, server };
     print!("{}", report::render(&outcome, options));
     std::io::stdout().flush().map_err(|error| error.to_string())
 }
@@ -233,7 +244,7 @@ fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::value::
             if let resp::value::Value::Error(text) = &value
                 && answers.len() < greeting.len()
             {
-                return Err(format!("{} replied with error:\n{}", options.target, String::from_utf8_lossy(text)));
+                return Err(format!("Node {} replied with error:\n{}", options.target, String::from_utf8_lossy(text)));
             }
             answers.push(value);
         }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub struct Outcome<'o> {
     pub title: &'o str,
     pub took: Duration,
+    /// Bytes of a value; of a command of the user's, all of it.
+    pub payload: usize,
     /// In microseconds.
     pub latencies: &'o Histogram<u64>,
     /// The server's `save` and `appendonly`, when it told.
@@ -81,7 +83,7 @@ fn head(text: &mut String, outcome: &Outcome<'_>, options: &Options) -> std::fmt
     writeln!(text, "====== {} ======", outcome.title)?;
     writeln!(text, "  {} requests completed in {:.2} seconds", outcome.latencies.len(), outcome.took.as_secs_f64())?;
     writeln!(text, "  {} parallel clients", options.clients)?;
-    writeln!(text, "  {} bytes payload", options.data_size)?;
+    writeln!(text, "  {} bytes payload", outcome.payload)?;
     writeln!(text, "  keep alive: {}", u8::from(options.keep_alive))?;
     if let Some((save, append_only)) = outcome.server {
         writeln!(text, "  host configuration \"save\": {save}")?;
@@ -239,7 +241,7 @@ mod tests {
             latencies.record(*value).unwrap();
         }
         let took = Duration::from_secs(2);
-        render(&Outcome { title: "SET", took, latencies: &latencies, server: None }, options)
+        render(&Outcome { title: "SET", took, payload: 3, latencies: &latencies, server: None }, options)
     }
 
     #[test]

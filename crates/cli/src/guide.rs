@@ -100,8 +100,9 @@ impl Hint for Shown {
 impl Hinter for Guide {
     type Hint = Shown;
 
-    fn hint(&self, line: &str, at: usize, _: &Context<'_>) -> Option<Shown> {
-        let docs = self.docs.as_ref().filter(|_| self.shows_hints && at == line.len())?;
+    /// Wherever the cursor is: what may follow the whole line.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<Shown> {
+        let docs = self.docs.as_ref().filter(|_| self.shows_hints)?;
         let hint = hint::hint(docs, line.as_bytes()).filter(|hint| !hint.is_empty())?;
         let blank = if line.ends_with(|last: char| last.is_ascii_whitespace()) { "" } else { " " };
         Some(Shown(format!("{blank}{hint}")))

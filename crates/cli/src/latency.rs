@@ -86,9 +86,7 @@ pub fn run(session: &mut Session) -> Result<(), Failure> {
             print(format!("{}\n", samples.report(output)).as_bytes());
         }
         if is_over && has_history {
-            if output == Output::Formatted {
-                print(format!(" -- {:.2} seconds range\n", start.elapsed().as_secs_f64()).as_bytes());
-            }
+            print(format!(" -- {:.2} seconds range\n", start.elapsed().as_secs_f64()).as_bytes());
             (samples, start) = (Samples::default(), Instant::now());
         } else if is_over && output != Output::Formatted {
             return Ok(());
