@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""cinnabar-cli against valkey-cli, and cinnabar-benchmark against the newest valkey-benchmark: what each mode prints.
+
+    tools.py --server target/release/cinnabar-server --cli target/release/cinnabar-cli \
+        --benchmark target/release/cinnabar-benchmark --peers ~/.cache/peers [--only WORD]
+
+A server is started on a port that is free. Every case sets up the same keys for both programs and runs them with the same
+arguments, environment and input; standard output, standard error and exit status must be equal, the programs' and the
+servers' names apart. Figures that differ from run to run (durations, addresses, rates) are replaced by `#` first, in the
+cases that say so. Cases with keys are typed on a terminal, of which the screens are compared.
+"""
+import argparse
+import difflib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from tools_cases import cases
+from tools_terminal import on_terminal
+
+PATIENCE = 30
+# What is cut off after a time depends on how busy the machine is.
+ATTEMPTS = 3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True, help="the server that all of them talk to")
+    parser.add_argument("--cli", required=True, help="cinnabar-cli")
+    parser.add_argument("--benchmark", required=True, help="cinnabar-benchmark")
+    parser.add_argument("--peers", required=True, help="folder that fetch-peers filled")
+    parser.add_argument("--only", default="", help="only cases whose name has this in it")
+    args = parser.parse_args()
+    tools = {"cli": (args.cli, os.path.join(args.peers, "matching/bin/valkey-cli")),
+             "benchmark": (args.benchmark, os.path.join(args.peers, "newest/bin/valkey-benchmark"))}
+    with tempfile.TemporaryDirectory() as folder, Server(args.server, folder) as server:
+        chosen = [case for case in cases(server.port, folder) if args.only in case.name and os.path.exists(tools[case.tool][1])]
+        failed = 0
+        for case in chosen:
+            for _ in range(ATTEMPTS):
+                texts = [told(case, os.path.abspath(path), server, folder) for path in tools[case.tool]]
+                if texts[0] == texts[1]:
+                    break
+            else:
+                failed += 1
+                print("==== %s: %s" % (case.name, " ".join(case.arguments)))
+                lines = [text.splitlines() for text in reversed(texts)]
+                print("\n".join(difflib.unified_diff(*lines, "valkey", "cinnabar", lineterm="")))
+    print("tools.py: %d cases, %d differ" % (len(chosen), failed))
+    sys.exit(1 if failed or not chosen else 0)
+
+
+class Server:
+    """The server, for as long as a `with` lasts, and a connection to it."""
+
+    def __init__(self, path, folder):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.command = [path, "--port", str(self.port), "--save", "", "--dir", folder, "--threads", "2",
+                        "--enable-debug-command", "yes", "--unixsocket", os.path.join(folder, "socket")]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connect()
+                return self
+            except ConnectionRefusedError:
+                if self.process.poll() is not None or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+
+    def connect(self):
+        self.file = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).makefile("rwb")
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def call(self, *words):
+        """Sends a command; an error in answer to it ends the program."""
+        words = [word.encode() if isinstance(word, str) else word for word in words]
+        bytes_of = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+        for _ in range(2):
+            try:
+                self.file.write(bytes_of)
+                self.file.flush()
+                return self.reply(words)
+            except ConnectionError:
+                # Some cases end all connections.
+                self.connect()
+        raise ConnectionError("no answer to %r" % words)
+
+    def reply(self, words):
+        line = self.file.readline()
+        if not line:
+            raise ConnectionError
+        if line[:1] == b"-":
+            raise AssertionError("%r: %s" % (words, line.decode()))
+        if line[:1] == b"$" and line != b"$-1\r\n":
+            return self.file.read(int(line[1:]) + 2)[:-2]
+        if line[:1] == b"*" and line != b"*-1\r\n":
+            return [self.reply(words) for _ in range(int(line[1:]))]
+        return line[1:-2]
+
+
+def told(case, path, server, folder):
+    """All that the program says, as text that can be compared."""
+    server.call("FLUSHALL")
+    server.call("CONFIG", "RESETSTAT")
+    for command in case.setup:
+        server.call(*command)
+    environment = {"HOME": folder, "TERM": "dumb", "VALKEYCLI_HISTFILE": "/dev/null", **case.environment}
+    if case.keys is not None:
+        text = on_terminal([path, *case.arguments], environment, case.keys, lambda *words: server.call(*words))
+    else:
+        text = through_pipes(case, path, environment, server)
+    for command in case.teardown:
+        server.call(*command)
+    for ours, theirs in (("cinnabar-", "valkey-"), ("Cinnabar", "Valkey"), ("cinnabar ", "valkey ")):
+        text = text.replace(ours, theirs)
+    for pattern in case.figures:
+        text = re.sub(pattern, lambda found: re.sub(r"[\d.]+", "#", found[0]), text)
+    return case.view(text)
+
+
+def through_pipes(case, path, environment, server):
+    process = subprocess.Popen([path, *case.arguments], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    if case.meanwhile is not None:
+        case.meanwhile(server)
+        time.sleep(case.seconds)
+        process.send_signal(signal.SIGTERM)
+    try:
+        out, err = process.communicate(case.stdin, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        out += b"[it does not end]"
+    shown = [part.decode("utf-8", "backslashreplace") for part in (out, err)]
+    return "%s\n-- standard error\n%s\n-- status %d" % (*shown, process.returncode)
+
+
+if __name__ == "__main__":
+    main()
