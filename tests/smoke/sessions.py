@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""What several clients do to each other, on two servers: every reply is compared.
+
+    sessions.py 127.0.0.1:6379 --peer 127.0.0.1:6380 [--newest 127.0.0.1:6381]
+
+All servers are flushed. The dialogues below are held with the first server and with the peer; the filters of CLIENT LIST
+and CLIENT KILL are compared with the newest server, whose they are. A line of a dialogue is
+
+    a: WORDS       client a sends a command and is answered
+    a! WORDS       client a sends a command; whether it is answered at once is part of what is compared
+    a?             client a is answered what it has sent before, if it is
+    sleep SECONDS
+
+{id:a} and {addr:a} stand for the client's ID and address. Exits with 1 if there is a difference.
+"""
+import argparse
+import random
+import shlex
+import socket
+import sys
+import time
+
+# Seconds in which an answer comes if it comes at once, and after which it is missed; a machine may be busy.
+AT_ONCE = 0.2
+SILENCE = 20
+ATTEMPTS = 3
+
+DIALOGUES = {
+    "watched keys that are changed": [
+        step
+        for change in ("SET k 2", "GET k", "DEL k", "DEL other", "EXPIRE k 100", "PERSIST k", "RENAME k z", "RENAME z k", "MOVE k 3",
+                       "COPY z k REPLACE", "COPY k y", "APPEND k ''", "SETRANGE k 0 ''", "SET k 1", "SETNX k 9", "TOUCH k", "GETEX k",
+                       "GETEX k PERSIST", "GETEX k EX 100", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "SWAPDB 1 2", "OBJECT FREQ k",
+                       "SORT l STORE k", "SORT none STORE k", "EVAL \"return redis.call('set','k','x')\" 0", "EVAL \"return redis.call('get','k')\" 1 k",
+                       "EXPIRE k -1", "PEXPIREAT k 1", "RPUSH k x", "RESTORE k 0 x REPLACE", "GETDEL k", "INCRBY k 0", "LREM l 0 nothing")
+        for step in ("b: FLUSHALL", "b: SET k 1", "b: SET z 5", "b: RPUSH l 2 1", "a: WATCH k l", "b: " + change, "a: MULTI", "a: PING", "a: EXEC")
+    ],
+    "watched keys that are missing": [
+        step
+        for before in ("PING", "SET elsewhere 1")
+        for change in ("FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "SWAPDB 1 2", "SET k 1", "DEL k", "LPUSH k 1", "MOVE elsewhere 1", "PFADD k")
+        for step in ("b: FLUSHALL", "b: " + before, "b: SELECT 1", "b: SET k in-one", "b: SELECT 0", "a: WATCH k", "b: " + change, "a: MULTI",
+                     "a: PING", "a: EXEC")
+    ],
+    "watched keys that run out": [
+        "a: SET k 1 PX 40", "a: WATCH k", "sleep 0.15", "a: MULTI", "a: PING", "a: EXEC",
+        "a: SET k 1 PX 40", "a: WATCH k", "sleep 0.15", "b: GET k", "a: MULTI", "a: PING", "a: EXEC",
+        "a: SET k 1 PX 40", "sleep 0.15", "a: WATCH k", "b: GET k", "a: MULTI", "a: PING", "a: EXEC",
+        "a: SET k 1 PX 40", "sleep 0.15", "a: WATCH k", "b: FLUSHALL", "a: MULTI", "a: PING", "a: EXEC",
+        "a: SET k 1 PX 40", "sleep 0.15", "a: WATCH k", "b: SET k 1", "a: MULTI", "a: PING", "a: EXEC",
+        "a: WATCH k", "b: SET k 1 PX 40", "b: DEL k", "a: MULTI", "a: PING", "a: EXEC",
+    ],
+    "the end of watching": [
+        "a: WATCH k", "a: UNWATCH", "b: SET k 1", "a: MULTI", "a: PING", "a: EXEC",
+        "a: WATCH k", "a: MULTI", "a: DISCARD", "b: SET k 1", "a: MULTI", "a: PING", "a: EXEC",
+        "a: WATCH k", "a: MULTI", "a: NOPE", "b: SET k 1", "a: EXEC", "a: MULTI", "a: PING", "a: EXEC",
+        "a: WATCH k", "a: RESET", "b: SET k 1", "a: MULTI", "a: PING", "a: EXEC",
+        "a: WATCH k k k", "a: SET k 2", "a: MULTI", "a: EXEC", "a: EXEC",
+        "a: SELECT 1", "a: WATCH k", "b: SET k 1", "a: MULTI", "a: EXEC",
+    ],
+    "errors while commands are queued": [
+        step
+        for wrong in ("NOPE", "GET", "GET a b", "MULTI", "WATCH k", "EXEC x", "DISCARD x", "CLIENT NOPE", "CONFIG", "SHUTDOWN x y", "SUBSCRIBE", "RESET x",
+                      "OBJECT NOPE k", "UNWATCH", "SELECT 99", "SELECT x", "SET k v EX 0", "INCR list", "AUTH x", "HELLO 9", "SAVE x", "XADD k", "COMMAND NOPE",
+                      "CLIENT REPLY OFF x", "MONITOR x", "EVAL 1", "EVALSHA 0000 0", "SCRIPT NOPE", "FCALL nothing 0", "SLOWLOG NOPE", "DEBUG")
+        for step in ("a: RPUSH list x", "a: MULTI", "a: SET k 1", "a: " + wrong, "a: SET k 2", "a: EXEC", "a: GET k", "a: DISCARD", "b: FLUSHALL")
+    ] + ["a: EXEC", "a: DISCARD", "a: MULTI", "a: RESET", "a: EXEC", "a: MULTI", "a: MULTI", "a: EXEC"],
+    "commands that would wait, in a transaction": [
+        "b: RPUSH full 1 2 3 4 5 6 7 8", "b: ZADD scores 1 a 2 b 3 c 4 d", "b: XADD stream 1-1 f v", "b: XGROUP CREATE stream g 0", "a: MULTI",
+        "a: BLPOP none 0", "a: BLPOP none full 0", "a: BRPOP full 0", "a: BLMOVE full other LEFT RIGHT 0", "a: BLMOVE none other LEFT RIGHT 0",
+        "a: BRPOPLPUSH full other 0", "a: BRPOPLPUSH none other 0", "a: BLMPOP 0 2 none full RIGHT COUNT 2", "a: BLMPOP 0 1 none LEFT",
+        "a: BZPOPMIN scores 0", "a: BZPOPMAX none 0", "a: BZMPOP 0 2 none scores MAX", "a: BZMPOP 0 1 none MIN", "a: XREAD BLOCK 0 STREAMS stream $",
+        "a: XREAD BLOCK 0 STREAMS stream 0", "a: XREADGROUP GROUP g c BLOCK 0 STREAMS stream >", "a: XREADGROUP GROUP g c BLOCK 0 STREAMS stream >",
+        "a: BLPOP scores 0", "a: EXEC", "a: LRANGE other 0 -1", "a: MULTI", "a: BLPOP none -1", "a: BLPOP none x", "a: EXEC",
+        "a: EVAL \"return redis.call('blpop','none',0)\" 0", "a: EVAL \"return redis.call('blmove','none','b','LEFT','LEFT',0)\" 0",
+    ],
+    "who waits is served when a transaction has ended": [
+        "a! BLPOP k 0", "b: MULTI", "b: RPUSH k 1", "b: DEL k", "b: EXEC", "a?", "b: MULTI", "b: RPUSH k 1 2", "b: LPOP k", "b: EXEC", "a?", "b: LLEN k",
+        "a! BLMOVE k m LEFT LEFT 0", "c! BLPOP m 0", "b: MULTI", "b: RPUSH k x", "b: RPUSH m y", "b: LLEN k", "b: EXEC", "a?", "c?", "b: LRANGE m 0 -1",
+        "b: FLUSHALL", "a! BZPOPMIN z 0", "b: MULTI", "b: SET z 1", "b: DEL z", "b: ZADD z 1 m", "b: EXEC", "a?", "b: EXISTS z",
+        "a! BLPOP k 0", "b: EVAL \"redis.call('rpush','k','s'); return redis.call('llen','k')\" 1 k", "a?", "b: EXISTS k",
+    ],
+    "a pause of writes": [
+        "b: SET k 1", "b: FUNCTION LOAD REPLACE \"#!lua name=smoke\\nredis.register_function{function_name='r',callback=function(k) return redis.call('get',k[1]) end,"
+        "flags={'no-writes'}} redis.register_function('w',function(k) return redis.call('set',k[1],'f') end)\"", "b: PING", "a: MULTI", "a: SET k 2", "l: MULTI", "l: PUBLISH a b",
+        "m: MULTI", "m: EVAL \"return 1\" 0", "n: MULTI", "o: MULTI", "o: SET k 1", "c: CLIENT PAUSE 100000 WRITE",
+        "z: GET k", "z: MULTI", "z: GET k", "z: EXEC", "z: EVAL_RO \"return redis.call('get',KEYS[1])\" 1 k", "z: FCALL_RO r 1 k", "z! FCALL r 1 k",
+        "y! EVAL \"#!lua flags=no-writes\nreturn redis.call('get',KEYS[1])\" 1 k", "x: WATCH k", "x: UNWATCH", "a! EXEC", "b: GET k", "d! SET k 3", "e! PUBLISH news x",
+        "f! EVAL \"return redis.call('get',KEYS[1])\" 1 none", "g! FCALL w 1 k", "h! PFCOUNT none", "i! SPUBLISH news x", "j! FLUSHALL", "l! EXEC", "m! EXEC",
+        "n! SET k 1", "o: DISCARD", "c: CLIENT UNPAUSE", "a?", "d?", "e?", "f?", "g?", "h?", "i?", "j?", "l?", "m?", "n?", "n: DISCARD", "y?", "z?",
+    ],
+    "a pause of everything": [
+        "b: SET k 1", "a: PING", "b: PING", "d: PING", "e: PING", "c: CLIENT PAUSE 1000", "a! GET k", "b! PING", "d! MULTI", "e! EVAL \"return 1\" 0", "sleep 1",
+        "a?", "b?", "d?", "e?", "d: DISCARD",
+        "c: CLIENT PAUSE 500 WRITE", "a! SET k 5", "b: GET k", "sleep 0.6", "a?", "b: GET k",
+        "c: CLIENT PAUSE x", "c: CLIENT PAUSE -1", "c: CLIENT PAUSE 10 NOPE", "c: CLIENT PAUSE", "c: CLIENT UNPAUSE x",
+        "a! BLPOP q 0.5", "c: CLIENT PAUSE 100000 WRITE", "sleep 0.7", "a?", "c: CLIENT UNPAUSE", "a?",
+    ],
+    "subscribers": [
+        "a: SUBSCRIBE one", "a: GET k", "b: MULTI", "b: PUBLISH one x", "b: PUBLISH two y", "b: SPUBLISH one z", "b: EXEC", "a?", "a?", "a: UNSUBSCRIBE", "a: GET k",
+        "d: MULTI", "d: SUBSCRIBE three", "d: PUBLISH three self", "d: EXEC", "d?", "b: PUBSUB NUMSUB one three", "d: RESET", "b: PUBSUB CHANNELS",
+        "a: PSUBSCRIBE h?llo", "b: PUBLISH hello p", "a?", "a: PING", "a: PING x", "a: QUIT",
+    ],
+}
+
+
+class Server:
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.address = (host, int(port))
+        self.clients = {}
+
+    def begin(self):
+        for client in self.clients.values():
+            client.close()
+        self.clients = {}
+        first = Client(self)
+        for line in ("CLIENT UNPAUSE", "FLUSHALL", "FUNCTION FLUSH", "CONFIG RESETSTAT"):
+            first.send(line.split())
+            first.receive(SILENCE)
+        first.close()
+
+    def client(self, name):
+        if name not in self.clients:
+            self.clients[name] = Client(self)
+        return self.clients[name]
+
+    def words(self, text):
+        words = shlex.split(text)
+        for name, client in self.clients.items():
+            words = [word.replace("{id:%s}" % name, str(client.id)).replace("{addr:%s}" % name, client.addr) for word in words]
+        return [word.replace("\\n", "\n") for word in words]
+
+    def step(self, line):
+        if line.startswith("sleep "):
+            time.sleep(float(line[6:]))
+            return None
+        name, kind, text = line[0], line[1], line[2:].strip()
+        client = self.client(name)
+        try:
+            if kind in ":!":
+                client.send(self.words(text))
+            return client.receive(SILENCE if kind == ":" else AT_ONCE)
+        except (ConnectionError, EOFError):
+            return "closed"
+
+
+class Client:
+    def __init__(self, server):
+        self.socket = socket.create_connection(server.address, SILENCE)
+        self.unread = b""
+        self.addr = "%s:%d" % self.socket.getsockname()
+        self.send(["CLIENT", "ID"])
+        self.id = self.receive(SILENCE)
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, words):
+        words = [word.encode() for word in words]
+        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+
+    def receive(self, seconds):
+        """The next reply; 'nothing' if it does not come."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                reply, rest = parse(self.unread)
+            except IndexError:
+                self.socket.settimeout(max(until - time.monotonic(), 0.001))
+                try:
+                    more = self.socket.recv(1 << 16)
+                except TimeoutError:
+                    return "nothing"
+                if not more:
+                    raise EOFError
+                self.unread += more
+                continue
+            self.unread = rest
+            return reply
+
+
+def parse(data):
+    """(reply, rest); IndexError if there is more to come."""
+    line, found, rest = data.partition(b"\r\n")
+    if not found:
+        raise IndexError
+    kind, text = line[:1], line[1:].decode("latin-1")
+    if kind == b":":
+        return int(text), rest
+    if kind in (b"+", b"-"):
+        return kind.decode() + text, rest
+    length = int(text)
+    if length < 0:
+        return None, rest
+    if kind == b"$":
+        if len(rest) < length + 2:
+            raise IndexError
+        return repr(rest[:length]), rest[length + 2:]
+    values = []
+    for _ in range(length):
+        value, rest = parse(rest)
+        values.append(value)
+    return values, rest
+
+
+def compare(title, server, peer, lines):
+    """1 if the replies differ every time: what is answered at once depends on how busy the machine is, too."""
+    for _ in range(ATTEMPTS):
+        server.begin()
+        peer.begin()
+        for number, line in enumerate(lines):
+            found, expected = server.step(line), peer.step(line)
+            if found != expected:
+                break
+        else:
+            return 0
+    before = "\n    ".join(lines[max(0, number - 12):number])
+    print("%s\n    %s\n  %s\n      found     %s\n      expected  %s" % (title, before, line, found, expected))
+    return 1
+
+
+# ---- filters of CLIENT LIST and CLIENT KILL --------------------------------------------------------------------------
+
+# Clients that differ in what filters look at.
+CAST = {
+    "a": ["CLIENT SETNAME a"],
+    "b": ["CLIENT SETNAME b", "SELECT 3", "CLIENT SETINFO LIB-NAME jedis"],
+    "c": ["CLIENT SETNAME c", "CLIENT SETINFO LIB-NAME redis-py", "CLIENT SETINFO LIB-VER 1.0", "MULTI"],
+    "d": ["CLIENT SETNAME d", "SELECT 3", "SUBSCRIBE news"],
+    "e": ["CLIENT SETNAME e", "CLIENT SETINFO LIB-VER 2.0", "CLIENT CAPA redirect", "WATCH k"],
+    "f": ["CLIENT SETNAME f", "CLIENT NO-EVICT on", "CLIENT NO-TOUCH on"],
+}
+VALUES = {
+    "ID": ["{id:a}", "{id:b}", "{id:a} {id:c}", "{id:x}", "999999", "0", "x", "-1", ""],
+    "TYPE": ["normal", "pubsub", "master", "replica", "slave", "PRIMARY", "nope"],
+    "USER": ["default", "nobody"],
+    "ADDR": ["{addr:a}", "{addr:b}", "127.0.0.1:1"],
+    "LADDR": ["127.0.0.1:1"],
+    "FLAGS": ["N", "P", "x", "e", "T", "eT", "d", "Nx", "?", ""],
+    "NAME": ["a", "b", "nobody", ""],
+    "LIB-NAME": ["jedis", "redis-py", "", "nope"],
+    "LIB-VER": ["1.0", "2.0", "nope"],
+    "DB": ["0", "3", "15", "16", "-1", "x"],
+    "CAPA": ["r", "redirect", "x"],
+    "IP": ["127.0.0.1", "10.0.0.1", "localhost"],
+}
+PLAIN = {"MAXAGE": ["0", "1000", "-1", "x"], "IDLE": ["0", "1000", "-1", "x"], "SKIPME": ["yes", "no", "nope"], "NOPE": ["1"]}
+
+
+def random_filters(rng):
+    filters = []
+    for _ in range(rng.choice((1, 1, 2, 2, 3))):
+        if rng.random() < 0.2:
+            name = rng.choice(sorted(PLAIN))
+            value = rng.choice(PLAIN[name])
+        else:
+            name = rng.choice(sorted(VALUES))
+            value = rng.choice(VALUES[name])
+            if rng.random() < 0.4:
+                name = "NOT-" + name
+        filters.append(name + " " + (value or "''"))
+    return " ".join(filters)
+
+
+def assemble(server):
+    server.begin()
+    # Clients of other tests may still be on their way out.
+    time.sleep(0.02)
+    server.client("x")
+    for name, commands in CAST.items():
+        for command in commands:
+            server.step("%s: %s" % (name, command))
+
+
+def who_is_there(server):
+    alive = []
+    for name in CAST:
+        client = server.clients[name]
+        try:
+            client.send(["PING"])
+            client.receive(SILENCE)
+            alive.append(name)
+        except (ConnectionError, EOFError):
+            pass
+    return alive
+
+
+def listed(reply):
+    """The names in a CLIENT LIST; an error as it is."""
+    if not isinstance(reply, str) or not reply.startswith("b"):
+        return reply
+    fields = [word for word in reply.replace("\\n", " ").split() if word.startswith("name=")]
+    return sorted(word[5:] or "x" for word in fields)
+
+
+def compare_filters(server, peer, lists, kills):
+    rng = random.Random(5)
+    differences = 0
+    assemble(server)
+    assemble(peer)
+    for _ in range(lists):
+        line = "x: CLIENT LIST " + random_filters(rng)
+        found, expected = listed(server.step(line)), listed(peer.step(line))
+        if found != expected:
+            print("%s\n      found     %s\n      expected  %s" % (line, found, expected))
+            differences += 1
+    for _ in range(kills):
+        line = "x: CLIENT KILL " + random_filters(rng)
+        outcome = []
+        for one in (server, peer):
+            assemble(one)
+            outcome.append((one.step(line), who_is_there(one)))
+        if outcome[0] != outcome[1]:
+            print("%s\n      found     %s\n      expected  %s" % (line, *outcome))
+            differences += 1
+    return differences
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("address", help="HOST:PORT of the server")
+    parser.add_argument("--peer", required=True, help="HOST:PORT of the server that is right")
+    parser.add_argument("--newest", help="HOST:PORT of a Valkey 9.1 or later")
+    parser.add_argument("--only", default="", help="dialogues with this in their title")
+    args = parser.parse_args()
+    server, peer = Server(args.address), Server(args.peer)
+    differences = sum(compare(title, server, peer, lines) for title, lines in DIALOGUES.items() if args.only in title)
+    if args.newest and args.only in "filters":
+        differences += compare_filters(server, Server(args.newest), 400, 60)
+    print("sessions.py: %s" % ("no difference" if not differences else "%d differences" % differences))
+    return min(differences, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
