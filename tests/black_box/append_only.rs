@@ -28,8 +28,7 @@ fn count(connection: &mut Connection, writer: usize) -> RedisResult<u64> {
     Ok(counted.0)
 }
 
-fn write_until_it_ends(server: &Server, counters: &[Counter], writer: usize, ended: &AtomicBool) {
-    let mut connection = server.client();
+fn write_until_it_ends(mut connection: Connection, counters: &[Counter], writer: usize, ended: &AtomicBool) {
     while !ended.load(SeqCst) {
         counters[writer].asked.fetch_add(1, SeqCst);
         match count(&mut connection, writer) {
@@ -51,8 +50,8 @@ fn crash_again_and_again(policy: &str, threads: usize) {
         let pid = server.pid();
         thread::scope(|scope| {
             for writer in 0..WRITERS {
-                let (server, counters, ended) = (&server, &counters, &ended);
-                scope.spawn(move || write_until_it_ends(server, counters, writer, ended));
+                let (connection, counters, ended) = (server.client(), &counters, &ended);
+                scope.spawn(move || write_until_it_ends(connection, counters, writer, ended));
             }
             thread::sleep(Duration::from_millis(100 + round * 37 % 200));
             let killed = Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().expect("sh");
