@@ -205,7 +205,7 @@ def lines(at, _):
                   b"connect 127.0.0.1 %s\nping\n" % at[1].encode(), b"connect\nping\n", b"clear\nping\n", b"hello 3\nhgetall hash\nreset\nhgetall hash\n",
                   b"client kill type normal skipme no\nping\nping\n", b"client kill type normal skipme no\nselect 1\nping\nping\n", b":set hints\n:set nosuch\n:nosuch\n:get pubsub\n",
                   b"subscribe ch\n", b"subscribe ch\nping\n", b"auth x\n", b"info nosuch\nping\n", b"lolwut version 5 1 1 1\n", b"mget a \"\" b\n", b"monitor\n"[:0] + b"ping\r\nping\r\n", b"echo \xff\n",
-                  b"debug sleep 0.6\nping\n", b"client reply skip\nping\nping\n"):
+                  b"debug sleep 0.6\nping\n"):
         for how in ([], ["--no-raw"], ["--csv"], ["-3", "--json"]):
             yield Case("lines", at + how, setup=EVERY_TYPE, stdin=stdin, figures=IDENTITY + (r"\(0\.6\ds\)",))
     for topic in (["get"], ["@string"], ["@nosuch"], ["nosuch"], ["config", "set"], ["@list"], ["xadd"], ["zadd"], ["set"]):
