@@ -22,6 +22,9 @@ use resp::{Protocol, Reply};
 /// How deeply tables nest in a reply.
 const DEPTH_MAX: usize = 300;
 
+/// 2^63
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+
 /// The number that an integer reply is; Lua knows doubles only.
 fn number(text: &[u8]) -> Value {
     Value::Number(resp::number::parse_i64(text).unwrap_or_default() as f64)
@@ -189,8 +192,8 @@ fn write(reply: &mut Reply, value: &Value, resp: Protocol, depth: usize) {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.int(*number),
-        // What C does with a number that is none.
-        Value::Number(number) if number.is_nan() || number.abs() >= 9.3e18 => reply.int(i64::MIN),
+        // What C does with a number that is none, or too large for an integer.
+        Value::Number(number) if number.is_nan() || number.abs() >= TOO_LARGE => reply.int(i64::MIN),
         Value::Number(number) => reply.int(*number as i64),
         Value::Boolean(value) if resp == Protocol::Resp3 => reply.boolean(*value),
         Value::Boolean(true) => reply.int(1),
