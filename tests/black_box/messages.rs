@@ -85,6 +85,24 @@ fn who_subscribes_after_publishing_does_not_hear_of_it() {
 }
 
 #[test]
+fn subscribers_who_do_not_read_are_cut_at_their_limit_and_others_get_everything() {
+    on_each_thread_count(&["--client-output-buffer-limit", "pubsub 4000000 0 0"], |server| {
+        let subscribe = || after(server, b"SUBSCRIBE news\r\n", b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        let slow: Vec<TcpStream> = (0..4).map(|_| subscribe()).collect();
+        let mut reader = subscribe();
+        let mut client = server.client();
+        let payload = vec![b'x'; 500_000];
+        let message = [b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$500000\r\n", &payload[..], b"\r\n"].concat();
+        assert!(crate::harness::eventually(|| {
+            let told: usize = redis::cmd("PUBLISH").arg("news").arg(&payload[..]).query(&mut client).expect("a count");
+            expect_bytes(&mut reader, &message);
+            told == 1
+        }));
+        drop(slow);
+    });
+}
+
+#[test]
 fn who_leaves_or_goes_is_counted_no_longer() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
