@@ -10,6 +10,7 @@ use crate::dispatch::before_nul;
 use crate::help::help;
 use crate::memory;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::save;
 use crate::tracking;
 use engine::command_log::Reason;
 use engine::config::{
@@ -144,6 +145,7 @@ impl ApplyHooks for Hooks<'_> {
             LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
             LatencyTracking => self.engine.track_latency(config.flag(changed)),
             TrackingTableMaxKeys => limit_tracking(self.engine, config),
+            Directive::StopWritesOnBgsaveError | Directive::Save => save::refresh(self.engine, config),
             AppendOnly | AppendFsync | AofTimestampEnabled => aof::follow(self.engine, changed, config)?,
             _ => {}
         }

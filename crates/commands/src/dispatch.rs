@@ -178,7 +178,7 @@ fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> 
     if hindrance.is_unlogged() && is_told {
         return Some(aof::refusal(engine));
     }
-    (hindrance.is_failed() && entry.command.flags.has(WRITE)).then_some(Error::SAVE_FAILED)
+    (hindrance.is_failed() && is_told).then_some(Error::SAVE_FAILED)
 }
 
 /// Whether the command is to be refused where memory is short: by its row, or by those that it would run; and what is only

@@ -238,7 +238,7 @@ pub fn changes(engine: &Engine) -> u64 {
 }
 
 /// Whether writes are refused depends on the last save and on the configuration.
-fn refresh(engine: &Engine, config: &Config) {
+pub fn refresh(engine: &Engine, config: &Config) {
     let refuse = engine.saves().has_failed()
         && config.flag(Directive::StopWritesOnBgsaveError)
         && !config.save_points().is_empty();

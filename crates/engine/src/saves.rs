@@ -158,7 +158,8 @@ impl Saves {
             self.changes.store(changes, Relaxed);
             self.count.fetch_add(1, Relaxed);
         }
-        if !cancelled {
+        // A client that waits for a save is told of its failure himself.
+        if changes.is_some() || began > 0 && !cancelled {
             self.failed.store(changes.is_none(), Relaxed);
         }
         self.progress.last_copied.store(self.progress.copied.load(Relaxed), Relaxed);
