@@ -157,7 +157,7 @@ pub fn string_lengths(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 pub fn struct_sizes(cx: &mut Cx<'_>) {
     let object = size_of::<Object>();
     let header = structures::entry::HEADER;
-    cx.reply.simple(&format!("bits:{} robj:{header} object:{object} client:{}", usize::BITS, size_of_client()));
+    cx.reply.simple(format!("bits:{} robj:{header} object:{object} client:{}", usize::BITS, size_of_client()));
 }
 
 fn size_of_client() -> usize {
