@@ -145,7 +145,7 @@ pub fn string_lengths(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         Value::Payload(Object::String(bytes)) => (bytes.len(), bytes.capacity() - bytes.len(), bytes.capacity()),
         _ => return Err(Error::text("ERR Not an sds encoded string.")),
     };
-    cx.reply.simple(&format!(
+    cx.reply.simple(format!(
         "key_sds_len:{} key_sds_avail:0 obj_alloc:{} val_sds_len:{len} val_sds_avail:{avail} val_alloc:{beyond}",
         found.key().len(),
         found.allocated(),
