@@ -177,3 +177,26 @@ fn a_torn_end_is_found_and_cut_off() {
     server.crash();
     assert_eq!(count(&mut server.client(), 0), Ok(2));
 }
+
+/// A rewrite lists the file that comes next before the one before it is written to its end.
+#[test]
+fn a_torn_end_before_an_empty_file_is_the_end() {
+    if is_peer() {
+        return;
+    }
+    let mut server = Server::start(&["--appendonly", "yes"]);
+    assert_eq!(count(&mut server.client(), 0), Ok(1));
+    server.signal("KILL");
+    let folder = server.folder.path().join("appendonlydir");
+    let append = |name: &str, bytes: &[u8]| {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(folder.join(name)).expect("a file");
+        file.write_all(bytes).expect("to write");
+    };
+    append("appendonly.aof.1.incr.aof", b"*2\r\n$4\r\nINCR\r\n$5\r\none");
+    append("appendonly.aof.2.incr.aof", b"");
+    append("appendonly.aof.manifest", b"file appendonly.aof.2.incr.aof seq 2 type i\n");
+    server.crash();
+    assert_eq!(count(&mut server.client(), 0), Ok(2));
+    server.crash();
+    assert_eq!(count(&mut server.client(), 0), Ok(3));
+}

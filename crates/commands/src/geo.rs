@@ -100,7 +100,8 @@ fn geoadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         first += 1;
     }
-    if !(args.len() - first).is_multiple_of(3) || (options.nx && options.xx) {
+    let places = args.len() - first;
+    if places == 0 || !places.is_multiple_of(3) || (options.nx && options.xx) {
         return Err(Error::SYNTAX);
     }
     let starts = (first..args.len()).step_by(3);
@@ -188,7 +189,10 @@ mod tests {
         let mut client = Client::new();
         client.is("GEOADD g 200 1 x", "-ERR invalid longitude,latitude pair 200.000000,1.000000");
         client.is("GEOADD g a 1 x", "-ERR value is not a valid float").is("GEOADD g NX XX 1 1 a", "-ERR syntax error");
-        client.is("GEOADD g 1 1 a 2", "-ERR syntax error").is("EXISTS g", ":0");
+        client
+            .is("GEOADD g 1 1 a 2", "-ERR syntax error")
+            .is("GEOADD g ch CH", "-ERR syntax error")
+            .is("EXISTS g", ":0");
         client.is("GEODIST g a b xx", "-ERR unsupported unit provided. please use M, KM, FT, MI");
         client.is("GEODIST g a b m c", "-ERR syntax error");
     }

@@ -182,13 +182,15 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static
 fn smove(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.packing().set();
     let (from, to, member) = (cx.key(args, 1), cx.key(args, 2), &args[3]);
-    let present = cx.keys.edit(from).collection::<Set>()?.map(|set| set.contains(member));
-    let Some(present) = present else {
+    // Both keys are looked up before anything is said of them, so that what has expired goes.
+    let present = cx.keys.edit(from).collection::<Set>().map(|set| set.map(|set| set.contains(member)));
+    let doubled = cx.keys.edit(to).collection::<Set>().map(|set| set.is_some_and(|set| set.contains(member)));
+    let Some(present) = present? else {
         // The type of the other key does not matter then.
         cx.reply.int(0);
         return Ok(());
     };
-    let doubled = cx.keys.edit(to).collection::<Set>()?.is_some_and(|set| set.contains(member));
+    let doubled = doubled?;
     cx.reply.int(present.into());
     if !present || from.name == to.name {
         return Ok(());

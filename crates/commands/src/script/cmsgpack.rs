@@ -141,6 +141,10 @@ fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result
     let mut reader = Reader { lua, data: &data, at: offset as usize };
     let mut found = Vec::new();
     while reader.at < data.len() && found.len() < limit {
+        if found.len() == RETURNED_MAX {
+            let text = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
+            return Err(message(lua, text));
+        }
         found.push(reader.value(0)?);
     }
     if !everything {
@@ -149,6 +153,9 @@ fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result
     }
     Ok(MultiValue::from_iter(found))
 }
+
+/// Values that a function can return at once: what fits Lua's stack for native functions.
+const RETURNED_MAX: usize = 7_998;
 
 /// How deeply values may nest that are unpacked; deeper ones would not fit the thread's stack.
 const NESTING_MAX: usize = 200;
