@@ -13,7 +13,7 @@ import termios
 import time
 
 WIDTH, HEIGHT = 240, 50
-PATIENCE = 10
+PATIENCE = 3
 # Nothing more to be said for so long: the program waits for keys.
 QUIET = 0.15
 # But so long for the first of it: the machine may have other work.
