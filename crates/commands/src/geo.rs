@@ -191,7 +191,7 @@ mod tests {
         client.is("GEOADD g a 1 x", "-ERR value is not a valid float").is("GEOADD g NX XX 1 1 a", "-ERR syntax error");
         client
             .is("GEOADD g 1 1 a 2", "-ERR syntax error")
-            .is("GEOADD g ch CH", "-ERR syntax error")
+            .is("GEOADD g ch CH CH", "-ERR syntax error")
             .is("EXISTS g", ":0");
         client.is("GEODIST g a b xx", "-ERR unsupported unit provided. please use M, KM, FT, MI");
         client.is("GEODIST g a b m c", "-ERR syntax error");
