@@ -4,13 +4,14 @@
     tools.py --server target/release/cinnabar-server --cli target/release/cinnabar-cli \
         --benchmark target/release/cinnabar-benchmark --peers ~/.cache/peers [--only WORD]
 
-A server is started on a port that is free. Every case sets up the same keys for both programs and runs them with the same
+Servers are started on ports that are free. Every case sets up the same keys for both programs and runs them with the same
 arguments, environment and input; standard output, standard error and exit status must be equal, the programs' and the
 servers' names apart. Figures that differ from run to run (durations, addresses, rates) are replaced by `#` first, in the
 cases that say so. Cases with keys are typed on a terminal, of which the screens are compared.
 """
 import argparse
 import difflib
+import multiprocessing
 import os
 import re
 import signal
@@ -26,6 +27,8 @@ from tools_terminal import on_terminal
 PATIENCE = 30
 # What is cut off after a time depends on how busy the machine is.
 ATTEMPTS = 3
+# Cases that run at the same time.
+AT_ONCE = 8
 
 
 def main():
@@ -38,21 +41,58 @@ def main():
     args = parser.parse_args()
     tools = {"cli": (args.cli, os.path.join(args.peers, "matching/bin/valkey-cli")),
              "benchmark": (args.benchmark, os.path.join(args.peers, "newest/bin/valkey-benchmark"))}
-    with tempfile.TemporaryDirectory() as folder, Server(args.server, folder) as server:
-        chosen = [case for case in cases(server.port, folder) if args.only in case.name and os.path.exists(tools[case.tool][1])]
-        failed = 0
-        for case in chosen:
-            for _ in range(ATTEMPTS):
-                texts = [told(case, os.path.abspath(path), server, folder) for path in tools[case.tool]]
-                if texts[0] == texts[1]:
-                    break
-            else:
-                failed += 1
-                print("==== %s: %s" % (case.name, " ".join(case.arguments)))
-                lines = [text.splitlines() for text in reversed(texts)]
-                print("\n".join(difflib.unified_diff(*lines, "valkey", "cinnabar", lineterm="")))
-    print("tools.py: %d cases, %d differ" % (len(chosen), failed))
-    sys.exit(1 if failed or not chosen else 0)
+    with tempfile.TemporaryDirectory() as folder:
+        every = enumerate(list(cases(0, folder)))
+    chosen = {at: case for at, case in every if args.only in case.name and os.path.exists(tools[case.tool][1])}
+    differences = all_compared(chosen, tools, args.server)
+    for at in sorted(differences):
+        print(differences[at])
+    print("tools.py: %d cases, %d differ" % (len(chosen), len(differences)))
+    sys.exit(1 if differences or not chosen else 0)
+
+
+def all_compared(chosen, tools, server):
+    """{number of a case: how the programs differ}. Most cases wait most of the time, so several run at once, each process
+    with a server of its own."""
+    work, done = multiprocessing.SimpleQueue(), multiprocessing.SimpleQueue()
+    workers = [multiprocessing.Process(target=compare_some, args=(work, done, tools, server)) for _ in range(AT_ONCE)]
+    # Those that wait longest begin first; what ends a worker's work comes last.
+    for at in [*sorted(chosen, key=lambda at: -chosen[at].waits()), *[None] * len(workers)]:
+        work.put(at)
+    for worker in workers:
+        worker.start()
+    answered, running = {}, len(workers)
+    while running:
+        at, difference = done.get()
+        if at is None:
+            running -= 1
+        else:
+            answered[at] = difference
+    if len(answered) != len(chosen):
+        sys.exit("tools.py: only %d of %d cases ran" % (len(answered), len(chosen)))
+    return {at: difference for at, difference in answered.items() if difference}
+
+
+def compare_some(work, done, tools, path):
+    """Compares the cases whose numbers it gets, until it gets none."""
+    try:
+        with tempfile.TemporaryDirectory() as folder, Server(path, folder) as server:
+            every = list(cases(server.port, folder))
+            for at in iter(work.get, None):
+                done.put((at, compared(every[at], tools[every[at].tool], server, folder)))
+    finally:
+        done.put((None, None))
+
+
+def compared(case, programs, server, folder):
+    """How the two programs differ, empty where they do not."""
+    for _ in range(ATTEMPTS):
+        texts = [told(case, os.path.abspath(path), server, folder) for path in programs]
+        if texts[0] == texts[1]:
+            return ""
+    lines = [text.splitlines() for text in reversed(texts)]
+    title = "==== %s: %s" % (case.name, " ".join(map(str, case.arguments)))
+    return "\n".join([title, *difflib.unified_diff(*lines, "valkey", "cinnabar", lineterm="")])
 
 
 class Server:

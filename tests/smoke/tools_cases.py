@@ -50,6 +50,10 @@ class Case:
     figures: tuple = ()
     view: Callable = str
 
+    def waits(self):
+        """About how many seconds go by while nobody computes."""
+        return len(self.keys or []) + 2 * self.seconds + (1 if self.keys is not None else 0)
+
 
 def cases(port, folder):
     """All of them, for a server on this port with its Unix socket in this folder."""
