@@ -129,6 +129,24 @@ fn a_client_that_does_not_read_delays_nobody() {
 }
 
 #[test]
+fn a_list_of_clients_shows_what_they_asked_for_before() {
+    on_each_thread_count(&["--client-output-buffer-limit", "normal 1mb 0 0"], |server| {
+        let mut client = server.client();
+        ask(&mut client, "SETRANGE k 4000000 v");
+        let mut greedy: Vec<_> = (0..8).map(|_| server.socket()).collect();
+        for socket in &mut greedy {
+            send(socket, b"CLIENT SETNAME greedy\r\n");
+            expect_bytes(socket, b"+OK\r\n");
+        }
+        // All of it is there when the workers go on.
+        server.signal("STOP");
+        greedy.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
+        server.signal("CONT");
+        assert_eq!(ask(&mut client, "CLIENT LIST").matches("name=greedy").count(), 0, "they may not have so much");
+    });
+}
+
+#[test]
 fn clients_know_themselves() {
     on_each_thread_count(&[], |server| {
         let (mut one, mut two) = (server.client(), server.client());

@@ -1,9 +1,10 @@
 //! CLIENT: what the server knows of its clients, and what a client says of itself.
 
 use crate::args::Args;
+use crate::blocking::Blocking;
 use crate::client_list::{Filter, write_line};
 use crate::connection::{is_clean, set_name};
-use crate::cx::{Cx, Flow};
+use crate::cx::{Cx, Flow, Piecewise};
 use crate::dispatch::before_nul;
 use crate::help::help;
 use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
@@ -13,7 +14,8 @@ use engine::Error;
 use engine::clients::ClientInfo;
 use engine::config::Directive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 const COMMON: Flags = NO_SCRIPT.and(LOADING).and(STALE);
 const EVEN_BUSY: Flags = COMMON.and(ALLOW_BUSY);
@@ -340,12 +342,42 @@ fn info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let mut text = Vec::new();
-    for client in chosen(cx, &Filter::parse(args, false, cx.engine.databases())?) {
-        write_line(&mut text, &client, cx.now_ms());
+    let filter = Filter::parse(args, false, cx.engine.databases())?;
+    let others = Arc::new(AtomicUsize::new(0));
+    if cx.blocking == Blocking::Allowed {
+        cx.engine.host().after_others(&others);
     }
-    cx.reply.verbatim(b"txt", &text);
+    let mut listing = List { filter, others, until: cx.engine.host().nanos() + LIST_PATIENCE };
+    if !listing.step(cx) {
+        cx.flow = Flow::More(Box::new(listing));
+    }
     Ok(())
+}
+
+/// Nanoseconds that a list of clients waits for workers.
+const LIST_PATIENCE: u64 = 100_000_000;
+
+/// A list of clients that shows what they had asked for before: that may be on its way to other workers, who are done with it
+/// when none of them is left.
+struct List {
+    filter: Filter,
+    others: Arc<AtomicUsize>,
+    until: u64,
+}
+
+impl Piecewise for List {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.others.load(Acquire) > 0 && cx.engine.host().nanos() < self.until {
+            std::thread::yield_now();
+            return false;
+        }
+        let mut text = Vec::new();
+        for client in chosen(cx, &self.filter) {
+            write_line(&mut text, &client, cx.now_ms());
+        }
+        cx.reply.verbatim(b"txt", &text);
+        true
+    }
 }
 
 fn chosen(cx: &Cx<'_>, filter: &Filter) -> Vec<Arc<ClientInfo>> {

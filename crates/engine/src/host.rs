@@ -6,6 +6,7 @@ use crate::effects::{Event, Garbage};
 use crate::engine::Engine;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// The engine starts no thread, opens no socket or file and reads no clock; what needs one of them goes
@@ -26,6 +27,10 @@ pub trait Host: Send + Sync {
 
     /// The clients' pause has begun, changed or ended: workers look at it again.
     fn pause_changed(&self) {}
+
+    /// Adds to `left` how many workers there are beside the calling one. Each takes one off when it has done what had
+    /// reached it before this call.
+    fn after_others(&self, _left: &Arc<AtomicUsize>) {}
 
     /// A clock in nanoseconds that never goes back, for measuring how long commands take. Read after every command, so
     /// it must be cheap.

@@ -22,7 +22,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,13 @@ impl engine::host::Host for EngineHost {
     fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
         if let Some(shared) = self.shared() {
             shared.post(ticket.client.worker, Letter::Reply { ticket: Arc::clone(ticket), bytes });
+        }
+    }
+
+    fn after_others(&self, left: &Arc<AtomicUsize>) {
+        if let Some(shared) = self.shared() {
+            left.fetch_add(shared.others(), Relaxed);
+            shared.post_others(|| Letter::Settle { left: Arc::clone(left) });
         }
     }
 

@@ -8,6 +8,7 @@ use engine::clients::ClientInfo;
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 /// The token under which a worker's waker reports.
@@ -23,6 +24,8 @@ pub enum Letter {
     PauseChanged,
     /// All workers stop for a while (DEBUG SLEEP).
     Sleep { until: Instant },
+    /// Somebody waits until this worker has done what has reached it, and then takes one off.
+    Settle { left: Arc<AtomicUsize> },
     /// A client of this worker is to be disconnected.
     Kill { client: u64 },
     /// Messages and the like for clients of this worker.

@@ -31,7 +31,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
@@ -48,6 +49,10 @@ const RESIZE_MIN: usize = 5;
 /// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else waiting.
 const LETTERS_MAX: usize = 256;
 const CONNECTIONS_MAX: usize = 16;
+
+/// Turns after which a worker has done what had reached it: the one in which it is told so began before, the next reads, and
+/// one more serves who is put last.
+const TURNS_TO_SETTLE: usize = 3;
 
 pub struct Worker {
     pub index: usize,
@@ -88,6 +93,8 @@ pub struct Worker {
     expire_more: bool,
     next_tick: i64,
     next_idle_check: i64,
+    /// Who waits for this worker to have done what has reached it, and how many turns that takes yet.
+    settling: Vec<(Arc<AtomicUsize>, usize)>,
     /// DEBUG SLEEP stops all workers until then.
     asleep_until: Option<Instant>,
     pub stopping: bool,
@@ -123,6 +130,7 @@ impl Worker {
             expire_more: false,
             next_tick: 0,
             next_idle_check: 0,
+            settling: Vec::new(),
             asleep_until: None,
             stopping: false,
             shared,
@@ -151,6 +159,7 @@ impl Worker {
             let background = self.nanos();
             self.background(now);
             self.send_pushes(now.unix_ms());
+            self.settle_others();
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());
@@ -165,6 +174,17 @@ impl Worker {
         Some(clock::now())
     }
 
+    /// A turn is over, for those who wait for some.
+    fn settle_others(&mut self) {
+        self.settling.retain_mut(|(left, turns)| {
+            *turns -= 1;
+            if *turns == 0 {
+                left.fetch_sub(1, Release);
+            }
+            *turns > 0
+        });
+    }
+
     fn nanos(&self) -> u64 {
         self.shared.engine.host().nanos()
     }
@@ -177,6 +197,7 @@ impl Worker {
     fn patience(&self) -> Duration {
         // What the worker posted to itself after its turn has woken nobody.
         let has_work = !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty();
+        let has_work = has_work || !self.settling.is_empty();
         if has_work || self.asleep_until.is_some() {
             return Duration::ZERO;
         }
@@ -239,6 +260,7 @@ impl Worker {
             Letter::PauseChanged => self.release_postponed(),
             Letter::Pushes(pushes) => self.deliver(&pushes),
             Letter::Durable => self.release_replies(now),
+            Letter::Settle { left } => self.settling.push((left, TURNS_TO_SETTLE)),
             Letter::Sleep { until } => self.asleep_until = Some(until),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
