@@ -169,7 +169,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("cinnabar_version", version::CINNABAR);
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
-    text.field("redis_build_id", format_args!("{:016x}", build_id()));
+    text.field("redis_build_id", format_args!("{:016x}", version::build_id()));
     let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
     let compatible = config.flag(Directive::ExtendedRedisCompatibility);
     text.field(if compatible { "redis_mode" } else { "server_mode" }, mode);
@@ -195,13 +195,6 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AvailabilityZone)));
     text.field("worker_threads", source.engine.metrics().len());
     listeners(text, config);
-}
-
-/// Differs between versions and between kinds of builds.
-fn build_id() -> u64 {
-    let parts = [version::CINNABAR, std::env::consts::ARCH, if cfg!(debug_assertions) { "debug" } else { "release" }];
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    parts.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// `listener0:name=tcp,bind=127.0.0.1,bind=-::1,port=6379`

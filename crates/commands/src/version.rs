@@ -7,5 +7,12 @@ pub const VALKEY: &str = "9.1.2";
 /// `redis_version` of INFO: the Redis that Valkey says it is compatible with.
 pub const REDIS: &str = "7.2.4";
 
+/// Differs between versions and between kinds of builds.
+pub fn build_id() -> u64 {
+    let parts = [CINNABAR, std::env::consts::ARCH, if cfg!(debug_assertions) { "debug" } else { "release" }];
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    parts.iter().flat_map(|part| part.bytes()).fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
 /// Of this program.
 pub const CINNABAR: &str = env!("CARGO_PKG_VERSION");

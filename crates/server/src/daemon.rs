@@ -1,7 +1,7 @@
 //! The process among others: in the background, under a supervisor, with a file that names it.
 
 use crate::log;
-use engine::config::{Config, Directive};
+use engine::config::{Config, Directive, os_message};
 use nix::unistd::daemon;
 use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::OsStr;
@@ -39,7 +39,7 @@ impl Daemon {
             name => PathBuf::from(OsStr::from_bytes(name)),
         };
         if let Err(error) = fs::write(&name, format!("{}\n", std::process::id())) {
-            log::warning(format_args!("Failed to write PID file: {error}"));
+            log::warning(format_args!("Failed to write PID file: {}", os_message(&error)));
         }
         this.pid_file = Some(name);
         Ok(this)

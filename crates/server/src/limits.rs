@@ -1,9 +1,9 @@
 //! How many files the process may have open: each client is one.
 
 use crate::log;
+use engine::config::os_message;
 use rlimit::Resource;
 use std::fs::read_to_string;
-use std::io;
 
 /// File descriptors that are needed besides those of clients.
 const RESERVED: u64 = 32;
@@ -57,15 +57,9 @@ fn raise(wanted: u64, soft: u64, hard: u64) -> (u64, String) {
         // Only root may raise the hard limit, which the first tries do.
         match Resource::NOFILE.set(limit, limit.max(hard)) {
             Ok(()) => return (limit, failure),
-            Err(error) if failure.is_empty() => failure = text(&error),
+            Err(error) if failure.is_empty() => failure = os_message(&error),
             Err(_) => {}
         }
     }
     (soft, failure)
-}
-
-/// The system's text without the number that the standard library appends.
-fn text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -2,7 +2,7 @@
 
 use crate::log;
 use crate::stream::Stream;
-use engine::config::{Config, Directive};
+use engine::config::{Config, Directive, os_message};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use nix::unistd::{Gid, Group, chown};
@@ -112,7 +112,7 @@ pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
         let socket = open_unix(&path, config).map_err(|error| format!("Failed opening Unix socket: {error}"))?;
         listeners.push(Listener::Unix { socket, path });
     }
-    if listeners.is_empty() && config.int(Directive::Port) == 0 && config.int(Directive::BookPort) == 0 {
+    if listeners.is_empty() {
         return Err("Configured to not listen anywhere, exiting.".to_owned());
     }
     Ok(listeners)
@@ -145,7 +145,8 @@ fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<
             Err(error) if optional && is_missing(&error) => {}
             Err(error) => {
                 log::warning(format_args!(
-                    "Warning: Could not create server TCP listening socket {name}:{port}: {error}"
+                    "Warning: Could not create server TCP listening socket {name}:{port}: {}",
+                    reason(&error)
                 ));
                 return Err(format!("Failed listening on port {port} (tcp), aborting."));
             }
@@ -184,29 +185,37 @@ fn open_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-fn open_unix(path: &str, config: &Config) -> io::Result<UnixListener> {
+/// The system's text alone: without what the standard library puts around it, and without what was done.
+fn reason(error: &io::Error) -> String {
+    let text = os_message(error);
+    text.strip_prefix("failed to lookup address information: ").map_or_else(|| text.clone(), str::to_owned)
+}
+
+fn open_unix(path: &str, config: &Config) -> Result<UnixListener, String> {
     let mode = config.int(Directive::UnixSocketPerm) as u32;
     let group = String::from_utf8_lossy(config.text(Directive::UnixSocketGroup)).into_owned();
     // What an earlier server left behind would be in the way.
     let _ = std::fs::remove_file(path);
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::unix(path)?)?;
+    let step = |name: &'static str| move |error: io::Error| format!("{name}: {}", os_message(&error));
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(step("creating socket"))?;
+    socket.set_nonblocking(true).map_err(step("fcntl"))?;
+    socket.bind(&SockAddr::unix(path).map_err(step("bind"))?).map_err(step("bind"))?;
     if mode != 0 {
-        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(step("chmod"))?;
     }
     if !group.is_empty() {
         give_to_group(path, &group)?;
     }
-    socket.listen(backlog(config))?;
+    socket.listen(backlog(config)).map_err(step("listen"))?;
     Ok(UnixListener::from_std(socket.into()))
 }
 
 /// By name or by number.
-fn give_to_group(path: &str, name: &str) -> io::Result<()> {
-    let id = match Group::from_name(name)? {
+fn give_to_group(path: &str, name: &str) -> Result<(), String> {
+    let failed = |what: &str| format!("getgrnam error for group '{name}': {what}");
+    let id = match Group::from_name(name).map_err(|error| failed(error.desc()))? {
         Some(group) => group.gid,
-        None => Gid::from_raw(name.parse().map_err(|_| io::Error::other(format!("no group {name}")))?),
+        None => Gid::from_raw(name.parse().map_err(|_| failed("there is none"))?),
     };
-    Ok(chown(path, None, Some(id))?)
+    chown(path, None, Some(id)).map_err(|error| format!("chown error for group '{name}': {}", error.desc()))
 }

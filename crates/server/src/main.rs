@@ -22,6 +22,7 @@ mod outbox;
 mod pushes;
 mod reaper;
 mod replies;
+mod selftest;
 mod settings;
 mod shared;
 mod start;
@@ -31,9 +32,10 @@ mod turn;
 mod worker;
 
 use commands::table::Table;
-use commands::version::CINNABAR;
+use commands::version::{CINNABAR, build_id};
 use daemon::Daemon;
 use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
@@ -43,30 +45,19 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> ExitCode {
     let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let command_line = match parse_command_line(&arguments) {
+    let mut command_line = match parse_command_line(&arguments) {
         Invocation::Serve(command_line) => command_line,
-        Invocation::Version => {
-            println!("Cinnabar server v={CINNABAR} malloc={} bits=64", *allocator::VERSION);
-            return ExitCode::SUCCESS;
-        }
-        Invocation::Help => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Invocation::TestMemory(_) | Invocation::CheckSystem => {
-            eprintln!(
-                "Cinnabar has no memory test and no system check of its own; use memtest86 or your distribution's tools."
-            );
-            return ExitCode::FAILURE;
-        }
+        other => return answer(&other),
     };
     // Loading may change the working directory, which the names may be relative to.
-    let config_file = command_line.config_file.as_deref().map(host::absolute).unwrap_or_default();
+    command_line.config_file = command_line.config_file.as_deref().map(host::absolute);
+    let config_file = command_line.config_file.clone().unwrap_or_default();
     let executable = host::executable();
     let loaded = match load(&command_line, &host::ConfigHost) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Text { .. }) => {
-            eprint!("{}", error.report(CINNABAR));
+            // Nobody may listen.
+            let _ = std::io::stderr().write_all(&error.report(CINNABAR));
             return ExitCode::FAILURE;
         }
         Err(LoadError::File { message }) => {
@@ -86,8 +77,41 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is not serving.
+fn answer(invocation: &Invocation) -> ExitCode {
+    let well = match invocation {
+        Invocation::Version => {
+            let (malloc, build) = (&*allocator::VERSION, build_id());
+            println!("Cinnabar server v={CINNABAR} sha=00000000:0 malloc={malloc} bits=64 build={build:016x}");
+            true
+        }
+        Invocation::TestMemory(Some(megabytes)) => {
+            selftest::test_memory(*megabytes, std::io::stdout()).unwrap_or_else(|why| {
+                eprintln!("{why}");
+                false
+            })
+        }
+        Invocation::TestMemory(None) => {
+            eprintln!("Please specify the amount of memory to test in megabytes.");
+            eprintln!("Example: ./cinnabar-server --test-memory 4096\n");
+            false
+        }
+        Invocation::CheckSystem => selftest::check_system(std::io::stdout()).unwrap_or(false),
+        Invocation::Sentinel => {
+            log::warning("There is no Sentinel in Cinnabar. Exiting...");
+            false
+        }
+        Invocation::Help | Invocation::Serve(_) => {
+            eprintln!("{USAGE}");
+            false
+        }
+    };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), String> {
-    let Loaded { config, renames, .. } = loaded;
+    let Loaded { config, renames, modules, module_settings, .. } = loaded;
+    refuse_modules(&modules, &module_settings)?;
     if !renames.is_empty() {
         Table::rename(&renames);
     }
@@ -97,12 +121,28 @@ fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), S
     start::serve(config, config_file, executable, &daemon)
 }
 
-const USAGE: &str = "\
-Usage: cinnabar-server [/path/to/cinnabar.conf] [options] [-]
-       cinnabar-server - (read the configuration from standard input)
-       cinnabar-server -v or --version
-       cinnabar-server -h or --help
+/// Modules are shared objects of C functions. Who asks for one counts on its commands, so there is no start without it.
+fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    if let Some(path) = modules.first().and_then(|words| words.first()) {
+        let path = String::from_utf8_lossy(path);
+        log::warning(format_args!("Module {path} failed to load: Cinnabar has no interface for modules"));
+        return Err(format!("Can't load module from {path}: server aborting"));
+    }
+    for (name, _) in settings {
+        log::warning(format_args!("Unused Module Configuration: {}", String::from_utf8_lossy(name)));
+    }
+    let refused = "Module Configuration detected without loadmodule directive or no ApplyConfig call: aborting";
+    if settings.is_empty() { Ok(()) } else { Err(refused.to_owned()) }
+}
 
-Every directive of the configuration file is an option too:
-       cinnabar-server --port 7777 --threads 4
-       cinnabar-server /etc/redis.conf --loglevel verbose";
+const USAGE: &str = "\
+Usage: ./cinnabar-server [/path/to/cinnabar.conf] [options] [-]
+       ./cinnabar-server - (read config from stdin)
+       ./cinnabar-server -v or --version
+       ./cinnabar-server -h or --help
+       ./cinnabar-server --test-memory <megabytes>
+       ./cinnabar-server --check-system
+
+Examples:
+       ./cinnabar-server --port 7777 --threads 4
+       ./cinnabar-server /etc/redis.conf --loglevel verbose";

@@ -24,6 +24,8 @@ pub enum Invocation {
     TestMemory(Option<u64>),
     /// `--check-system`
     CheckSystem,
+    /// `--sentinel` anywhere: another program than this one.
+    Sentinel,
 }
 
 /// Where the configuration comes from.
@@ -46,6 +48,7 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
         }
         [b"--test-memory", ..] => return Invocation::TestMemory(None),
         [b"--check-system", ..] => return Invocation::CheckSystem,
+        _ if arguments.contains(&(b"--sentinel" as &[u8])) => return Invocation::Sentinel,
         _ => {}
     }
     let mut line = CommandLine::default();
@@ -71,9 +74,7 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
             // "--port 7000" in one argument is complete.
             name_has_value = words::split(argument).is_none_or(|words| words.len() != 1);
             if !name_has_value && stands_alone(argument, next) {
-                if argument.eq_ignore_ascii_case(b"--save") {
-                    line.options.extend_from_slice(b"\"\"");
-                }
+                line.options.extend_from_slice(b"\"\"");
                 name_has_value = next.is_some();
             }
         } else {
@@ -85,10 +86,9 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
     Invocation::Serve(line)
 }
 
-/// `--save` without a value means no saving; `--sentinel` never has one.
+/// `--save` without a value means no saving.
 fn stands_alone(option: &[u8], next: Option<&&[u8]>) -> bool {
-    let known = option.eq_ignore_ascii_case(b"--save") || option.eq_ignore_ascii_case(b"--sentinel");
-    known && next.is_none_or(|next| next.starts_with(b"--"))
+    option.eq_ignore_ascii_case(b"--save") && next.is_none_or(|next| next.starts_with(b"--"))
 }
 
 /// As C's `atoi`: leading digits count.
@@ -143,6 +143,7 @@ mod tests {
             (vec!["--test-memory", "12"], Invocation::TestMemory(Some(12))),
             (vec!["--test-memory"], Invocation::TestMemory(None)),
             (vec!["--check-system"], Invocation::CheckSystem),
+            (vec!["a.conf", "--port", "1", "--sentinel"], Invocation::Sentinel),
         ] {
             let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
             assert_eq!(parse_command_line(&arguments), wanted);

@@ -58,17 +58,18 @@ pub enum LoadError {
 
 impl LoadError {
     /// What goes to standard error; a [`LoadError::File`] goes to the log instead, as it is.
-    pub fn report(&self, version: &str) -> String {
+    pub fn report(&self, version: &str) -> Vec<u8> {
         match self {
-            LoadError::File { message } => message.clone(),
+            LoadError::File { message } => message.clone().into_bytes(),
             LoadError::Text { line, message } => {
-                let mut report = format!("\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n");
+                let mut report = format!("\n*** FATAL CONFIG FILE ERROR (Version {version}) ***\n").into_bytes();
                 if let Some((number, text)) = line {
-                    let text = String::from_utf8_lossy(text);
-                    report.push_str(&format!("Reading the configuration file, at line {number}\n>>> '{text}'\n"));
+                    report.extend(format!("Reading the configuration file, at line {number}\n>>> '").into_bytes());
+                    report.extend_from_slice(text);
+                    report.extend_from_slice(b"'\n");
                 }
-                report.push_str(message);
-                report.push('\n');
+                report.extend_from_slice(message.as_bytes());
+                report.push(b'\n');
                 report
             }
         }

@@ -31,7 +31,7 @@ mod tests;
 pub use check::TITLE_VARIABLES;
 pub use command_line::{CommandLine, Invocation, parse_command_line};
 pub use directive::Directive;
-pub use load::{Host, LoadError, Loaded, load};
+pub use load::{Host, LoadError, Loaded, load, os_message};
 pub use rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
 pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
 pub use table::is_sensitive;

@@ -66,7 +66,7 @@ fn mistakes_are_reported_with_their_line() {
     }
     assert_eq!(
         load_text(b"\nfoo").unwrap_err().report("9.9.9"),
-        "\n*** FATAL CONFIG FILE ERROR (Version 9.9.9) ***\nReading the configuration file, at line 2\n\
+        b"\n*** FATAL CONFIG FILE ERROR (Version 9.9.9) ***\nReading the configuration file, at line 2\n\
          >>> 'foo'\nBad directive or wrong number of arguments\n"
     );
 }
