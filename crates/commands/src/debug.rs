@@ -286,7 +286,9 @@ fn serialized_len(value: &Value<'_>) -> usize {
                 .for_each(|hash| hash.visit(0, |field, value| sum += string(field.len()) + string(value.len())));
             sum
         }
-        Value::Payload(Object::Stream(stream)) => stream.nodes().map(|(_, node)| 17 + string(node.byte_len())).sum(),
+        Value::Payload(Object::Stream(stream)) => {
+            stream.nodes().map(|(_, node)| 17 + string(node.listpack_len())).sum()
+        }
     }
 }
 

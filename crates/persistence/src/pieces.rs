@@ -114,11 +114,11 @@ impl Pieces {
             Object::Stream(stream) => {
                 let mut nodes = stream.nodes().skip(self.at as usize);
                 while out.len() < end {
-                    let Some((id, pack)) = nodes.next() else {
+                    let Some((id, node)) = nodes.next() else {
                         crate::stream::put_after_nodes(out, stream, &style);
                         return true;
                     };
-                    crate::stream::put_node(out, id, pack, &style);
+                    crate::stream::put_node(out, id, node, &style);
                     self.at += 1;
                 }
                 false

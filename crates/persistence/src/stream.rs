@@ -1,4 +1,4 @@
-//! Streams: their nodes as they lie in memory, then counters, then groups with their consumers.
+//! Streams: their nodes, then counters, then groups with their consumers.
 //!
 //! ```text
 //!  nodes      | count | id, 16 bytes big-endian, as a string | listpack as a string | ...
@@ -32,7 +32,7 @@ use crate::format::kind;
 use crate::source::{Result, Source};
 use std::collections::BTreeSet;
 use structures::listpack::{Item, Listpack};
-use structures::stream::{Group, Id, Limits, MAX_BYTES, Memory, Pending, Production, Stream};
+use structures::stream::{Group, Id, Limits, MAX_BYTES, Memory, Node, Pending, Production, Stream};
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -41,9 +41,9 @@ pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
     put_whole(out, stream, style, kind::STREAM_LISTPACKS_3);
 }
 
-pub fn put_node(out: &mut Vec<u8>, id: Id, pack: &Listpack, style: &Style) {
+pub fn put_node(out: &mut Vec<u8>, id: Id, node: &Node, style: &Style) {
     put_string(out, &raw(id), false);
-    put_string(out, pack.as_bytes(), style.compress);
+    put_string(out, node.to_listpack().as_bytes(), style.compress);
 }
 
 /// The name of the field that comes before a stream with what its type has no place for.
@@ -62,7 +62,7 @@ pub fn whole_kind(stream: &Stream) -> u8 {
 pub fn put_whole(out: &mut Vec<u8>, stream: &Stream, style: &Style, kind: u8) {
     let nodes = stream.nodes();
     put_length(out, nodes.len() as u64);
-    nodes.for_each(|(id, pack)| put_node(out, id, pack, style));
+    nodes.for_each(|(id, node)| put_node(out, id, node, style));
     put_rest(out, stream, style, kind);
     if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
         put_production(out, stream.production().unwrap_or(&Production::default()), false);

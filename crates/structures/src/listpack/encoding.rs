@@ -119,7 +119,7 @@ pub(super) fn entry_size(item: Item<'_>) -> usize {
 }
 
 /// How many bytes were written.
-fn write_int(to: &mut [u8; 9], n: i64) -> usize {
+pub(super) fn write_int(to: &mut [u8; 9], n: i64) -> usize {
     let width = match n {
         0..=127 => {
             to[0] = n as u8;
@@ -141,7 +141,7 @@ fn write_int(to: &mut [u8; 9], n: i64) -> usize {
 }
 
 /// How many bytes were written.
-fn write_len(to: &mut [u8; 9], len: usize) -> usize {
+pub(super) fn write_len(to: &mut [u8; 9], len: usize) -> usize {
     if len < 64 {
         to[0] = 0x80 | len as u8;
         1
@@ -157,7 +157,7 @@ fn write_len(to: &mut [u8; 9], len: usize) -> usize {
 }
 
 /// How many bytes were written. From two bytes on, each size begins one below the power of 128 that it could begin with.
-fn write_back_len(to: &mut [u8; 5], len: usize) -> usize {
+pub(super) fn write_back_len(to: &mut [u8; 5], len: usize) -> usize {
     let size = back_len_size(len);
     for (at, byte) in to[..size].iter_mut().enumerate() {
         let group = (len >> (7 * (size - 1 - at))) as u8 & 0x7f;
@@ -166,7 +166,7 @@ fn write_back_len(to: &mut [u8; 5], len: usize) -> usize {
     size
 }
 
-fn back_len_size(len: usize) -> usize {
+pub(super) fn back_len_size(len: usize) -> usize {
     match len {
         0..=127 => 1,
         128..16_383 => 2,

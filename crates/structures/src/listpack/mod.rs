@@ -20,6 +20,7 @@
 //! # Invariants (asserted by `from_bytes`, and after every operation of the property tests)
 //! - The bytes are a valid listpack: elements end where the next begins, back lengths agree, the count is right.
 
+pub(crate) mod bare;
 mod elements;
 mod encoding;
 #[cfg(test)]
@@ -62,6 +63,9 @@ pub struct Corrupt;
 
 /// Reading.
 impl Listpack {
+    /// Bytes of one without elements.
+    pub const EMPTY_LEN: usize = HEADER + 1;
+
     pub fn new() -> Self {
         let mut block = Thin::zeroed(HEADER + 1);
         if let Some(last) = block.body_mut().last_mut() {

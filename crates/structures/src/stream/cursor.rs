@@ -1,14 +1,15 @@
 //! Walking along a stream: live entries between two ids, from either end.
 
-use super::node::{self, Head};
+use super::node::{self, Head, Master, Node};
 use super::{Id, Stream};
-use crate::listpack::{Item, Iter, Listpack, Pos};
+use crate::listpack::Item;
+use crate::listpack::bare::Bare;
 use std::collections::btree_map;
 
 /// Stands at an entry after [`next`](Cursor::next); its fields are read from there, once.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
-    nodes: btree_map::Range<'a, Id, Listpack>,
+    nodes: btree_map::Range<'a, Id, Node>,
     walk: Option<Walk<'a>>,
     start: Id,
     end: Id,
@@ -18,57 +19,43 @@ pub struct Cursor<'a> {
 /// A place in a node.
 #[derive(Clone, Debug)]
 struct Walk<'a> {
-    node: &'a Listpack,
     base: Id,
-    width: usize,
-    master_names: Iter<'a>,
-    /// What is unread of the current entry, and on.
-    items: Iter<'a>,
-    /// Elements that are unread of the current entry.
-    unread: usize,
-    /// The current entry's names, if they are the master's.
-    names: Option<Iter<'a>>,
+    master: Master<'a>,
+    /// Entries that are left on the way.
+    entries: &'a [u8],
+    /// What is unread of the current entry.
+    fields: Bare<'a>,
+    /// The current entry's names, if they are the node's.
+    names: Option<Bare<'a>>,
     /// Pairs that are unread.
     pairs: usize,
-    /// Backwards: the last element before the current entry.
-    tail: Option<Pos>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(base: Id, listpack: &'a Listpack, backwards: bool) -> Self {
-        let master = node::master(listpack);
-        Walk {
-            node: listpack,
-            base,
-            width: master.width,
-            master_names: master.names,
-            items: master.entries,
-            unread: 0,
-            names: None,
-            pairs: 0,
-            tail: if backwards { listpack.last() } else { None },
-        }
+    fn new(base: Id, node: &'a Node) -> Self {
+        let master = node.master();
+        Walk { base, master, entries: master.entries, fields: Bare::of(&[]), names: None, pairs: 0 }
     }
 
     #[inline]
-    fn forward(&mut self) -> Option<Head> {
-        node::skip(&mut self.items, self.unread);
-        self.read()
+    fn forward(&mut self) -> Option<Head<'a>> {
+        let head = self.read(self.entries)?;
+        self.entries = &self.entries[head.size..];
+        Some(head)
     }
 
-    fn backward(&mut self) -> Option<Head> {
-        let start = node::step_back(self.node, self.tail?)?;
-        self.tail = self.node.prev(start);
-        self.items = self.node.iter_from(start);
-        self.read()
+    fn backward(&mut self) -> Option<Head<'a>> {
+        let (rest, last) = self.entries.split_at_checked(node::last_entry(self.entries)?)?;
+        self.entries = rest;
+        self.read(last)
     }
 
     #[inline]
-    fn read(&mut self) -> Option<Head> {
-        let head = Head::read(&mut self.items, self.base, self.width)?;
-        self.unread = head.rest();
+    fn read(&mut self, entry: &'a [u8]) -> Option<Head<'a>> {
+        let head = Head::read(entry, self.base, self.master.width)?;
+        self.fields = head.fields;
         self.pairs = head.width;
-        self.names = head.same_fields.then(|| self.master_names.clone());
+        self.names = head.same_fields.then_some(self.master.names);
         Some(head)
     }
 }
@@ -87,8 +74,8 @@ impl<'a> Cursor<'a> {
     pub fn next(&mut self) -> Option<Id> {
         loop {
             let Some(walk) = &mut self.walk else {
-                let (base, listpack) = if self.backwards { self.nodes.next_back()? } else { self.nodes.next()? };
-                self.walk = Some(Walk::new(*base, listpack, self.backwards));
+                let (base, node) = if self.backwards { self.nodes.next_back()? } else { self.nodes.next()? };
+                self.walk = Some(Walk::new(*base, node));
                 continue;
             };
             let Some(head) = (if self.backwards { walk.backward() } else { walk.forward() }) else {
@@ -118,12 +105,10 @@ impl<'a> Cursor<'a> {
     pub fn field(&mut self) -> Option<(Item<'a>, Item<'a>)> {
         let walk = self.walk.as_mut()?;
         walk.pairs = walk.pairs.checked_sub(1)?;
-        if let Some(names) = &mut walk.names {
-            walk.unread -= 1;
-            Some((names.next()?, walk.items.next()?))
-        } else {
-            walk.unread -= 2;
-            Some((walk.items.next()?, walk.items.next()?))
-        }
+        let name = match &mut walk.names {
+            Some(names) => names.next()?,
+            None => walk.fields.next()?,
+        };
+        Some((name, walk.fields.next()?))
     }
 }

@@ -1,11 +1,11 @@
 //! A stream: entries with ids that only grow, and groups of consumers that read them.
 //!
 //! ```text
-//! nodes    id of its first entry -> listpack of entries (see `node`)      an ordered tree
+//! nodes    id of its first entry -> Node of entries (see `node`)          an ordered tree
 //! groups   name -> Group (see `group`)                                    an ordered tree
 //! ```
 //!
-//! A node is closed when it has as many bytes or entries as the [`Limits`] allow; only the last one is added to.
+//! A node is closed when it has as many bytes, in the form of dumps, or entries as the [`Limits`] allow; only the last one is added to.
 //! Trimming takes whole nodes away from the front; an entry within a node is marked as deleted and stays in its bytes.
 //!
 //! # Invariants (asserted by the property test against a map)
@@ -23,9 +23,9 @@ mod tests;
 pub use cursor::Cursor;
 pub use group::{Consumer, ConsumerRef, Group, Pending};
 pub use id::Id;
+pub use node::Node;
 pub use production::{Memory, MessageId, Production};
 
-use crate::listpack::Listpack;
 use node::Fate;
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub enum Deletion {
 /// A stream.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    nodes: BTreeMap<Id, Listpack>,
+    nodes: BTreeMap<Id, Node>,
     len: u64,
     /// The first entry's, while there is one.
     first_id: Id,
@@ -129,10 +129,10 @@ impl Stream {
         }
         let mut sum = 0;
         let mut nodes = self.nodes.range(self.node_of(start)..=end).peekable();
-        while let Some((base, listpack)) = nodes.next() {
+        while let Some((base, node)) = nodes.next() {
             let whole = *base >= start && nodes.peek().is_some_and(|(next, _)| **next <= end);
             if whole {
-                sum += node::counts(listpack).0;
+                sum += node.live();
             } else {
                 // Entries of this node are below the next one's.
                 let last = nodes.peek().and_then(|(next, _)| next.prev()).unwrap_or(Id::MAX).min(end);
@@ -157,9 +157,9 @@ impl Stream {
         self.nodes.len()
     }
 
-    /// The nodes with the ids that they count from, as dumps hold them.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Id, &Listpack)> {
-        self.nodes.iter().map(|(base, listpack)| (*base, listpack))
+    /// The nodes with the ids that they count from.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Id, &Node)> {
+        self.nodes.iter().map(|(base, node)| (*base, node))
     }
 
     /// How many nodes and pending entries there are to free.
@@ -306,16 +306,17 @@ impl Stream {
         let bytes: usize = pairs.clone().map(|(name, value)| name.len() + value.len()).sum();
         let max_bytes = if limits.bytes == 0 { MAX_BYTES } else { limits.bytes.min(MAX_BYTES) };
         let open = self.nodes.last_entry().filter(|last| {
-            let (live, deleted) = node::counts(last.get());
-            last.get().byte_len() + bytes < max_bytes && (limits.entries == 0 || live + deleted < limits.entries)
+            let node = last.get();
+            node.listpack_len() + bytes < max_bytes
+                && (limits.entries == 0 || node.live() + node.deleted() < limits.entries)
         });
         match open {
             Some(mut last) => {
                 let base = *last.key();
-                node::append(last.get_mut(), base, id, pairs, &mut Vec::with_capacity(16));
+                last.get_mut().append(base, id, pairs);
             }
             None => {
-                self.nodes.insert(id, node::first(pairs));
+                self.nodes.insert(id, Node::first(id, pairs));
             }
         }
         if self.len == 0 {
@@ -353,14 +354,14 @@ impl Stream {
     }
 
     fn mark_deleted(&mut self, id: Id) -> bool {
-        let Some((base, listpack)) = self.nodes.range_mut(..=id).next_back() else { return false };
+        let Some((base, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
         let base = *base;
-        let marked = node::delete_while(listpack, base, |other| match other.cmp(&id) {
+        let marked = node.delete_while(base, |other| match other.cmp(&id) {
             std::cmp::Ordering::Less => Fate::Keep,
             std::cmp::Ordering::Equal => Fate::Delete,
             std::cmp::Ordering::Greater => Fate::Stop,
         });
-        if node::counts(listpack).0 == 0 {
+        if node.live() == 0 {
             self.nodes.remove(&base);
         }
         self.len -= marked;
@@ -389,21 +390,19 @@ impl Stream {
     fn trim_acknowledged(&mut self, bound: Bound, exactly: bool, limit: u64) -> u64 {
         let mut removed = 0;
         let mut from = Id::MIN;
-        while let Some((base, listpack)) = self.nodes.range_mut(from..).next() {
-            let (base, live) = (*base, node::counts(listpack).0);
+        while let Some((base, node)) = self.nodes.range_mut(from..).next() {
+            let (base, live) = (*base, node.live());
             if matches!(bound, Bound::MaxLen(max) if self.len <= max) || (limit > 0 && removed + live > limit) {
                 break;
             }
             let (groups, mut left) = (&self.groups, self.len);
-            let marked = if exactly
-                || node::all_live(listpack, base, |id| fate_of(bound, &mut left, groups, id) == Fate::Delete)
-            {
+            let marked = if exactly || node.all_live(base, |id| fate_of(bound, &mut left, groups, id) == Fate::Delete) {
                 left = self.len;
-                node::delete_while(listpack, base, |id| fate_of(bound, &mut left, groups, id))
+                node.delete_while(base, |id| fate_of(bound, &mut left, groups, id))
             } else {
                 0
             };
-            if node::counts(listpack).0 == 0 {
+            if node.live() == 0 {
                 self.nodes.remove(&base);
             }
             self.len -= marked;
@@ -421,13 +420,13 @@ impl Stream {
             if matches!(bound, Bound::MaxLen(max) if self.len <= max) {
                 break;
             }
-            let (live, _) = node::counts(entry.get());
+            let live = entry.get().live();
             if limit > 0 && removed + live > limit {
                 break;
             }
             let whole = match bound {
                 Bound::MaxLen(max) => self.len - live >= max,
-                Bound::MinId(min) => node::last_id(entry.get(), base).is_none_or(|last| last < min),
+                Bound::MinId(min) => entry.get().last_id(base).is_none_or(|last| last < min),
             };
             if whole {
                 entry.remove();
@@ -437,7 +436,7 @@ impl Stream {
             }
             if exactly {
                 let mut left = self.len;
-                let marked = node::delete_while(entry.get_mut(), base, |id| {
+                let marked = entry.get_mut().delete_while(base, |id| {
                     let stop = match bound {
                         Bound::MaxLen(max) => left <= max,
                         Bound::MinId(min) => id >= min,
@@ -448,7 +447,7 @@ impl Stream {
                     left -= 1;
                     Fate::Delete
                 });
-                if node::counts(entry.get()).0 == 0 {
+                if entry.get().live() == 0 {
                     entry.remove();
                 }
                 self.len -= marked;

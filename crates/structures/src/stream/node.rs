@@ -1,197 +1,288 @@
-//! A node of a stream: a listpack of some hundred entries, in the bytes in which dumps hold it.
+//! A node of a stream: some hundred entries in one run of bytes.
 //!
 //! ```text
-//! master   | live | deleted | width | name 1 .. name width | 0 |
-//! entry    | flags | ms | seq |          value 1 .. value width           | elements |     with SAME_FIELDS
-//!          | flags | ms | seq | width | name 1 | value 1 | name 2 | ...   | elements |     without
+//!  0         4          8             12             16
+//!  +---------+----------+-------------+--------------+-------+----------------+-------+-----+-------+
+//!  | len u32 | live u32 | deleted u32 | listpack u32 | width | name 1 .. last | entry | ... | entry |
+//!  +---------+----------+-------------+--------------+-------+----------------+-------+-----+-------+
+//!
+//! entry      | size | flags | ms | seq |          value 1 .. value width           | back |     with SAME_FIELDS
+//!            | size | flags | ms | seq | width | name 1 | value 1 | name 2 | ...   | back |     without
 //! ```
 //!
-//! The first entry of a node gives the names of its fields to the master record; entries with the same names leave them
-//! out. Ids are differences to the node's own id, which is that of its first entry and stands outside. The last element of an
-//! entry is the number of those before it, so that one can walk backwards. A deleted entry stays and is marked; a node
-//! whose last live entry is deleted goes.
+//! Behind the header are bare elements (see `listpack::bare`). The first entry of a node gives the names of its fields to
+//! the node; entries with the same names leave them out. Ids are differences to the node's own id, which is that of its
+//! first entry and stands outside. `size` counts the bytes from the flags to the last value, so that one steps over an
+//! entry without reading it; `back` is a back length of all before it. A deleted entry stays and is marked; a node whose
+//! last live entry is deleted goes.
+//!
+//! Other servers keep and dumps hold the same as a listpack, which takes half as much again:
+//!
+//! ```text
+//! master     | live | deleted | width | name 1 .. name width | 0 |
+//! entry      | flags | ms | seq | as above ... | elements before this one |
+//! ```
+//!
+//! A node is closed by that form's length. `listpack` has what it takes without the frame and the first two elements.
 
 use super::Id;
-use crate::listpack::{Item, Iter, Listpack, Pos};
+use crate::listpack::bare::{self, Bare};
+use crate::listpack::{Item, Listpack};
+use crate::thin::{PREFIX, Thin};
+use smallvec::SmallVec;
+use std::fmt;
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-pub(super) fn int(item: Item<'_>) -> i64 {
-    if let Item::Int(n) = item { n } else { 0 }
+/// Where the header's numbers are behind the length.
+const LIVE: usize = 0;
+const GONE: usize = 4;
+const LISTPACK: usize = 8;
+const HEADER: usize = 12;
+
+/// A node.
+#[derive(Clone)]
+pub struct Node {
+    block: Thin,
 }
 
-fn count(item: Item<'_>) -> usize {
-    usize::try_from(int(item)).unwrap_or(0)
-}
-
-/// Entries that are there, and that were deleted.
-pub(super) fn counts(node: &Listpack) -> (u64, u64) {
-    let mut items = node.iter();
-    let mut next = || items.next().map_or(0, |item| int(item).max(0) as u64);
-    (next(), next())
-}
-
-fn set_counts(node: &mut Listpack, live: u64, deleted: u64) {
-    let Some(first) = node.first() else { return };
-    node.set_int(first, live as i64);
-    if let Some(second) = node.next(first) {
-        node.set_int(second, deleted as i64);
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_listpack().fmt(f)
     }
 }
 
 /// What all entries of a node have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Master<'a> {
     pub width: usize,
     /// The names of fields, and what comes after them.
-    pub names: Iter<'a>,
-    /// The entries.
-    pub entries: Iter<'a>,
-}
-
-pub(super) fn master(node: &Listpack) -> Master<'_> {
-    let mut items = node.iter();
-    let width = items.nth(2).map_or(0, count);
-    let names = items.clone();
-    skip(&mut items, width + 1);
-    Master { width, names, entries: items }
-}
-
-pub(super) fn skip(items: &mut Iter<'_>, count: usize) {
-    for _ in 0..count {
-        items.next();
-    }
+    pub names: Bare<'a>,
+    pub entries: &'a [u8],
 }
 
 /// An entry's beginning.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(super) struct Head<'a> {
     pub id: Id,
     pub deleted: bool,
     pub same_fields: bool,
     /// Pairs of names and values.
     pub width: usize,
+    /// Values, or names and values.
+    pub fields: Bare<'a>,
+    /// Bytes before the flags.
+    flags_at: usize,
+    /// Bytes of the whole entry.
+    pub size: usize,
 }
 
-impl Head {
-    /// Reads the beginning of an entry; `items` stands before its first value or name afterwards.
+impl<'a> Head<'a> {
+    /// Reads the entry that `bytes` begin with.
     #[inline]
-    pub fn read(items: &mut Iter<'_>, base: Id, master_width: usize) -> Option<Head> {
-        let flags = int(items.next()?);
-        let (ms, seq) = (int(items.next()?), int(items.next()?));
+    pub fn read(bytes: &'a [u8], base: Id, master_width: usize) -> Option<Head<'a>> {
+        let (mut body, flags_at, size) = entry(bytes)?;
+        let (flags, ms, seq) = (body.int()?, body.int()?, body.int()?);
         let same_fields = flags & SAME_FIELDS != 0;
-        let width = if same_fields { master_width } else { count(items.next()?) };
+        let width = if same_fields { master_width } else { usize::try_from(body.int()?).ok()? };
         let id = Id { ms: base.ms.wrapping_add(ms as u64), seq: base.seq.wrapping_add(seq as u64) };
-        Some(Head { id, deleted: flags & DELETED != 0, same_fields, width })
-    }
-
-    /// Elements from here to the next entry.
-    pub fn rest(&self) -> usize {
-        if self.same_fields { self.width + 1 } else { 2 * self.width + 1 }
+        Some(Head { id, deleted: flags & DELETED != 0, same_fields, width, fields: body, flags_at, size })
     }
 }
 
-/// Where the entry before the one that ends at `tail` begins, given the place of an entry's last element.
-pub(super) fn step_back(node: &Listpack, tail: Pos) -> Option<Pos> {
-    let elements = count(node.at(tail));
-    // The master record ends with a zero.
-    let mut pos = (elements > 0).then_some(tail)?;
-    for _ in 0..elements {
-        pos = node.prev(pos)?;
-    }
-    Some(pos)
+/// The elements of the entry that `bytes` begin with, how many bytes come before them, and the bytes of the entry.
+#[inline]
+fn entry(bytes: &[u8]) -> Option<(Bare<'_>, usize, usize)> {
+    let mut items = Bare::of(bytes);
+    let len = usize::try_from(items.int()?).ok()?;
+    let body = items.rest().get(..len)?;
+    let before = bytes.len() - items.rest().len();
+    Some((Bare::of(body), before, before + len + bare::back_size(before + len)))
 }
 
-/// A new node with its first entry.
-pub(super) fn first<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Listpack {
-    let width = pairs.clone().count();
-    let mut items = Vec::with_capacity(2 * width + 8);
-    items.extend([Item::Int(1), Item::Int(0), Item::Int(width as i64)]);
-    items.extend(pairs.clone().map(|(name, _)| Item::of(name)));
-    items.extend([Item::Int(0), Item::Int(SAME_FIELDS), Item::Int(0), Item::Int(0)]);
-    items.extend(pairs.map(|(_, value)| Item::of(value)));
-    items.push(Item::Int(width as i64 + 3));
-    let mut node = Listpack::new();
-    node.push_items(&items);
-    node
+/// Where the last of these entries begins.
+#[inline]
+pub(super) fn last_entry(entries: &[u8]) -> Option<usize> {
+    entries.len().checked_sub(bare::size_before(entries)?)
 }
 
-/// Adds an entry at the end.
-pub(super) fn append<'a>(
-    node: &mut Listpack,
-    base: Id,
-    id: Id,
-    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
-    scratch: &mut Vec<Item<'a>>,
-) {
-    let Master { width: master_width, mut names, .. } = master(node);
-    let width = pairs.clone().count();
-    let same = width == master_width && pairs.clone().all(|(name, _)| names.next().is_some_and(|item| item == *name));
-    let (ms, seq) = (id.ms.wrapping_sub(base.ms) as i64, id.seq.wrapping_sub(base.seq) as i64);
-    scratch.extend([Item::Int(if same { SAME_FIELDS } else { 0 }), Item::Int(ms), Item::Int(seq)]);
-    if same {
-        scratch.extend(pairs.map(|(_, value)| Item::of(value)));
-    } else {
-        scratch.push(Item::Int(width as i64));
-        scratch.extend(pairs.flat_map(|(name, value)| [Item::of(name), Item::of(value)]));
+/// Reading.
+impl Node {
+    #[inline]
+    fn body(&self) -> &[u8] {
+        &self.block.bytes()[PREFIX..]
     }
-    scratch.push(Item::Int(scratch.len() as i64));
-    node.push_items(scratch);
-    if let Some(first) = node.first() {
-        let live = int(node.at(first));
-        node.set_int(first, live + 1);
-    }
-}
 
-/// The greatest id in the node, deleted entries included.
-pub(super) fn last_id(node: &Listpack, base: Id) -> Option<Id> {
-    let pos = step_back(node, node.last()?)?;
-    Some(Head::read(&mut node.iter_from(pos), base, 0)?.id)
-}
-
-/// Marks entries as deleted, from the first on, while `wanted` says so; what it says Keep to stays. How many were marked.
-pub(super) fn delete_while(node: &mut Listpack, base: Id, mut wanted: impl FnMut(Id) -> Fate) -> u64 {
-    let Master { width, .. } = master(node);
-    let mut pos = node.first();
-    for _ in 0..width + 4 {
-        pos = pos.and_then(|pos| node.next(pos));
+    #[inline]
+    fn number(&self, at: usize) -> u32 {
+        let bytes = self.body().get(at..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
-    let mut marked = 0;
-    while let Some(at) = pos {
-        let Some(head) = Head::read(&mut node.iter_from(at), base, width) else { break };
-        if !head.deleted {
-            match wanted(head.id) {
-                Fate::Delete => {
-                    node.set_int(at, if head.same_fields { SAME_FIELDS | DELETED } else { DELETED });
-                    marked += 1;
-                }
-                Fate::Keep => {}
-                Fate::Stop => break,
+
+    /// Entries that are there.
+    #[inline]
+    pub(super) fn live(&self) -> u64 {
+        self.number(LIVE).into()
+    }
+
+    /// Entries that were deleted.
+    #[inline]
+    pub(super) fn deleted(&self) -> u64 {
+        self.number(GONE).into()
+    }
+
+    #[inline]
+    pub(super) fn master(&self) -> Master<'_> {
+        let mut items = Bare::of(&self.body()[HEADER..]);
+        let width = items.int().and_then(|width| usize::try_from(width).ok()).unwrap_or(0);
+        let names = items;
+        items.by_ref().take(width).for_each(drop);
+        Master { width, names, entries: items.rest() }
+    }
+
+    /// The greatest id in the node, deleted entries included.
+    pub(super) fn last_id(&self, base: Id) -> Option<Id> {
+        let entries = self.master().entries;
+        Some(Head::read(&entries[last_entry(entries)?..], base, 0)?.id)
+    }
+
+    /// Whether this holds for every live entry.
+    pub(super) fn all_live(&self, base: Id, mut holds: impl FnMut(Id) -> bool) -> bool {
+        let Master { width, mut entries, .. } = self.master();
+        while let Some(head) = Head::read(entries, base, width) {
+            if !head.deleted && !holds(head.id) {
+                return false;
             }
+            entries = &entries[head.size..];
         }
-        let elements = head.rest() + if head.same_fields { 3 } else { 4 };
-        for _ in 0..elements {
-            pos = pos.and_then(|pos| node.next(pos));
+        true
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn memory_usage(&self) -> usize {
+        self.block.allocated()
+    }
+
+    /// Bytes of [`to_listpack`](Self::to_listpack).
+    #[inline]
+    pub fn listpack_len(&self) -> usize {
+        let [live, deleted] = [LIVE, GONE].map(|at| bare::sizes(Item::Int(self.number(at).into())).1);
+        Listpack::EMPTY_LEN + live + deleted + self.number(LISTPACK) as usize
+    }
+
+    /// The node as dumps hold it.
+    pub fn to_listpack(&self) -> Listpack {
+        let Master { width, names, mut entries } = self.master();
+        let mut items = Vec::with_capacity(8 * (self.live() + self.deleted()) as usize);
+        items.extend([self.live() as i64, self.deleted() as i64, width as i64].map(Item::Int));
+        items.extend(names.take(width));
+        items.push(Item::Int(0));
+        while let Some((body, _, size)) = entry(entries) {
+            let before = items.len();
+            items.extend(body);
+            items.push(Item::Int((items.len() - before) as i64));
+            entries = &entries[size..];
         }
+        let mut listpack = Listpack::new();
+        listpack.push_items(&items);
+        listpack
     }
-    if marked > 0 {
-        let (live, deleted) = counts(node);
-        set_counts(node, live.saturating_sub(marked), deleted + marked);
-    }
-    marked
 }
 
-/// Whether this holds for every live entry.
-pub(super) fn all_live(node: &Listpack, base: Id, mut holds: impl FnMut(Id) -> bool) -> bool {
-    let Master { width, mut entries, .. } = master(node);
-    while let Some(head) = Head::read(&mut entries, base, width) {
-        if !head.deleted && !holds(head.id) {
-            return false;
-        }
-        skip(&mut entries, head.rest());
+/// Changes.
+impl Node {
+    /// A new node with its first entry, whose id is the node's.
+    pub(super) fn first<'a>(base: Id, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Node {
+        let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
+        items.push(Item::Int(pairs.clone().count() as i64));
+        items.extend(pairs.clone().map(|(name, _)| Item::of(name)));
+        // The listpack has a zero behind the names.
+        let zero = bare::sizes(Item::Int(0)).1;
+        let (size, listpack) = sizes(&items);
+        let mut node = Node { block: Thin::zeroed(PREFIX + HEADER + size) };
+        write(&mut node.block.body_mut()[HEADER..], &items);
+        node.add(LISTPACK, listpack + zero);
+        node.append(base, base, pairs);
+        node
     }
-    true
+
+    /// Adds an entry at the end.
+    pub(super) fn append<'a>(&mut self, base: Id, id: Id, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) {
+        let Master { width: master_width, mut names, .. } = self.master();
+        let width = pairs.clone().count();
+        let same =
+            width == master_width && pairs.clone().all(|(name, _)| names.next().is_some_and(|item| item == *name));
+        let (ms, seq) = (id.ms.wrapping_sub(base.ms) as i64, id.seq.wrapping_sub(base.seq) as i64);
+        let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
+        items.extend([if same { SAME_FIELDS } else { 0 }, ms, seq].map(Item::Int));
+        if same {
+            items.extend(pairs.map(|(_, value)| Item::of(value)));
+        } else {
+            items.push(Item::Int(width as i64));
+            items.extend(pairs.flat_map(|(name, value)| [Item::of(name), Item::of(value)]));
+        }
+        let (size, listpack) = sizes(&items);
+        let head = Item::Int(size as i64);
+        let before_back = bare::sizes(head).0 + size;
+        let end = self.block.len();
+        self.block.resize(end + before_back + bare::back_size(before_back));
+        let to = &mut self.block.body_mut()[end - PREFIX..];
+        let at = bare::write(to, head);
+        write(&mut to[at..], &items);
+        bare::write_back(&mut to[before_back..], before_back);
+        self.add(LISTPACK, listpack + bare::sizes(Item::Int(items.len() as i64)).1);
+        self.add(LIVE, 1);
+    }
+
+    /// Marks entries as deleted, from the first on, while `wanted` says so; what it says Keep to stays. How many were marked.
+    pub(super) fn delete_while(&mut self, base: Id, mut wanted: impl FnMut(Id) -> Fate) -> u64 {
+        let Master { width, entries, .. } = self.master();
+        let mut at = self.body().len() - entries.len();
+        let mut marked = 0;
+        while let Some(Head { id, deleted, flags_at, size, .. }) = Head::read(&self.body()[at..], base, width) {
+            if !deleted {
+                match wanted(id) {
+                    Fate::Delete => {
+                        // Flags are an element of one byte.
+                        self.block.body_mut()[at + flags_at] |= DELETED as u8;
+                        marked += 1;
+                    }
+                    Fate::Keep => {}
+                    Fate::Stop => break,
+                }
+            }
+            at += size;
+        }
+        self.put(LIVE, self.number(LIVE).saturating_sub(marked));
+        self.put(GONE, self.number(GONE).saturating_add(marked));
+        marked.into()
+    }
+
+    fn put(&mut self, at: usize, number: u32) {
+        self.block.body_mut()[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+
+    fn add(&mut self, at: usize, more: usize) {
+        self.put(at, self.number(at).saturating_add(u32::try_from(more).unwrap_or(u32::MAX)));
+    }
+}
+
+/// Bytes of elements, bare and in a listpack.
+#[inline]
+fn sizes(items: &[Item<'_>]) -> (usize, usize) {
+    items.iter().fold((0, 0), |(size, listpack), item| {
+        let (more, more_listpack) = bare::sizes(*item);
+        (size + more, listpack + more_listpack)
+    })
+}
+
+#[inline]
+fn write(to: &mut [u8], items: &[Item<'_>]) {
+    let mut at = 0;
+    for item in items {
+        at += bare::write(&mut to[at..], *item);
+    }
 }
 
 /// What becomes of an entry.

@@ -1,0 +1,139 @@
+//! Bare elements: those of a listpack without their back lengths, for what is read from its beginning and seldom changed.
+//!
+//! ```text
+//!  +----------+----------+-----+
+//!  | head     | head     | ... |      heads as in `encoding`, each with its string behind it
+//!  | string   | string   |     |
+//!  +----------+----------+-----+
+//! ```
+//!
+//! Asserted by the test: what is written is read again and has the size that was told.
+
+use super::encoding::{self, Item, Read, back_len_size, read, write_int, write_len};
+
+/// Elements that are left to be read. Of bytes that are no elements there may be fewer than one thinks.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Bare<'a> {
+    #[inline]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Bare { bytes }
+    }
+
+    /// The bytes of what is left.
+    #[inline]
+    pub fn rest(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The next element, if it is an integer.
+    #[inline]
+    pub fn int(&mut self) -> Option<i64> {
+        if let Item::Int(n) = self.next()? { Some(n) } else { None }
+    }
+}
+
+impl<'a> Iterator for Bare<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        let Read { item, len, .. } = read(self.bytes)?;
+        self.bytes = &self.bytes[len..];
+        Some(item)
+    }
+}
+
+/// Bytes that an element takes: bare, and in a listpack.
+#[inline]
+pub fn sizes(item: Item<'_>) -> (usize, usize) {
+    let bare = match item {
+        Item::Int(0..=127) => 1,
+        Item::Int(n) => write_int(&mut [0; 9], n),
+        Item::Bytes(bytes) => write_len(&mut [0; 9], bytes.len()) + bytes.len(),
+    };
+    (bare, bare + back_len_size(bare))
+}
+
+/// Writes an element to the beginning of `to`; how many bytes.
+///
+/// # Panics
+/// When `to` is shorter than the element.
+#[inline]
+pub fn write(to: &mut [u8], item: Item<'_>) -> usize {
+    let mut head = [0; 9];
+    match item {
+        Item::Int(n @ 0..=127) => {
+            to[0] = n as u8;
+            1
+        }
+        Item::Int(n) => {
+            let len = write_int(&mut head, n);
+            to[..len].copy_from_slice(&head[..len]);
+            len
+        }
+        Item::Bytes(bytes) => {
+            let len = write_len(&mut head, bytes.len());
+            to[..len].copy_from_slice(&head[..len]);
+            to[len..len + bytes.len()].copy_from_slice(bytes);
+            len + bytes.len()
+        }
+    }
+}
+
+/// Bytes that [`write_back`] takes.
+#[inline]
+pub fn back_size(len: usize) -> usize {
+    back_len_size(len)
+}
+
+/// Writes a length to the beginning of `to`, as a listpack's back length.
+///
+/// # Panics
+/// When `to` is shorter.
+#[inline]
+pub fn write_back(to: &mut [u8], len: usize) {
+    let mut back = [0; 5];
+    let size = encoding::write_back_len(&mut back, len);
+    to[..size].copy_from_slice(&back[..size]);
+}
+
+/// Bytes of what `bytes` end with: the length that is at their end, and its own.
+#[inline]
+pub fn size_before(bytes: &[u8]) -> Option<usize> {
+    encoding::size_before(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listpack::Listpack;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn elements_are_written_and_read(
+            numbers in proptest::collection::vec((any::<i64>(), 0..64u32), 0..20),
+            lengths in proptest::collection::vec(prop_oneof![0..200usize, 4000..20_000usize], 0..6),
+        ) {
+            let strings: Vec<Vec<u8>> = lengths.iter().map(|len| vec![b'x'; *len]).collect();
+            let mut items: Vec<Item<'_>> = numbers.iter().map(|(n, shift)| Item::Int(n >> shift)).collect();
+            items.extend(strings.iter().map(|bytes| Item::Bytes(bytes)));
+            let mut bytes = vec![0; 1 << 18];
+            let mut at = 0;
+            for item in &items {
+                let size = write(&mut bytes[at..], *item);
+                prop_assert_eq!(sizes(*item), (size, Listpack::item_size(*item)));
+                at += size;
+            }
+            let bare = Bare::of(&bytes[..at]);
+            prop_assert_eq!(bare.collect::<Vec<_>>(), items.clone());
+            let mut bare = bare;
+            let ints = std::iter::from_fn(|| bare.int()).count();
+            prop_assert_eq!(ints, numbers.len());
+        }
+    }
+}
