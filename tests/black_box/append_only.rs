@@ -4,6 +4,7 @@
 
 use crate::harness::{Server, eventually, is_peer};
 use redis::{Connection, RedisResult, cmd, pipe};
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -199,4 +200,70 @@ fn a_torn_end_before_an_empty_file_is_the_end() {
     assert_eq!(count(&mut server.client(), 0), Ok(2));
     server.crash();
     assert_eq!(count(&mut server.client(), 0), Ok(3));
+}
+
+/// What a producer is answered, and what is known of all producers but how often they sent something twice: that is not logged.
+fn ask_producers(server: &Server) -> String {
+    let mut connection = server.client();
+    let mut answers = Vec::new();
+    for message in ["first", "second", "tenth"] {
+        let words = ["jobs", "IDMP", "producer", message, "*", "job", "again"];
+        answers.push(cmd("XADD").arg(&words).query::<String>(&mut connection).expect("an id"));
+    }
+    let words = ["jobs", "IDMPAUTO", "other", "*", "job", "the same"];
+    answers.push(cmd("XADD").arg(&words).query::<String>(&mut connection).expect("an id"));
+    let info: HashMap<String, redis::Value> =
+        cmd("XINFO").arg(&["STREAM", "jobs"]).query(&mut connection).expect("what is known");
+    for field in ["length", "idmp-duration", "idmp-maxsize", "pids-tracked", "iids-tracked", "iids-added"] {
+        answers.push(format!("{field} {:?}", info[field]));
+    }
+    answers.join("\n")
+}
+
+#[test]
+fn producers_are_known_after_the_log_was_read() {
+    if is_peer() {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let mut server = Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", preamble]);
+        let mut connection = server.client();
+        let mut run = |words: &str| {
+            let words: Vec<_> = words.split(' ').collect();
+            cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut connection).expect(words[0])
+        };
+        run("XADD jobs IDMP producer forgotten * job 0");
+        run("XCFGSET jobs IDMP-DURATION 900 IDMP-MAXSIZE 3");
+        for message in ["zeroth", "first", "second"] {
+            run(&format!("XADD jobs IDMP producer {message} * job {message}"));
+        }
+        run("XADD jobs MAXLEN ~ 1000 IDMP producer tenth * job 10");
+        cmd("XADD")
+            .arg(&["jobs", "IDMPAUTO", "other", "*", "job", "the same"])
+            .query::<String>(&mut connection)
+            .expect("an id");
+        let before = ask_producers(&server);
+        assert!(before.contains("length int(6)") && before.contains("iids-added int(6)"), "{before}");
+        // From the commands as they were logged, and from a rewritten log.
+        server.crash();
+        assert_eq!(ask_producers(&server), before, "{preamble}");
+        let mut connection = server.client();
+        cmd("BGREWRITEAOF").query::<String>(&mut connection).expect("that it begins");
+        let mut is_over = || {
+            let info: String = cmd("INFO").arg("persistence").query(&mut connection).expect("INFO");
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        };
+        assert!(eventually(&mut is_over));
+        server.crash();
+        assert_eq!(ask_producers(&server), before, "{preamble}, rewritten");
+        // One that was not sent before is a new entry, at its first time.
+        let mut connection = server.client();
+        let mut send = || {
+            let words = ["jobs", "IDMP", "producer", "zeroth", "*", "job", "new"];
+            cmd("XADD").arg(&words).query::<String>(&mut connection).expect("an id")
+        };
+        let new = send();
+        assert!(!before.contains(&new) && send() == new);
+        assert!(server.stop().success());
+    }
 }

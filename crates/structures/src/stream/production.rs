@@ -80,6 +80,8 @@ impl Production {
 
     /// A message that is not known has become an entry.
     pub fn remember(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) {
+        // What reads a log does not ask first, and the message may have been there long before.
+        self.find(producer, &message, now);
         self.added += 1;
         self.recall(producer, message, entry, now);
     }
@@ -149,5 +151,16 @@ mod tests {
         assert_eq!(production.find(b"p", &given(b"d"), 1), Some(Id::new(9, 0)));
         production.set_memory(Memory::default());
         assert_eq!(production.find(b"p", &given(b"d"), 1), None);
+    }
+
+    #[test]
+    fn a_message_that_was_forgotten_may_come_again() {
+        let mut production = Production::default();
+        production.set_memory(Memory { seconds: 1, max_messages: 9 });
+        for second in 1..4 {
+            production.remember(b"p", given(b"a"), Id::new(second, 0), 1000 * second as i64);
+        }
+        assert_eq!(production.find(b"p", &given(b"a"), 3_500), Some(Id::new(3, 0)));
+        assert_eq!((production.tracked(), production.added), ((1, 1), 3));
     }
 }
