@@ -43,7 +43,15 @@ pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
         match entry.plan {
             KeyPlan::None => {}
             KeyPlan::One(index) => keys.push((index, engine.hasher().hash(&args[index]))),
-            _ => {
+            // Mostly it is one key.
+            KeyPlan::Range { first, last: -1, step } => {
+                let mut index = first;
+                while let Some(key) = args.get(index) {
+                    keys.push((index, engine.hasher().hash(key)));
+                    index += step.max(1);
+                }
+            }
+            KeyPlan::Range { .. } | KeyPlan::Specs => {
                 let indices = key_indices(entry, args).unwrap_or_default();
                 keys.extend(indices.into_iter().map(|index| (index, engine.hasher().hash(&args[index]))));
             }

@@ -6,6 +6,7 @@ use crate::row::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY,
 use engine::Error;
 use engine::edit::Edit;
 use engine::effects::EventClass;
+use engine::value::Str;
 use structures::hyperloglog::{self, Corrupt, Encoding, Registers};
 
 pub const COMMANDS: &[Command] = &[
@@ -88,7 +89,7 @@ fn corrupt(_: Corrupt) -> Error {
 /// The sketch that is to be changed; None when the key is missing.
 fn sketch<'e>(edit: &'e Edit<'_>) -> Result<Option<&'e [u8]>, Error> {
     match edit.string()? {
-        Some(engine::value::Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => Ok(Some(bytes)),
+        Some(Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => Ok(Some(bytes)),
         Some(_) => Err(NOT_A_SKETCH),
         None => Ok(None),
     }
@@ -145,20 +146,20 @@ fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.int(registers.count() as i64);
         return Ok(());
     }
-    let mut edit = cx.keys.edit(cx.key(args, 1));
-    edit.count_read();
-    let Some(bytes) = sketch(&edit)? else {
-        cx.reply.int(0);
-        return Ok(());
-    };
-    let count = match hyperloglog::cached_count(bytes) {
-        Some(count) => count,
-        None => {
-            let count = hyperloglog::count(bytes).map_err(corrupt)?;
-            edit.with_bytes(0, |bytes| hyperloglog::set_cached_count(bytes, Some(count)))?;
-            edit.commit_silently(1);
-            count
-        }
+    let key = cx.key(args, 1);
+    let count = match cx.keys.string(key)? {
+        None => 0,
+        Some(Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => match hyperloglog::cached_count(bytes) {
+            Some(count) => count,
+            None => {
+                let count = hyperloglog::count(bytes).map_err(corrupt)?;
+                let mut edit = cx.keys.edit(key);
+                edit.with_bytes(0, |bytes| hyperloglog::set_cached_count(bytes, Some(count)))?;
+                edit.commit_silently(1);
+                count
+            }
+        },
+        Some(_) => return Err(NOT_A_SKETCH),
     };
     cx.reply.int(count as i64);
     Ok(())
@@ -172,7 +173,7 @@ fn merge_key(
     registers: &mut Registers,
 ) -> Result<Option<Encoding>, Error> {
     match cx.keys.string(cx.key(args, index))? {
-        Some(engine::value::Str::Bytes(bytes)) => {
+        Some(Str::Bytes(bytes)) => {
             let encoding = hyperloglog::encoding(bytes).ok_or(NOT_A_SKETCH)?;
             registers.merge(bytes).map_err(corrupt)?;
             Ok(Some(encoding))
