@@ -2,6 +2,7 @@
 //! own their bytes.
 
 use engine::Error;
+use engine::log::put_command;
 use resp::Span;
 use std::borrow::Cow;
 use std::ops::Index;
@@ -17,6 +18,8 @@ pub struct Args<'a> {
     spans: &'a [Span],
     /// What is not borrowed; nearly always nothing.
     own: OwnWords,
+    /// `bytes` begins with the request that the arguments are of.
+    is_request: bool,
 }
 
 /// Arguments with bytes of their own, if there are any.
@@ -45,7 +48,13 @@ impl<'a> Args<'a> {
     /// Arguments where a parser found them.
     #[inline]
     pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
-        Args { bytes, spans, own }
+        Args { bytes, spans, own, is_request: false }
+    }
+
+    /// Arguments of the request that `bytes` begins with, where [`resp::RequestParser`] found them.
+    #[inline]
+    pub fn request(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
+        Args { bytes, spans, own, is_request: true }
     }
 
     /// Gives back the arguments with bytes of their own.
@@ -83,6 +92,28 @@ impl<'a> Args<'a> {
         // A line end follows the last argument.
         let parsed = self.places().0.last().map_or(0, |last| last.start + last.len + 2);
         parsed + self.words().iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
+
+    /// Appends the command as clients send it: mostly the bytes that it came in.
+    #[inline]
+    pub fn put_to(&self, out: &mut Vec<u8>) {
+        match self.as_sent() {
+            Some(bytes) => out.extend_from_slice(bytes),
+            None => put_command(out, self.iter()),
+        }
+    }
+
+    /// The request, if it is just as [`put_command`] would write it. What the parser is lax about is the byte behind a `\r`.
+    #[inline]
+    fn as_sent(&self) -> Option<&[u8]> {
+        let (true, None, count, Some(last)) = (self.is_request, &self.own.0, self.spans.len(), self.spans.last())
+        else {
+            return None;
+        };
+        let is_plain = count < 10
+            && self.bytes.starts_with(&[b'*', b'0' + count as u8, b'\r', b'\n'])
+            && self.spans.iter().all(|span| self.bytes.get(span.start.wrapping_sub(1)) == Some(&b'\n'));
+        if is_plain { self.bytes.get(..last.start + last.len + 2) } else { None }
     }
 
     /// Whether an argument has bytes of its own, which the handler may take.
@@ -193,7 +224,7 @@ impl<'b> FromIterator<&'b [u8]> for Args<'_> {
             bytes.extend_from_slice(word);
         }
         let own = Own { words: Vec::new(), bytes, spans, lasting: false };
-        Args { bytes: &[], spans: &[], own: OwnWords(Some(Box::new(own))) }
+        Args { bytes: &[], spans: &[], own: OwnWords(Some(Box::new(own))), is_request: false }
     }
 }
 
@@ -206,6 +237,7 @@ impl From<&[&str]> for Args<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use resp::{Limits, Progress, RequestParser};
 
     #[test]
     fn an_argument_is_found_wherever_it_lies() {
@@ -222,6 +254,33 @@ mod tests {
         args.make_lasting();
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"large");
+    }
+
+    #[test]
+    fn a_command_is_rendered_from_the_request_or_anew() {
+        let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n";
+        let long = [&b"*10\r\n"[..], &b"$1\r\nx\r\n".repeat(10)].concat();
+        for (request, is_sent, rendered) in [
+            (&set[..], true, &set[..]),
+            (b"*3\rX$3\rXSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n", false, set),
+            (b"*3\r\n$3\r\nSET\r\n$1\rXk\r\n$12\r\nvvvvvvvvvvvv\r\n", false, set),
+            (b"SET k vvvvvvvvvvvv\r\n", false, set),
+            (b"SET \"k\" vvvvvvvvvvvv\n", false, set),
+            (&long, false, &long),
+        ] {
+            let (mut spans, buffer) = (Vec::new(), [request, b"*1\r\n$4\r\nPING\r\n"].concat());
+            let parsed = RequestParser::new().parse(&buffer, &Limits::default(), &mut spans);
+            let Ok(Progress::Command { owned, .. }) = parsed else { panic!("{parsed:?}") };
+            let args = Args::request(&buffer, &spans, owned.into());
+            let mut out = Vec::new();
+            args.put_to(&mut out);
+            assert_eq!((args.as_sent().is_some(), &out[..]), (is_sent, rendered), "{}", request.escape_ascii());
+        }
+        // What looks like a request need not be one.
+        let spans = [Span { start: 0, len: 4 }, Span { start: 4, len: 3 }];
+        let mut out = Vec::new();
+        Args::parsed(b"*2\r\nabc", &spans, OwnWords::default()).put_to(&mut out);
+        assert_eq!(out, b"*2\r\n$4\r\n*2\r\n\r\n$3\r\nabc\r\n");
     }
 
     #[test]

@@ -237,7 +237,7 @@ impl Request for Blocked {
         }
         tracking::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
-        engine.record(&cx.keys.effects, self.db, args.iter());
+        engine.record(&cx.keys.effects, self.db, |out| args.put_to(out));
         if served {
             claim.served(&mut cx.keys);
         } else {

@@ -323,7 +323,7 @@ pub(crate) fn call_row<'e>(
     }
     let Cx { keys, session, flow, .. } = cx;
     if logs {
-        engine.record(&keys.effects, db, args.iter());
+        engine.record(&keys.effects, db, |out| args.put_to(out));
     }
     let effects = keys.release();
     if effects.seen().is_some() {

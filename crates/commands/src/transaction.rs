@@ -360,7 +360,7 @@ impl Group {
         }
         let effects = std::mem::take(&mut cx.keys.effects);
         if logs {
-            cx.engine.collect(&mut self.batch, &effects, db, args.iter());
+            cx.engine.collect(&mut self.batch, &effects, db, |out| args.put_to(out));
         }
         self.effects.absorb(effects);
     }

@@ -445,38 +445,33 @@ impl Engine {
         if self.config.snapshot().flag(Directive::LazyfreeLazyExpire) { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Puts a command into the change log, with what else it changed. The locks of that must still be held.
+    /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks of
+    /// that must still be held.
     #[inline]
-    pub fn record<'a>(&self, effects: &Effects, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]> + Clone) {
+    pub fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) {
         if effects.dirty == 0 && effects.seen().is_none() || !self.has_log() {
             return;
         }
         let Some(log) = self.change_log() else { return };
         match effects.seen() {
-            None => _ = log.append(db, db, false, &mut |out| put_command(out, words.clone())),
+            None => _ = log.append(db, db, false, &mut |out| render(out)),
             Some(_) => {
                 let mut batch = Batch::default();
-                self.collect(&mut batch, effects, db, words);
+                self.collect(&mut batch, effects, db, render);
                 batch.append_to(log);
             }
         }
     }
 
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
-    pub fn collect<'a>(
-        &self,
-        batch: &mut Batch,
-        effects: &Effects,
-        db: u32,
-        words: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) {
+    pub fn collect(&self, batch: &mut Batch, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) {
         if let Some(rare) = effects.seen() {
             rare.expired.iter().for_each(|(db, key)| batch.push(*db, [self.removal_word(), key].into_iter()));
             rare.expired_elements.iter().for_each(|(db, record)| batch.push(*db, record.iter().map(Vec::as_slice)));
         }
         if effects.dirty > 0 {
             match effects.logged() {
-                Logged::Verbatim => batch.push(db, words),
+                Logged::Verbatim => batch.push_with(db, render),
                 Logged::As(instead) => {
                     instead.iter().for_each(|record| batch.push(db, record.iter().map(Vec::as_slice)));
                 }
@@ -594,7 +589,7 @@ mod tests {
         let mut edit = keys.edit(key);
         edit.set_string(NewString::encode(value.into()), ttl);
         edit.commit(EventClass::STRING, "set");
-        engine.record(&keys.effects, 0, [&b"SET"[..], name, value].into_iter());
+        engine.record(&keys.effects, 0, |out| put_command(out, [&b"SET"[..], name, value].into_iter()));
         keys.unlock();
         assert!(engine.carry_out(&mut keys.effects, Origin { worker: 0, client: 0 }).is_empty());
     }

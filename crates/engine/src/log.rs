@@ -61,6 +61,11 @@ impl Batch {
 
     /// Adds a command that runs in a database.
     pub fn push<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.push_with(db, |out| put_command(out, words));
+    }
+
+    /// Adds what `render` writes: one command.
+    pub fn push_with(&mut self, db: u32, render: impl FnOnce(&mut Vec<u8>)) {
         if self.commands == 0 {
             (self.first, self.last) = (db, db);
         }
@@ -68,7 +73,7 @@ impl Batch {
             put_select(&mut self.bytes, db);
             self.last = db;
         }
-        put_command(&mut self.bytes, words);
+        render(&mut self.bytes);
         self.commands += 1;
     }
 

@@ -282,7 +282,7 @@ impl Worker {
     fn run_item_apart(&mut self, item: &mut Item<'_>, rest: Rest<'_, '_>, now: Now) -> (Flow, usize) {
         match &mut item.what {
             What::Command { spans: range, own, prepared } => {
-                let mut args = Args::parsed(item.bytes, &rest.spans[range.clone()], std::mem::take(own));
+                let mut args = Args::request(item.bytes, &rest.spans[range.clone()], std::mem::take(own));
                 self.run_apart(prepared, &mut args, rest, now)
             }
             What::Queued { args, prepared } => self.run_apart(prepared, args, rest, now),
@@ -546,7 +546,7 @@ impl<'b> Item<'b> {
     fn put_back(&mut self, connection: &mut Connection, spans: &[Span]) {
         match &mut self.what {
             What::Command { spans: range, own, .. } => {
-                let args = Args::parsed(self.bytes, &spans[range.clone()], std::mem::take(own));
+                let args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
                 connection.put_back(args.into_owned());
             }
             What::Book { spans: range } => {
@@ -627,7 +627,7 @@ fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, span
         let postponed = match &item.what {
             What::Command { spans: range, own, prepared } => {
                 let own = if prepared.runs_scripts() { own.clone() } else { OwnWords::default() };
-                let args = Args::parsed(item.bytes, &spans[range.clone()], own);
+                let args = Args::request(item.bytes, &spans[range.clone()], own);
                 commands::pause::postpones(engine, &connection.session, prepared, &args)
             }
             What::Queued { args, prepared } => commands::pause::postpones(engine, &connection.session, prepared, args),
@@ -742,7 +742,7 @@ impl<'b> Filler<'_, 'b> {
         let first = self.spans.len();
         match parser.parse(rest, &self.limits, self.spans) {
             Ok(Progress::Command { consumed, owned }) => {
-                let args = Args::parsed(rest, &self.spans[first..], owned.into());
+                let args = Args::request(rest, &self.spans[first..], owned.into());
                 let prepared = self.prepare(&args, db);
                 let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
                 self.window.push(Item { token: self.token, db, bytes: rest, what });
@@ -795,7 +795,7 @@ fn run_item(
 ) -> Flow {
     match &mut item.what {
         What::Command { spans: range, own, prepared } => {
-            let mut args = Args::parsed(item.bytes, &spans[range.clone()], std::mem::take(own));
+            let mut args = Args::request(item.bytes, &spans[range.clone()], std::mem::take(own));
             run_command(engine, connection, prepared, &mut args, now, reply)
         }
         What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, reply),
