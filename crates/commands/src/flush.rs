@@ -15,7 +15,7 @@ use engine::config::Directive;
 use engine::expiry::ExpiryIndex;
 use engine::listing::Listings;
 use engine::shard::{Db, Table};
-use engine::value::KeyEntry;
+use engine::value::{KeyEntry, Object};
 use engine::watch::Presence;
 use std::mem::{swap, take};
 use std::ops::Range;
@@ -185,6 +185,8 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
 #[derive(Default)]
 struct FreeBeforeReply {
     tables: Vec<(Table, ExpiryIndex)>,
+    /// Collections from these tables that take more than a piece.
+    large: Vec<Object>,
     saves: bool,
 }
 
@@ -193,12 +195,20 @@ const FREED_AT_ONCE: usize = 1000;
 
 impl Piecewise for FreeBeforeReply {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
-        if let Some((table, _)) = self.tables.last_mut()
-            && table.drain_step(FREED_AT_ONCE)
+        let FreeBeforeReply { tables, large, .. } = self;
+        if let Some(object) = large.last_mut() {
+            if object.drain_step(FREED_AT_ONCE) {
+                large.pop();
+            }
+        } else if let Some((table, _)) = tables.last_mut()
+            && table.drain_each(FREED_AT_ONCE, |entry| {
+                let object = entry.into_payload();
+                large.extend(object.filter(|object| object.free_effort() > FREED_AT_ONCE));
+            })
         {
-            self.tables.pop();
+            tables.pop();
         }
-        let done = self.tables.is_empty();
+        let done = tables.is_empty() && large.is_empty();
         if done {
             if self.saves {
                 // One that fails has been logged.
@@ -293,6 +303,17 @@ mod tests {
             assert_eq!(client.engine().summary(0, client.now_ms()).expires, 0);
             client.select(3).is("DBSIZE", ":1");
         }
+    }
+
+    #[test]
+    fn a_large_collection_is_freed_in_pieces() {
+        let mut client = Client::new();
+        let members: Vec<String> = (0..10_000).map(|n| format!("m{n}")).collect();
+        client.is(&format!("SADD large {}", members.join(" ")), ":10000").is("SET small x", "+OK");
+        let mut begun = client.begin(&["FLUSHALL", "SYNC"]);
+        let steps = (0..).take_while(|_| !begun.step()).count();
+        assert!(steps >= 10, "{steps}");
+        client.is("DBSIZE", ":0");
     }
 
     #[test]

@@ -222,17 +222,19 @@ fn sintercard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sinterstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.packing().set();
     let names = look_up(cx, args, 2..args.len())?;
-    let (mut result, mut only_ints) = (None, true);
+    let (mut members, mut empty) = (Vec::new(), Set::default());
     intersect(borrow(&cx.keys, &names), |smallest, member| {
-        let begin = || if matches!(smallest, Set::Ints(_)) { Set::default() } else { Set::small() };
-        only_ints &= matches!(normal(member), Item::Int(_));
-        result.get_or_insert_with(begin).insert_item(member, &limits);
+        if members.is_empty() && !matches!(smallest, Set::Ints(_)) {
+            empty = Set::small();
+        }
+        members.push(member);
         ControlFlow::Continue(())
     });
-    if let Some(set) = result.as_mut().filter(|_| only_ints) {
-        set.make_ints(&limits);
+    let mut result = build(empty, &members, &limits);
+    if result.len() <= limits.intset_entries && members.iter().all(|member| matches!(normal(*member), Item::Int(_))) {
+        result.make_ints(&limits);
     }
-    store(cx, args, result.unwrap_or_default(), "sinterstore");
+    store(cx, args, result, "sinterstore");
     Ok(())
 }
 
@@ -242,11 +244,39 @@ fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) -> Con
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     let others: SmallVec<[&Set; 4]> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
-    for member in smallest.iter() {
-        if others.iter().all(|set| set.contains_item(member)) && visit(smallest, member).is_break() {
+    each_batch(smallest, &others, |member| {
+        if others.iter().all(|set| set.contains_item(member)) {
+            visit(smallest, member)
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+}
+
+/// Members whose lookups wait for memory together.
+const BATCH: usize = 16;
+
+/// Visits the members of a set; what lookups of them in the others will read has been asked for before.
+fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
+    let mut members = set.iter();
+    loop {
+        let batch: SmallVec<[Item<'k>; BATCH]> = members.by_ref().take(BATCH).collect();
+        let names =
+            || batch.iter().filter_map(|member| if let Item::Bytes(name) = member { Some(*name) } else { None });
+        others.iter().for_each(|other| other.prefetch(names()));
+        if batch.is_empty() || batch.iter().try_for_each(|member| visit(*member)).is_break() {
             return;
         }
     }
+}
+
+/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into `empty`.
+fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
+    if members.len() > limits.intset_entries.max(limits.listpack_entries) {
+        return Set::of_distinct(members.len(), members.iter().copied());
+    }
+    members.iter().for_each(|member| _ = empty.insert_item(*member, limits));
+    empty
 }
 
 fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -277,8 +307,15 @@ fn sunionstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.packing().set();
     let names = look_up(cx, args, 2..args.len())?;
     let mut result = Set::default();
-    for set in borrow(&cx.keys, &names).into_iter().flatten() {
-        set.iter().for_each(|member| _ = result.insert_item(member, &limits));
+    {
+        let mut sets: SmallVec<[&Set; 4]> = borrow(&cx.keys, &names).into_iter().flatten().collect();
+        let largest = sets.iter().copied().max_by_key(|set| set.len());
+        // All of them in any order become a table then.
+        if let Some(largest) = largest.filter(|set| set.len() > limits.intset_entries.max(limits.listpack_entries)) {
+            result = Set::of_distinct(largest.len(), largest.iter());
+            sets.retain(|set| !std::ptr::eq(*set, largest));
+        }
+        sets.iter().flat_map(|set| set.iter()).for_each(|member| _ = result.insert_item(member, &limits));
     }
     store(cx, args, result, "sunionstore");
     Ok(())
@@ -371,10 +408,14 @@ impl<'k> Difference<'k> {
         if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
     }
 
-    fn visit(&self, visit: impl FnMut(Item<'k>)) {
+    fn visit(&self, mut visit: impl FnMut(Item<'k>)) {
         if self.asks {
-            let left = |member: &Item<'_>| !self.others.iter().any(|set| set.contains_item(*member));
-            self.first.iter().filter(left).for_each(visit);
+            each_batch(self.first, &self.others, |member| {
+                if !self.others.iter().any(|set| set.contains_item(member)) {
+                    visit(member);
+                }
+                ControlFlow::Continue(())
+            });
         } else {
             let out = self.left_out();
             self.first.iter().filter(|member| !out.contains(*member)).for_each(visit);
@@ -385,19 +426,17 @@ impl<'k> Difference<'k> {
         if !self.asks {
             return self.by_removal(limits);
         }
-        let mut result = Set::default();
-        self.visit(|member| _ = result.insert_item(member, limits));
-        result
+        let mut members = Vec::new();
+        self.visit(|member| members.push(member));
+        build(Set::default(), &members, limits)
     }
 
     /// A result that held all of the first set for a moment, and has the form of that.
     fn by_removal(&self, limits: &Limits) -> Set {
         if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
-            let (mut result, out) = (Set::big(), self.left_out());
-            for member in self.first.iter().filter(|member| !out.contains(*member)) {
-                result.insert_item(member, limits);
-            }
-            return result;
+            let out = self.left_out();
+            let members: Vec<Item<'_>> = self.first.iter().filter(|member| !out.contains(*member)).collect();
+            return Set::of_distinct(members.len(), members.iter().copied());
         }
         let mut result = Set::default();
         self.first.iter().for_each(|member| _ = result.insert_item(member, limits));
@@ -563,6 +602,33 @@ mod tests {
                     client.is(&format!("{count} LIMIT 3"), &format!(":{}", expected.len().min(3)));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn large_results_are_stored_as_tables() {
+        let mut client = Client::new();
+        let numbers = |from: usize, to: usize| (from..to).map(|n| format!("m{n}")).collect::<BTreeSet<_>>();
+        let (a, b, s) = (numbers(0, 3_000), numbers(1_000, 4_000), numbers(2_990, 5_990));
+        for (name, set) in [("a", &a), ("b", &b), ("s", &s)] {
+            let members: Vec<&str> = set.iter().map(String::as_str).collect();
+            client.is(&format!("SADD {name} {}", members.join(" ")), ":3000");
+        }
+        for (command, expected) in [
+            ("SINTERSTORE to a b a", &a & &b),
+            ("SINTERSTORE to a b s", &(&a & &b) & &s),
+            ("SUNIONSTORE to a b a s", &(&a | &b) | &s),
+            ("SUNIONSTORE to missing s", s.clone()),
+            ("SDIFFSTORE to a b", &a - &b),
+            ("SDIFFSTORE a a s a1", &a - &s),
+            ("SDIFFSTORE to a s s s", &a - &s),
+        ] {
+            client.is(command, &format!(":{}", expected.len()));
+            let to = command.split(' ').nth(1).unwrap();
+            assert_eq!(sorted(&client.run(&format!("SMEMBERS {to}"))), expected, "{command}");
+            client.run("SADD to one more");
+            let encoding = if expected.len() > 512 { "hashtable" } else { "listpack" };
+            client.is(&format!("OBJECT ENCODING {to}"), encoding);
         }
     }
 

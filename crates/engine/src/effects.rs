@@ -3,7 +3,7 @@
 use crate::expiry::ExpiryIndex;
 use crate::shard::Table;
 use crate::tracking::Change;
-use crate::value::Object;
+use crate::value::{Object, Value};
 
 /// Something that takes long to free. Dropping it frees it.
 pub enum Garbage {
@@ -130,9 +130,34 @@ impl Effects {
         }
     }
 
+    /// The same for all that a table holds.
     pub fn discard_table(&mut self, table: Table, expiry: ExpiryIndex) {
-        if table.len() > FREE_HERE {
+        let is_large = |value| matches!(value, Value::Payload(object) if object.free_effort() > FREE_HERE);
+        if table.len() > FREE_HERE || table.iter().any(|entry| is_large(entry.value())) {
             self.rare().garbage.push(Garbage::Table(table, expiry));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::KeyEntry;
+    use structures::entry::NewValue;
+    use structures::set::{Limits, Set};
+
+    #[test]
+    fn a_table_of_few_keys_is_handed_over_if_one_of_them_is_large() {
+        const LIMITS: Limits = Limits { intset_entries: 0, listpack_entries: 0, listpack_value: 0 };
+        for (members, is_garbage) in [(FREE_HERE as u32, false), (FREE_HERE as u32 + 1, true)] {
+            let mut set = Set::big();
+            (0..members).for_each(|n| _ = set.insert(&n.to_le_bytes(), &LIMITS));
+            let mut table = Table::new();
+            let entry = KeyEntry::new(b"key", NewValue::Payload(Object::Set(set)), None, 0);
+            table.insert_unique(1 << 60, entry, |_| 1 << 60);
+            let mut effects = Effects::default();
+            effects.discard_table(table, ExpiryIndex::default());
+            assert_eq!(effects.seen().is_some_and(|rare| rare.garbage.len() == 1), is_garbage, "{members}");
         }
     }
 }

@@ -68,6 +68,11 @@ impl Set {
         Set::Big(Box::default())
     }
 
+    /// A table of these `len` members, no two of which are equal.
+    pub fn of_distinct<'a>(len: usize, members: impl Iterator<Item = Item<'a>>) -> Set {
+        Set::Big(Box::new(Members::of_distinct(len, members)))
+    }
+
     /// Makes it a table when a set of so many members could not be what it is: whoever inserts several says so before.
     pub fn expect(&mut self, members: usize, limits: &Limits) {
         let fits = match self {
@@ -415,6 +420,21 @@ pub struct Members {
 }
 
 impl Members {
+    /// No two members are equal. The table is made for all of them at once.
+    fn of_distinct<'a>(len: usize, items: impl Iterator<Item = Item<'a>>) -> Self {
+        let mut members = Members::default();
+        members.table.reserve(len);
+        members.table.set_resizing(false);
+        for item in items {
+            let mut digits = itoa::Buffer::new();
+            let bytes = item.bytes(&mut digits);
+            let member = members.table.insert_unique(hash(bytes), Member::new(bytes), hash_of);
+            members.block_bytes += member.allocated();
+        }
+        members.table.set_resizing(true);
+        members
+    }
+
     #[inline]
     fn contains(&self, member: &[u8]) -> bool {
         self.table.find(hash(member), |present| present.bytes() == member).is_some()
@@ -483,12 +503,7 @@ impl<'a> FromIterator<Item<'a>> for Members {
 
 impl Clone for Members {
     fn clone(&self) -> Self {
-        let mut copy = Members { block_bytes: self.block_bytes, ..Members::default() };
-        for member in &self.table {
-            let bytes = member.bytes();
-            copy.table.insert_unique(hash(bytes), Member::new(bytes), hash_of);
-        }
-        copy
+        Members::of_distinct(self.table.len(), self.table.iter().map(|member| Item::Bytes(member.bytes())))
     }
 }
 

@@ -479,6 +479,11 @@ impl<T: Handle> HashTable<T> {
     /// pieces; returns whether nothing is left. The table can be used in between. Ignores
     /// [`set_resizing`](Self::set_resizing).
     pub fn drain_step(&mut self, max: usize) -> bool {
+        self.drain_each(max, drop)
+    }
+
+    /// The same for a caller who wants the entries.
+    pub fn drain_each(&mut self, max: usize, mut take: impl FnMut(T)) -> bool {
         for _ in 0..max.max(1) {
             if self.is_freeable() {
                 self.free_arrays();
@@ -493,7 +498,7 @@ impl<T: Handle> HashTable<T> {
                     self.counts.entries -= 1;
                     self.counts.child_lines -= usize::from(taken.line_freed);
                     // SAFETY: the entry is in no slot any more, so its ownership passes from the table to here.
-                    drop(unsafe { T::from_bits(taken.bits) });
+                    take(unsafe { T::from_bits(taken.bits) });
                 }
                 None => self.pass_frontier(),
             }
