@@ -1,6 +1,7 @@
 //! All commands by name.
 
 use crate::row::{Begin, Command, FindKeys, KeyFlags};
+use crate::transaction::may_touch_more;
 use std::sync::OnceLock;
 
 /// Where a command's keys are, in the form that the dispatcher wants.
@@ -34,6 +35,8 @@ pub struct Entry {
     short_letters: bool,
     /// It may run a script, and then for long.
     pub(crate) runs_scripts: bool,
+    /// Its arguments do not tell all keys that it touches.
+    pub(crate) may_touch_more: bool,
     pub subcommands: Vec<Entry>,
 }
 
@@ -163,6 +166,7 @@ impl Entry {
             most,
             short_letters,
             runs_scripts,
+            may_touch_more: may_touch_more(command),
             subcommands,
         }
     }

@@ -268,7 +268,7 @@ fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     }
     let watching = stop_watching(cx.session);
     let watched = watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
-    if multi.commands.iter().any(|queued| may_touch_more(queued.entry.command)) {
+    if multi.commands.iter().any(|queued| queued.entry.may_touch_more) {
         cx.keys.escalate();
     } else {
         let named = multi.commands.iter().flat_map(|queued| &queued.keys).map(|(_, hash)| *hash);

@@ -11,6 +11,7 @@ use super::run::Reach;
 use engine::Error;
 use engine::scripts::{Function, Library, Scripts};
 use mlua::{Lua, MultiValue, Table, Value};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -48,7 +49,7 @@ pub(super) struct Loaded {
     functions: RefCell<Functions>,
 }
 
-type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>)>;
+type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomState>;
 
 /// What a library's text is made of.
 pub(super) struct Made {
@@ -64,7 +65,8 @@ impl Loaded {
         scripts: &Scripts,
         name: &[u8],
     ) -> Result<Option<Rc<Callable>>, Error> {
-        let name = name.to_ascii_lowercase();
+        let mut name: SmallVec<[u8; 64]> = name.into();
+        name.make_ascii_lowercase();
         let version = scripts.functions_version();
         if self.version.get() != version {
             let libraries = scripts.libraries();

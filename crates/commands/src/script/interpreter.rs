@@ -33,7 +33,8 @@ thread_local! {
 
 /// Where a script's keys and arguments begin in the command that calls it.
 const FIRST_WORD: usize = 3;
-/// So many of them are handed over on Lua's stack, which has room for some thousand values.
+/// Up to so many of them are handed over one by one, up to so many on Lua's stack, which has room for some thousand values.
+const FEW: usize = 3;
 const ON_STACK_MAX: usize = 100;
 
 /// A script's keys and arguments.
@@ -51,14 +52,19 @@ pub(super) struct Compiled {
     pub reach: Cell<Reach>,
 }
 
+/// What runs a script, or a function, in the sandbox: with a [`FEW`] words, with those on the stack, with those in tables.
+struct Runner {
+    few: Function,
+    with: Function,
+    of: Function,
+}
+
 pub(super) struct Interpreter {
     pub lua: Lua,
     /// Whose scripts these are: [`Scripts::generation`].
     generation: u64,
-    run_script: Function,
-    run_script_of: Function,
-    run_call: Function,
-    run_call_of: Function,
+    scripts: Runner,
+    calls: Runner,
     run_load: Function,
     why_not: Function,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
@@ -123,10 +129,12 @@ impl Interpreter {
         watch(&lua)?;
         lua.gc_collect()?;
         let interpreter = Interpreter {
-            run_script: runner.get("script")?,
-            run_script_of: runner.get("script_of")?,
-            run_call: runner.get("call")?,
-            run_call_of: runner.get("call_of")?,
+            scripts: Runner {
+                few: runner.get("script")?,
+                with: runner.get("script_with")?,
+                of: runner.get("script_of")?,
+            },
+            calls: Runner { few: runner.get("call")?, with: runner.get("call_with")?, of: runner.get("call_of")? },
             run_load: runner.get("load")?,
             why_not: runner.get("why_not")?,
             generation: scripts.generation(),
@@ -227,39 +235,32 @@ impl Interpreter {
 
     /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
     pub fn run_script(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
-        let outcome = self.run(&self.run_script, &self.run_script_of, function, words);
+        let outcome = self.run(&self.scripts, function, words);
         self.end(scripts, outcome)
     }
 
     /// Calls a function of a library with its keys and arguments.
     pub fn run_function(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
-        let outcome = self.run(&self.run_call, &self.run_call_of, function, words);
+        let outcome = self.run(&self.calls, function, words);
         self.end(scripts, outcome)
     }
 
-    /// Hands the words over on Lua's stack if they are few. What is UTF-8 goes there straight.
-    fn run(
-        &self,
-        runner: &Function,
-        runner_of: &Function,
-        function: &Function,
-        words: &Words<'_>,
-    ) -> mlua::Result<(bool, Value)> {
+    /// Hands the words over. What is UTF-8 goes to Lua's stack straight.
+    fn run(&self, runner: &Runner, function: &Function, words: &Words<'_>) -> mlua::Result<(bool, Value)> {
         let all = words.args.from(FIRST_WORD);
+        if let Some([first, second, third]) = few(all.clone()) {
+            return runner.few.call((function, words.keys, first, second, third));
+        }
         if all.len() > ON_STACK_MAX {
             let split = FIRST_WORD + words.keys;
-            return runner_of.call((
+            return runner.of.call((
                 function,
                 self.strings(words.args.from(FIRST_WORD).take(words.keys))?,
                 self.strings(words.args.from(split))?,
             ));
         }
-        let texts: Result<Variadic<&str>, _> = all.map(std::str::from_utf8).collect();
-        if let Ok(texts) = texts {
-            return runner.call((function, words.keys, texts));
-        }
-        let strings = words.args.from(FIRST_WORD).map(|word| self.lua.create_string(word));
-        runner.call((function, words.keys, strings.collect::<mlua::Result<Variadic<LuaString>>>()?))
+        let strings = all.map(|word| self.lua.create_string(word));
+        runner.with.call((function, words.keys, strings.collect::<mlua::Result<Variadic<LuaString>>>()?))
     }
 
     /// Runs the text of a library, which registers its functions.
@@ -306,14 +307,28 @@ impl Interpreter {
     }
 }
 
+/// The words, if they are few and UTF-8.
+fn few<'a>(mut words: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<[Option<&'a str>; FEW]> {
+    let mut few = [None; FEW];
+    if words.len() > FEW {
+        return None;
+    }
+    for place in &mut few {
+        let Some(word) = words.next() else { break };
+        *place = Some(std::str::from_utf8(word).ok()?);
+    }
+    Some(few)
+}
+
 /// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster than it
 /// comes in: what lives is small, and there are as many interpreters as workers.
 const COLLECT_AT: i32 = 145;
 const COLLECT_SPEED: i32 = 500;
 
-/// Panics of natives are not to be caught by scripts' pcall, which is the sandbox's own.
+/// Panics of natives are not to be caught by scripts: whatever catches in the sandbox has `clean` look at the error, which goes on
+/// with a panic.
 fn fresh(libs: StdLib) -> mlua::Result<Lua> {
-    let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))?;
+    let lua = Lua::new_with(libs, LuaOptions::new())?;
     let params = GcIncParams::default().pause(COLLECT_AT).step_multiplier(COLLECT_SPEED);
     lua.gc_set_mode(GcMode::Incremental(params));
     Ok(lua)
@@ -334,4 +349,33 @@ fn look(lua: &Lua) -> mlua::Result<VmState> {
         })?;
     }
     looked.map(|()| VmState::Continue)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_script_finds_nothing_of_the_one_before() {
+        let mut client = Client::new();
+        let mut eval = |script: &str, words: &str| {
+            client.run_words(&["EVAL", script].into_iter().chain(words.split(' ')).collect::<Vec<_>>())
+        };
+        let show = "return {#KEYS, #ARGV, KEYS.x or 0, ARGV[3] or 0, getmetatable(KEYS) and 1 or 0, KEYS[1] or 0}";
+        for change in [
+            "KEYS.x = 7 ARGV[3] = 7 return #KEYS",
+            "KEYS[1] = nil KEYS.x = 7 KEYS.y = 7 return 0",
+            "setmetatable(KEYS, {}) setmetatable(ARGV, {}) KEYS.x = 7 return 1",
+            "for i = 1, 100 do KEYS[i] = i ARGV[i] = i end error('x')",
+        ] {
+            for words in ["1 k", "1 k a", "2 k l m", "0", "0 a b c", "3 k l m", "1 k a b c d e"] {
+                eval(change, words);
+                assert_eq!(eval(show, "0"), "[:0 :0 :0 :0 :0 :0]", "{change} {words}");
+                eval(change, words);
+                assert_eq!(eval(show, "1 k a"), "[:1 :1 :0 :0 :0 k]", "{change} {words}");
+                eval(change, words);
+                assert_eq!(eval(show, "2 k l a b c"), "[:2 :3 :0 c :0 k]", "{change} {words}");
+            }
+        }
+    }
 }

@@ -14,8 +14,8 @@ use crate::dispatch;
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::row::{DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE};
-use crate::table::Entry;
-use crate::transaction::{Group, may_touch_more};
+use crate::table::{Entry, KeyPlan};
+use crate::transaction::Group;
 use engine::Error;
 use engine::config::Directive;
 use engine::hash::KeyHash;
@@ -185,9 +185,15 @@ impl<'r, 'c> Run<'r, 'c> {
     /// Makes sure that the command's locks are held.
     fn reach(&mut self, entry: &'static Entry, args: &Args<'_>) -> Result<(), Refused> {
         let hasher = self.cx.engine.hasher();
+        if let KeyPlan::One(index) = entry.plan
+            && !entry.may_touch_more
+            && self.declared.contains(&hasher.hash(&args[index]).shard())
+        {
+            return Ok(());
+        }
         let indices = key_indices(entry, args).unwrap_or_default();
         let hashes: SmallVec<[KeyHash; 4]> = indices.iter().map(|index| hasher.hash(&args[*index])).collect();
-        let anything = may_touch_more(entry.command);
+        let anything = entry.may_touch_more;
         if self.reach != Reach::Beyond && (anything || hashes.iter().any(|hash| !self.declared.contains(&hash.shard())))
         {
             self.reach = Reach::Beyond;

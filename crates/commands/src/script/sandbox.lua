@@ -12,6 +12,18 @@ local byte, concat, insert = string.byte, table.concat, table.insert
 local clean = native.clean
 
 local READONLY = 'Attempt to modify a readonly table'
+
+-- What scripts know as KEYS and ARGV: the same two tables run after run, for a script has nowhere to keep them. With room for the
+-- few words that most scripts get.
+local function with_room()
+    local t = { false, false, false }
+    t[1], t[2], t[3] = nil, nil, nil
+    return t
+end
+local its_keys, its_args = with_room(), with_room()
+-- Whether the globals are those of scripts, with these tables; those of functions are others.
+local for_scripts, for_functions = false, false
+
 -- Proxy -> contents.
 local guarded = {}
 
@@ -67,6 +79,9 @@ end
 function base.setmetatable(t, ...)
     if guarded[t] then
         error(READONLY, 0)
+    end
+    if t == its_keys or t == its_args then
+        its_keys, its_args, for_scripts = with_room(), with_room(), false
     end
     return setmetatable(t, ...)
 end
@@ -175,10 +190,16 @@ end
 function_api.replicate_commands, function_api.breakpoint, function_api.debug = nil, nil, nil
 function_api = guard(function_api)
 
-local function use(one)
-    if base.redis ~= one then
-        base.redis, base.server = one, one
-    end
+local function surround_script()
+    base.redis, base.server = api, api
+    base.KEYS, base.ARGV = its_keys, its_args
+    for_scripts, for_functions = true, false
+end
+
+local function surround_function()
+    base.redis, base.server = function_api, function_api
+    base.KEYS, base.ARGV = nil, nil
+    for_scripts, for_functions = false, true
 end
 setmetatable(base, { __index = missing })
 
@@ -194,25 +215,35 @@ setmetatable(globals, globals_meta)
 
 getmetatable('').__metatable = guard({ __index = base.string })
 
+-- Where the run has failed, while its stack is there.
+local source, line
+local function note_place(err)
+    source, line = native.place()
+    return err
+end
+
 -- What a failed run leaves: a table with the error, and where it happened.
-local function handler(err)
-    local source, line = native.place()
+local function failure(err)
     err = clean(err)
     if type(err) ~= 'table' then
         err = { err = 'ERR ' .. tostring(err) }
     end
-    err.source, err.line = source, line
+    err.source, err.line, source, line = source, line, nil, nil
     return err
+end
+
+local function run(f)
+    local ok, value = xpcall(f, note_place)
+    if ok then
+        return ok, value
+    end
+    return ok, failure(value)
 end
 
 local runner = {}
 
--- The first n words are keys, the others arguments. One key and no more is what most scripts get.
+-- The first n words are keys, the others arguments.
 local function split(n, ...)
-    local first, second = ...
-    if second == nil and n == 1 then
-        return { first }, {}
-    end
     if n == 0 then
         return {}, { ... }
     end
@@ -226,42 +257,102 @@ local function split(n, ...)
     return keys, args
 end
 
-function runner.script(f, n, ...)
-    use(api)
-    base.KEYS, base.ARGV = split(n, ...)
-    return xpcall(f, handler)
+local function empty(t)
+    for key in next, t do
+        t[key] = nil
+    end
+end
+
+-- Runs a script with up to three words, of which the first n are keys. What it returns comes with true, a failure with false.
+function runner.script(f, n, a, b, c)
+    if not for_scripts then
+        surround_script()
+    end
+    local keys, args = its_keys, its_args
+    keys[1], args[1] = nil, nil
+    if next(keys) ~= nil then
+        empty(keys)
+    end
+    if next(args) ~= nil then
+        empty(args)
+    end
+    if n == 1 then
+        keys[1], args[1], args[2] = a, b, c
+    elseif n == 0 then
+        args[1], args[2], args[3] = a, b, c
+    elseif n == 2 then
+        keys[1], keys[2], args[1] = a, b, c
+    else
+        keys[1], keys[2], keys[3] = a, b, c
+    end
+    local ok, value = xpcall(f, note_place)
+    if ok then
+        return ok, value
+    end
+    return ok, failure(value)
 end
 
 -- The same with words that are in tables already, for there may be more of them than a call can have.
 function runner.script_of(f, keys, args)
-    use(api)
-    base.KEYS, base.ARGV = keys, args
-    return xpcall(f, handler)
+    surround_script()
+    base.KEYS, base.ARGV, for_scripts = keys, args, false
+    return run(f)
+end
+
+-- The same with any number of words that a call can have.
+function runner.script_with(f, n, ...)
+    return runner.script_of(f, split(n, ...))
 end
 
 -- What the function that is called next is, and what it gets: a closure a call would cost more.
-local called, its_keys, its_args
+local called, called_keys, called_args
 
 local function enter()
-    local f, keys, args = called, its_keys, its_args
-    called, its_keys, its_args = nil, nil, nil
-    return f(keys, args)
+    return called(called_keys, called_args)
 end
 
 function runner.call_of(f, keys, args)
-    use(function_api)
-    base.KEYS, base.ARGV = nil, nil
-    called, its_keys, its_args = f, keys, args
-    return xpcall(enter, handler)
+    if not for_functions then
+        surround_function()
+    end
+    called, called_keys, called_args = f, keys, args
+    return run(enter)
 end
 
-function runner.call(f, n, ...)
+function runner.call_with(f, n, ...)
     return runner.call_of(f, split(n, ...))
+end
+
+-- A function may keep its tables.
+function runner.call(f, n, a, b, c)
+    if not for_functions then
+        surround_function()
+    end
+    if n == 1 then
+        called_keys = { a }
+        if b == nil then
+            called_args = {}
+        else
+            called_args = { b, c }
+        end
+    elseif n == 0 then
+        called_keys, called_args = {}, { a, b, c }
+    elseif n == 2 then
+        called_keys, called_args = { a, b }, { c }
+    else
+        called_keys, called_args = { a, b, c }, {}
+    end
+    called = f
+    local ok, value = xpcall(enter, note_place)
+    if ok then
+        return ok, value
+    end
+    return ok, failure(value)
 end
 
 function runner.load(f)
     globals_meta.__index = loading
-    local ok, err = xpcall(f, handler)
+    local ok, err = run(f)
     globals_meta.__index = base
     return ok, err
 end

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Scripts and functions: two servers side by side, server CPU per call; and what a long script keeps others waiting.
+
+usage: scripts.py [--only WORD] [--rounds N] [--port PORT] BENCHMARK NAME=COMMAND NAME=COMMAND...
+BENCHMARK is valkey-benchmark or cinnabar-benchmark; {port} in a COMMAND is replaced. Each server runs on processor 0 and
+the load on processor 1. What counts is user and system time of the server by /proc, as a ratio to the first server's.
+Then a script of 200,000 GETs: the processor time that it takes, and, with all processors, the longest round trips of
+clients of every worker that want a key of another shard meanwhile, while others want the script's own key.
+"""
+import argparse, os, socket, statistics, threading, time
+from families import Server, benchmark, encode
+
+GET = "return redis.call('GET', KEYS[1])"
+SET = "return redis.call('SET', KEYS[1], ARGV[1])"
+MANY = "for i = 1, 200000 do redis.call('GET', KEYS[1]) end return 1"
+LIBRARY = """#!lua name=lib
+redis.register_function('get', function(keys, args) return redis.call('GET', keys[1]) end)
+redis.register_function('set', function(keys, args) return redis.call('SET', keys[1], args[1]) end)
+"""
+KEY, VALUE = "key:__rand_int__", "v" * 64
+CALLS = 600_000
+# Name, how many, the command.
+CASES = [
+    ("EVAL of a GET", CALLS, ["EVAL", GET, "1", KEY]),
+    ("EVAL of a SET", CALLS, ["EVAL", SET, "1", KEY, VALUE]),
+    ("FCALL of a GET", CALLS, ["FCALL", "get", "1", KEY]),
+    ("FCALL of a SET", CALLS, ["FCALL", "set", "1", KEY, VALUE]),
+]
+CLIENTS = 8
+ROUNDS = 20
+
+
+def fill(server):
+    server.load(encode("SET", f"key:{n:012}", VALUE) for n in range(0, 1_000_000, 10))
+    with server.connect() as connection:
+        connection.sendall(encode("FUNCTION", "LOAD", "REPLACE", LIBRARY))
+        connection.recv(100)
+
+
+def run_long(connection):
+    connection.sendall(encode("EVAL", MANY, "1", "own"))
+    if connection.recv(100) != b":1\r\n":
+        raise SystemExit("the script failed")
+
+
+def long_script(server):
+    with server.connect() as connection:
+        run_long(connection)
+        before = server.cpu()
+        for _ in range(ROUNDS):
+            run_long(connection)
+        return (server.cpu() - before) / ROUNDS * 1e6
+
+
+def probe(connection, key, stop, waits):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    request = encode("GET", key)
+    while not stop.is_set():
+        began = time.perf_counter()
+        connection.sendall(request)
+        connection.recv(200)
+        waits.append(time.perf_counter() - began)
+        time.sleep(0.0005)
+
+
+def others(server):
+    """Milliseconds: the longest and the 99th percentile of the round trips of clients that do not want the script's key."""
+    os.system(f"taskset -acp 0-{os.cpu_count() - 1} {server.process.pid} >/dev/null")
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    stop, waits, own = threading.Event(), [], []
+    script = server.connect()
+    probes = [threading.Thread(target=probe, args=(server.connect(), f"other:{n}", stop, waits)) for n in range(CLIENTS)]
+    probes += [threading.Thread(target=probe, args=(server.connect(), "own", stop, own)) for n in range(CLIENTS)]
+    [thread.start() for thread in probes]
+    for _ in range(ROUNDS):
+        run_long(script)
+        time.sleep(0.01)
+    stop.set()
+    [thread.join() for thread in probes]
+    os.sched_setaffinity(0, {1})
+    waits.sort()
+    return waits[-1] * 1e3, waits[len(waits) * 99 // 100] * 1e3, len(waits)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--port", type=int, default=26000)
+    parser.add_argument("benchmark")
+    parser.add_argument("servers", nargs="+")
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {1})
+    servers = [spec.split("=", 1) for spec in options.servers]
+    took, waited = {}, {}
+    for round in range(options.rounds):
+        for at, (name, command) in enumerate(servers):
+            server = Server(command, options.port + round * len(servers) + at)
+            try:
+                fill(server)
+                for case, count, words in CASES:
+                    if options.only in case:
+                        took.setdefault(case, {}).setdefault(name, []).append(benchmark(options.benchmark, server, count, words))
+                if options.only in "a script of 200,000 GETs":
+                    took.setdefault("a script of 200,000 GETs", {}).setdefault(name, []).append(long_script(server))
+                if options.only in "others":
+                    waited.setdefault(name, []).append(others(server))
+            finally:
+                server.stop()
+    names = [name for name, _ in servers]
+    print("| us of server CPU | " + " | ".join(names) + " | ratio |\n|---|" + "---:|" * (len(names) + 1))
+    for case, of in took.items():
+        medians = [statistics.median(of[name]) for name in names]
+        print(f"| {case} | " + " | ".join(f"{us:.2f}" for us in medians) + f" | {medians[-1] / medians[0]:.2f} |")
+    for name, rounds in waited.items():
+        shown = ", ".join(f"{longest:.2f} ({common:.2f}, {count})" for longest, common, count in rounds)
+        print(f"{name}: others waited for a long script at most (99 of 100, round trips) ms: {shown}")
+
+
+if __name__ == "__main__":
+    main()
