@@ -41,6 +41,8 @@ mod process;
 mod protocol;
 #[path = "black_box/scripts.rs"]
 mod scripts;
+#[path = "black_box/snapshots.rs"]
+mod snapshots;
 #[path = "black_box/startup.rs"]
 mod startup;
 #[path = "black_box/waiting.rs"]

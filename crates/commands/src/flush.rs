@@ -13,7 +13,8 @@ use engine::Error;
 use engine::access::is_due;
 use engine::config::Directive;
 use engine::expiry::ExpiryIndex;
-use engine::listing::Listings;
+use engine::hash::KeyHasher;
+
 use engine::shard::{Db, Table};
 use engine::value::{KeyEntry, Object};
 use engine::watch::Presence;
@@ -157,7 +158,7 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
     cx.keys.each_shard(|_, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
         for index in dbs.clone() {
-            let Db { table, expiry, watchers, blocked, listings, cut } = &mut shard.dbs[index];
+            let Db { table, watchers, blocked, listings, .. } = &mut shard.dbs[index];
             // Some wait for a key's end.
             if !blocked.is_empty() {
                 effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));
@@ -165,7 +166,9 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
             watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
             shard.stats.dirty += table.len() as u64;
             removed += table.len() as u64;
-            leave_to_readers(table, listings, |key| hasher.local_of(key));
+            let names = listings.names();
+            names.iter().for_each(|name| leave_to_readers(&mut shard.dbs[index], name, hasher));
+            let Db { table, expiry, cut, .. } = &mut shard.dbs[index];
             // Who reads what there was frees it.
             let Some((table, expiry)) = cut.leave(take(table), take(expiry)) else { continue };
             if background {
@@ -220,13 +223,13 @@ impl Piecewise for FreeBeforeReply {
     }
 }
 
-/// Collections of which a reply is being written are not freed yet.
-fn leave_to_readers(table: &mut Table, listings: &mut Listings, hash: impl Fn(&[u8]) -> u64) {
-    for name in listings.names() {
-        let entry = table.remove(hash(&name), |entry| *entry.key() == *name, |entry| hash(entry.key()));
-        if let Some(object) = entry.and_then(KeyEntry::into_payload) {
-            drop(listings.adopt(&name, object));
-        }
+/// A collection of which a reply is being written is not freed yet.
+fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
+    let local = hasher.local_of(name);
+    let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
+    if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
+        db.cut.removed(&db.table, hasher, local, &entry);
+        drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
     }
 }
 

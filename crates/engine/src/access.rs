@@ -3,7 +3,7 @@
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::expiry::element_deadline;
-use crate::shard::Shard;
+use crate::shard::{Db, Shard};
 use crate::tracking;
 use crate::value::KeyEntry;
 
@@ -94,7 +94,7 @@ pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32
 /// The same for an entry that was taken out already.
 pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
     let slot = &mut shard.dbs[db as usize];
-    slot.cut.keep(local, &entry);
+    slot.cut.removed(&slot.table, engine.hasher(), local, &entry);
     if let Some(deadline) = entry.deadline() {
         slot.expiry.keys.remove(deadline, local);
     }
@@ -116,14 +116,16 @@ pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u3
     if engine.has_log() {
         effects.rare().expired.push((db, entry.key().to_vec()));
     }
-    if slot.listings.is_empty() {
-        if let Some(object) = entry.into_payload() {
-            effects.discard(object);
-        }
-        return;
-    }
-    let name = entry.key().to_vec();
-    if let Some(object) = entry.into_payload().and_then(|object| slot.listings.adopt(&name, object)) {
+    discard(slot, effects, entry);
+}
+
+/// Frees the value of an entry that was taken out, or leaves it to those who are reading it.
+fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
+    let is_read = !slot.listings.is_empty() || slot.cut.has_large();
+    let name = if is_read { entry.key().to_vec() } else { Vec::new() };
+    let Some(object) = entry.into_payload() else { return };
+    let left = if is_read { slot.leave_behind(&name, object) } else { Some(object) };
+    if let Some(object) = left {
         effects.discard(object);
     }
 }
@@ -146,14 +148,14 @@ pub fn expire_elements(
     {
         slot.listings.before_change(name, &entry.value());
     }
-    if slot.cut.is_open()
-        && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
-    {
-        slot.cut.keep(local, &entry);
-    }
+    slot.cut.touch(&slot.table, engine.hasher(), local);
     let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
     let mut removed: Vec<Vec<u8>> = Vec::new();
+    let cut = &mut slot.cut;
     let change = found.update(|entry| {
+        if cut.has_large() {
+            cut.follow(entry);
+        }
         let object = entry.payload_mut()?;
         let old = object.next_deadline();
         while removed.len() < max && object.pop_due(now.max(0) as u64, |element| removed.push(element.to_vec())) {}
@@ -182,9 +184,11 @@ pub fn expire_elements(
     if empty {
         tell(EventClass::GENERIC, "del");
         let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
-        let entry = slot.table.remove(local, |entry| entry.key() == name, hasher);
-        if let Some(deadline) = entry.and_then(|entry| entry.deadline()) {
-            slot.expiry.keys.remove(deadline, local);
+        if let Some(entry) = slot.table.remove(local, |entry| entry.key() == name, hasher) {
+            if let Some(deadline) = entry.deadline() {
+                slot.expiry.keys.remove(deadline, local);
+            }
+            discard(slot, effects, entry);
         }
     }
     if engine.has_log() {

@@ -1,24 +1,25 @@
 //! The keyspace as it was at one moment, read while others go on writing: for saving it.
 //!
 //! A cut is begun under all locks, which takes as long as touching every shard once. From then on a walk goes through every table, a few
-//! buckets under one hold of a lock, and encodes what it finds. Whoever is about to change a key that the walk has not reached
-//! has the key encoded first, as it is; the walk passes over such keys.
+//! buckets under one hold of a lock, and encodes what it finds. Whoever is about to change a key that the walk has not reached has
+//! the keys of its [cell](structures::sweep) encoded first, as they are; the walk passes over cells that are done.
 //!
 //! ```text
-//!   positions of a table    | walked ........ | next            ahead: kept before it is changed |
-//!                             changes are free  walk             `seen`: names that the walk leaves out
+//!   positions of a table    | walked ........ | next   [cell]  [done]  [cell]  [cell]       4 keys or so a cell
+//!                             changes are free          changes in a cell that is done are free, too
 //! ```
 //!
-//! A key is written once: it is ahead or it is not, by its place on the line of hashes, which no resize changes.
+//! A key is written once: its cell is done or it is not, by its place on the line of hashes, which no resize changes.
 //!
-//! **Large values** are put aside when the walk meets them and written after all others in pieces, a piece under one hold of the lock,
-//! while they stay as they are. Who changes one has what is left of it written down first.
+//! **Large values** are put aside when they are met and written after all others in pieces, a piece under one hold of the lock. One that is
+//! changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of its elements ([`Rest::follow`]).
+//! One that is removed is left to the cut, which frees it when it is written.
 //!
 //! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB swaps the cuts
 //! with the tables. Neither costs more than without a cut.
 //!
-//! Memory beyond the data: the encoded old values, which each step takes away, and also [all others](Engine::cut_drain) when they have
-//! become many, and the names of keys ahead that were changed.
+//! Memory beyond the data: a bit for a cell, and the encoded old values, which each step takes away, [all](Engine::cut_drain) when they have
+//! become many, and which go to a file when they come too fast ([`kept`](crate::kept)).
 //!
 //! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by somebody else answers its
 //! walk with [`Cancelled`].
@@ -26,16 +27,19 @@
 use crate::effects::Garbage;
 use crate::engine::Engine;
 use crate::expiry::ExpiryIndex;
+use crate::hash::KeyHasher;
+use crate::kept::{Copies, Kept, Removed, Shared};
 use crate::scripts::Libraries;
 use crate::shard::{Db, Table};
 use crate::sync::unlock_fairly;
 use crate::value::{KeyEntry, Object, Value};
 use foldhash::fast::RandomState;
-use std::collections::HashSet;
+use indexmap::IndexMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::position;
+use structures::sweep::{Cells, each_bucket};
 
 /// How keys are written down. Called under their shards' locks.
 pub trait Encoder: Send + Sync {
@@ -47,7 +51,7 @@ pub trait Encoder: Send + Sync {
         self.put(out, entry);
     }
 
-    /// Whether the value is so large that it is not to be written under one hold of a lock.
+    /// Whether the value is so large that it is not to be written under one hold of a lock. Such a value is an object.
     fn is_large(&self, _entry: &KeyEntry) -> bool {
         false
     }
@@ -59,16 +63,30 @@ pub trait Encoder: Send + Sync {
     }
 }
 
-/// What is left to be written of a large value, which has not changed since it was begun.
+/// What is left to be written of a large value.
 pub trait Rest: Send {
     /// Appends about `max` bytes more; whether these were the last.
-    fn put(&mut self, out: &mut Vec<u8>, entry: &KeyEntry, max: usize) -> bool;
+    fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool;
+
+    /// The value is about to be changed for the first time since it was begun. From now on what is ahead goes to `kept` before
+    /// it is changed, or all of it does now.
+    fn follow(&mut self, object: &mut Object, kept: &Shared) {
+        self.put_all(object, kept);
+    }
+
+    /// Has all that is left written down.
+    fn put_all(&mut self, object: &Object, kept: &Shared) {
+        while !kept.append(|out| self.put(out, object, PIECE_BYTES)) {}
+    }
+
+    /// Appends what is to come after all, without a lock.
+    fn finish(self: Box<Self>, _out: &mut Vec<u8>) {}
 }
 
 struct Nothing;
 
 impl Rest for Nothing {
-    fn put(&mut self, _: &mut Vec<u8>, _: &KeyEntry, _: usize) -> bool {
+    fn put(&mut self, _: &mut Vec<u8>, _: &Object, _: usize) -> bool {
         true
     }
 }
@@ -81,7 +99,7 @@ impl<F: Fn(&mut Vec<u8>, &KeyEntry) + Send + Sync> Encoder for F {
 
 pub type Encode = Arc<dyn Encoder>;
 
-/// The cut of one database in one shard.
+/// The cut of one database in one shard; none if that was empty.
 #[derive(Default)]
 pub struct Cut(Option<Box<Open>>);
 
@@ -89,68 +107,36 @@ struct Open {
     encode: Encode,
     /// The database's number when the cut began.
     home: u32,
-    /// The place from which on nothing is walked yet.
-    next: u64,
-    /// Keys ahead that were changed, as they were.
-    kept: Vec<u8>,
-    kept_keys: u64,
-    /// Keys ahead that the walk is to leave out: changed ones and new ones.
-    seen: Seen,
-    /// Large values that the walk has passed; the last one is written first.
-    large: Vec<Large>,
-    /// The end of one that had been begun when it was changed.
-    tail: Option<Vec<u8>>,
+    cells: Cells,
+    /// Keys that were changed before the walk came to them, as they were, with those around them.
+    kept: Kept,
+    /// Large values that are still to be written, by their keys; the last one is written first.
+    large: IndexMap<Box<[u8]>, Large, RandomState>,
+    /// The last one has been written in part.
+    within: bool,
     /// The table, if the database has another one since.
     left: Option<(Table, ExpiryIndex)>,
     copies: Arc<Copies>,
 }
 
-type Seen = HashSet<Box<[u8]>, RandomState>;
-
 struct Large {
     local: u64,
-    name: Box<[u8]>,
+    /// Where it stands; None if it is not begun.
     rest: Option<Box<dyn Rest>>,
+    /// It tells of its changes.
+    follows: bool,
+    /// What is to be written before what `rest` brings.
+    kept: Shared,
+    /// What is left to be written lies here, and no longer in the table; None in it: all of it is in `kept`.
+    removed: Option<Option<Removed>>,
 }
 
-/// What changes have cost since the cut began.
-#[derive(Debug, Default)]
-pub struct Copies {
-    /// Bytes that were written down, all together; of strings those before compression.
-    total: AtomicU64,
-    /// Bytes that nobody has taken yet.
-    waiting: AtomicU64,
-}
-
-impl Copies {
-    /// `bytes` were written down because of this entry.
-    fn add(&self, bytes: usize, entry: &KeyEntry) {
-        let string = if let Value::Payload(Object::String(text)) = entry.value() { text.len() } else { 0 };
-        self.total.fetch_add(bytes.max(entry.allocated() + string) as u64, Relaxed);
-        self.waiting.fetch_add(bytes as u64, Relaxed);
-    }
-
-    /// Bytes of old values that were copied.
-    pub fn total(&self) -> u64 {
-        self.total.load(Relaxed)
-    }
-
-    /// Bytes that wait to be taken: by a step where they are, or by [`Engine::cut_drain`].
-    pub fn waiting(&self) -> u64 {
-        self.waiting.load(Relaxed)
-    }
-}
-
-/// Past every position.
-const END: u64 = u64::MAX;
 /// Bytes after which a step ends: so many that its lock is held for some ten microseconds.
 const STEP_BYTES: usize = 4 << 10;
 /// Buckets after which a step ends.
 const STEP_BUCKETS: usize = 64;
 /// Bytes of a large value that are written at once.
 const PIECE_BYTES: usize = 16 << 10;
-/// Bytes that the room for changed keys keeps.
-const KEPT_BYTES: usize = 64 << 10;
 
 /// The cut was ended before it was walked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,17 +150,19 @@ pub enum Part {
 }
 
 /// What a step did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Step {
     pub keys: u64,
     /// There is more of this part.
     pub more: bool,
     /// A value is not complete: what the next step brings must follow.
     pub within: bool,
+    /// Old values, which come before what the step has appended.
+    pub kept: Option<Kept>,
 }
 
 /// What else is of the moment at which a cut began.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Begun {
     /// Whether there are collections whose elements have deadlines.
     pub timed: bool,
@@ -191,22 +179,75 @@ impl Cut {
         self.0.is_some()
     }
 
-    /// To be called before anything of an entry is changed, or after it was taken out.
+    /// To be called before anything of the entry at this place is changed, and before a key comes in that there was not.
     #[inline]
-    pub fn keep(&mut self, local: u64, entry: &KeyEntry) {
+    pub fn touch(&mut self, table: &Table, hasher: &KeyHasher, local: u64) {
         if let Some(open) = &mut self.0 {
-            open.keep(local, entry);
+            open.touch(table, hasher, local, None);
         }
     }
 
-    /// To be called before a key comes in that there was not.
+    /// To be called after an entry was taken out of the table. Its value goes to [`adopt`](Cut::adopt) or to
+    /// [`write_down`](Cut::write_down) if the cut [wants](Cut::wants) it.
     #[inline]
-    pub fn leave_out(&mut self, local: u64, name: &[u8]) {
-        if let Some(open) = &mut self.0
-            && open.left.is_none()
-            && position(local) >= open.next
+    pub fn removed(&mut self, table: &Table, hasher: &KeyHasher, local: u64, entry: &KeyEntry) {
+        if let Some(open) = &mut self.0 {
+            open.touch(table, hasher, local, Some(entry));
+            open.begin(entry);
+        }
+    }
+
+    /// Whether values may have to be told that they are changed.
+    #[inline]
+    pub fn has_large(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| !open.large.is_empty() && open.left.is_none())
+    }
+
+    /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones.
+    #[cold]
+    pub fn follow(&mut self, entry: &mut KeyEntry) {
+        let Some(open) = &mut self.0 else { return };
+        open.begin(entry);
+        let Some(large) = open.large.get_mut(entry.key()) else { return };
+        if large.removed.is_none()
+            && !std::mem::replace(&mut large.follows, true)
+            && let (Some(rest), Some(object)) = (&mut large.rest, entry.payload_mut())
         {
-            open.seen.insert(name.into());
+            rest.follow(object, &large.kept);
+        }
+    }
+
+    /// Whether the value of this name is to be left to the cut when it goes.
+    pub fn wants(&self, name: &[u8]) -> bool {
+        self.0.as_ref().is_some_and(|open| {
+            open.left.is_none() && open.large.get(name).is_some_and(|large| large.removed.is_none())
+        })
+    }
+
+    /// A wanted value, which nobody changes any more.
+    #[cold]
+    pub fn adopt(&mut self, name: &[u8], object: &Arc<Object>) {
+        let Some(open) = &mut self.0 else { return };
+        let Some(large) = open.large.get_mut(name) else { return };
+        let removed = Removed::new(object, &open.copies);
+        if let (None, Some(rest)) = (&removed, &mut large.rest) {
+            rest.put_all(object, &large.kept);
+        }
+        large.removed = Some(removed);
+    }
+
+    /// A wanted value goes where it will be changed.
+    #[cold]
+    pub fn write_down(&mut self, entry: &KeyEntry) {
+        if !self.wants(entry.key()) {
+            return;
+        }
+        let Some(open) = &mut self.0 else { return };
+        if let (Some(large), Value::Payload(object)) = (open.large.get_mut(entry.key()), entry.value()) {
+            if let Some(rest) = &mut large.rest {
+                rest.put_all(object, &large.kept);
+            }
+            large.removed = Some(None);
         }
     }
 
@@ -224,107 +265,116 @@ impl Cut {
 
 impl Open {
     fn is_done(&self) -> bool {
-        self.next == END && self.large.is_empty()
+        self.cells.next().is_none() && self.large.is_empty()
+    }
+
+    /// Writes the cell of a place down, unless that is done; an entry of it may have been taken out already.
+    fn touch(&mut self, table: &Table, hasher: &KeyHasher, local: u64, taken: Option<&KeyEntry>) {
+        if self.left.is_none()
+            && let Some(range) = self.cells.take(position(local))
+        {
+            each_bucket(range.clone(), |at| {
+                table.scan(at, |entry| {
+                    let local = hasher.local_of(entry.key());
+                    if range.contains(&position(local)) {
+                        self.keep(local, entry);
+                    }
+                })
+            });
+            if let Some(entry) = taken {
+                self.keep(local, entry);
+            }
+        }
     }
 
     #[cold]
     fn keep(&mut self, local: u64, entry: &KeyEntry) {
-        if self.left.is_some() {
+        if self.encode.is_large(entry) {
+            self.put_aside(local, entry);
+        } else {
+            self.kept.append(|out| self.encode.keep(out, entry));
+            self.kept.keys += 1;
+        }
+    }
+
+    fn put_aside(&mut self, local: u64, entry: &KeyEntry) {
+        let kept = Shared::new(Kept::new(Arc::clone(&self.copies), false));
+        let large = Large { local, rest: None, follows: false, kept, removed: None };
+        self.large.insert(entry.key().into(), large);
+    }
+
+    /// Writes the beginning of a large value down, as its key will not be what it is.
+    fn begin(&mut self, entry: &KeyEntry) {
+        if self.left.is_some() || self.large.is_empty() {
             return;
         }
-        let before = self.kept.len();
-        if position(local) >= self.next {
-            if self.seen.contains(entry.key()) {
-                return;
-            }
-            self.seen.insert(entry.key().into());
-            self.encode.keep(&mut self.kept, entry);
-            self.kept_keys += 1;
-        } else if let Some(at) = self.large.iter().position(|large| *large.name == *entry.key()) {
-            match self.large.remove(at).rest {
-                Some(mut rest) => {
-                    let mut tail = Vec::new();
-                    while !rest.put(&mut tail, entry, PIECE_BYTES) {}
-                    self.copies.add(tail.len(), entry);
-                    self.tail = Some(tail);
-                }
-                None => self.encode.keep(&mut self.kept, entry),
-            }
-            self.kept_keys += 1;
-        }
-        if self.kept.len() > before {
-            self.copies.add(self.kept.len() - before, entry);
+        if let Some(large) = self.large.get_mut(entry.key())
+            && large.removed.is_none()
+            && large.rest.is_none()
+        {
+            large.rest = Some(large.kept.append(|out| self.encode.begin(out, entry)));
         }
     }
 
-    fn step(&mut self, part: Part, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {
-        match part {
-            Part::Walk => self.walk(table, local_of, out),
-            Part::Large => self.piece(table, out),
-        }
-    }
-
-    fn walk(&mut self, table: &Table, local_of: impl Fn(&[u8]) -> u64, out: &mut Vec<u8>) -> Step {
-        let mut keys = self.take_kept(out);
+    fn walk(&mut self, table: &Table, hasher: &KeyHasher, out: &mut Vec<u8>) -> Step {
+        let kept = self.kept.take_into(out);
+        let mut keys = kept.keys;
         let begun = out.len();
         for _ in 0..STEP_BUCKETS {
-            if self.next == END || out.len() - begun >= STEP_BYTES {
-                break;
-            }
-            let (next, seen, encode, large) = (self.next, &self.seen, &self.encode, &mut self.large);
+            let Some(next) = self.cells.next().filter(|_| out.len() - begun < STEP_BYTES) else { break };
             let after = table.scan(next, |entry| {
-                let local = local_of(entry.key());
+                let local = hasher.local_of(entry.key());
                 // A bucket that was resized meanwhile may begin before where the walk is.
-                if position(local) < next || !seen.is_empty() && seen.contains(entry.key()) {
+                if !self.cells.is_ahead(position(local)) {
                     return;
                 }
-                if encode.is_large(entry) {
-                    large.push(Large { local, name: entry.key().into(), rest: None });
+                if self.encode.is_large(entry) {
+                    self.put_aside(local, entry);
                 } else {
-                    encode.put(out, entry);
+                    self.encode.put(out, entry);
                     keys += 1;
                 }
             });
-            self.next = after.unwrap_or(END);
+            self.cells.advance(after);
         }
-        Step { keys, more: self.next != END, within: false }
+        Step { keys, more: self.cells.next().is_some(), within: false, kept: some(kept) }
     }
 
-    fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> Step {
-        if let Some(tail) = self.tail.take() {
-            self.copies.waiting.fetch_sub(tail.len() as u64, Relaxed);
-            out.extend_from_slice(&tail);
+    /// Writes a piece of the large value whose turn it is. When it was the last: where it stood, and the value if it is to be freed.
+    fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> (Step, Option<Large>) {
+        if !self.within && !self.kept.is_empty() {
+            let kept = self.kept.take_into(out);
+            return (Step { keys: kept.keys, more: true, within: false, kept: some(kept) }, None);
         }
-        // What was kept comes between values, not into one.
-        let within = self.large.last().is_some_and(|large| large.rest.is_some());
-        let mut keys = if within { 0 } else { self.take_kept(out) };
-        let within = self.go_on(table, out);
-        keys += u64::from(within == Some(false));
-        Step { keys, more: within.is_some(), within: within == Some(true) }
-    }
-
-    /// Writes a piece of the large value whose turn it is; whether it is not complete. None: there is none.
-    fn go_on(&mut self, table: &Table, out: &mut Vec<u8>) -> Option<bool> {
-        let large = self.large.last_mut()?;
-        let Some(entry) = table.find(large.local, |entry| *entry.key() == *large.name) else {
-            unreachable!("a key that goes is kept");
+        let Some((name, large)) = self.large.last_mut() else { return (Step::default(), None) };
+        let kept = large.kept.take_into(out);
+        let mut entry = None;
+        let object = match &large.removed {
+            Some(removed) => removed.as_ref().and_then(Removed::object),
+            None => {
+                entry = table.find(large.local, |entry| *entry.key() == **name);
+                match entry.as_ref().map(|entry| entry.value()) {
+                    Some(Value::Payload(object)) => Some(object),
+                    _ => unreachable!("a key that goes is kept"),
+                }
+            }
         };
-        let encode = &self.encode;
-        let rest = large.rest.get_or_insert_with(|| encode.begin(out, &entry));
-        let done = rest.put(out, &entry, PIECE_BYTES);
-        if done {
-            self.large.pop();
+        if let (None, Some(entry)) = (&large.rest, &entry) {
+            large.rest = Some(self.encode.begin(out, entry));
         }
-        Some(!done)
+        let done = match (&mut large.rest, object) {
+            (Some(rest), Some(object)) => rest.put(out, object, PIECE_BYTES),
+            _ => true,
+        };
+        self.within = !done;
+        let step = Step { keys: u64::from(done), more: true, within: !done, kept: some(kept) };
+        let ended = if done { self.large.pop().map(|(_, large)| large) } else { None };
+        (step, ended)
     }
+}
 
-    /// Appends what was kept, and tells how many keys that were.
-    fn take_kept(&mut self, out: &mut Vec<u8>) -> u64 {
-        self.copies.waiting.fetch_sub(self.kept.len() as u64, Relaxed);
-        out.append(&mut self.kept);
-        self.kept.shrink_to(KEPT_BYTES);
-        std::mem::take(&mut self.kept_keys)
-    }
+fn some(kept: Kept) -> Option<Kept> {
+    Some(kept).filter(|kept| !kept.is_empty())
 }
 
 impl Engine {
@@ -335,12 +385,13 @@ impl Engine {
 
     /// The same; `then` runs in that moment, under all locks.
     pub fn begin_cut_with(&self, encode: Encode, then: impl FnOnce()) -> io::Result<Begun> {
+        let limit = (self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3;
         let mut locks = self.locks().escalated();
         (0..self.locks().len()).for_each(|index| _ = locks.get(index));
         if self.cut_open.swap(true, Relaxed) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        let copies = Arc::new(Copies::default());
+        let copies = Arc::new(Copies::new(self.host_handle(), limit));
         let mut begun = Begun {
             timed: false,
             keys: 0,
@@ -350,6 +401,9 @@ impl Engine {
         };
         for index in 0..self.locks().len() {
             for (home, db) in locks.get(index).dbs.iter_mut().enumerate() {
+                if db.table.is_empty() {
+                    continue;
+                }
                 begun.timed |= !db.expiry.elements.is_empty();
                 begun.keys += db.table.len() as u64;
                 begun.databases[home].0 += db.table.len() as u64;
@@ -357,12 +411,10 @@ impl Engine {
                 db.cut = Cut(Some(Box::new(Open {
                     encode: Arc::clone(&encode),
                     home: home as u32,
-                    next: if db.table.is_empty() { END } else { 0 },
-                    kept: Vec::new(),
-                    kept_keys: 0,
-                    seen: Seen::default(),
-                    large: Vec::new(),
-                    tail: None,
+                    cells: Cells::new(db.table.len(), 0),
+                    kept: Kept::new(Arc::clone(&copies), true),
+                    large: IndexMap::default(),
+                    within: false,
                     left: None,
                     copies: Arc::clone(&copies),
                 })));
@@ -376,9 +428,13 @@ impl Engine {
     pub fn end_cut(&self) {
         for index in 0..self.locks().len() {
             let open: Vec<_> = self.locks().one(index).dbs.iter_mut().filter_map(|db| db.cut.0.take()).collect();
-            // Without the lock: there may be many names to free.
-            let left = open.into_iter().filter_map(|open| open.left);
-            self.free_left(left.map(|(table, expiry)| Garbage::Table(table, expiry)).collect());
+            // Without the lock: there may be much to free.
+            let mut garbage = Vec::new();
+            for open in open {
+                garbage.extend(open.left.map(|(table, expiry)| Garbage::Table(table, expiry)));
+                garbage.extend(open.large.into_values().filter_map(Large::into_garbage));
+            }
+            self.free_left(garbage);
         }
         self.cut_open.store(false, Relaxed);
     }
@@ -394,56 +450,67 @@ impl Engine {
         self.cut_open.load(Relaxed) && !self.saves().is_cancelled()
     }
 
-    /// Appends some of the keys of a database in a shard as they were at the cut, with those that were kept.
+    /// Appends some of the keys of a database in a shard as they were at the cut, and hands out those that were kept.
     pub fn cut_step(&self, part: Part, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<Step, Cancelled> {
-        let (mut garbage, mut seen) = (Vec::new(), Seen::default());
-        let step = self.with_cut(shard, db, |open, table| {
-            let step = match &open.left {
-                Some(_) => {
-                    let left = open.left.take();
-                    let table = left.as_ref().map_or(table, |(table, _)| table);
-                    let step = open.step(part, table, |name| self.hasher().local_of(name), out);
-                    open.left = left;
-                    step
-                }
-                None => open.step(part, table, |name| self.hasher().local_of(name), out),
+        let mut garbage = Vec::new();
+        let worked = self.with_cut(shard, db, |open, table| {
+            let left = open.left.take();
+            let table = left.as_ref().map_or(table, |(table, _)| table);
+            let worked = match part {
+                Part::Walk => (open.walk(table, self.hasher(), out), None),
+                Part::Large => open.piece(table, out),
             };
-            if open.is_done()
-                && let Some((table, expiry)) = open.left.take()
-            {
-                garbage.push(Garbage::Table(table, expiry));
+            if open.is_done() {
+                garbage.extend(left.map(|(table, expiry)| Garbage::Table(table, expiry)));
+            } else {
+                open.left = left;
             }
-            if open.next == END {
-                std::mem::swap(&mut seen, &mut open.seen);
+            worked
+        })?;
+        let (step, ended) = worked.unwrap_or_default();
+        if let Some(mut large) = ended {
+            if let Some(rest) = large.rest.take() {
+                rest.finish(out);
             }
-            step
-        });
+            garbage.extend(large.into_garbage());
+        }
         self.free_left(garbage);
-        step
+        Ok(step)
     }
 
-    /// Appends what was kept of a database in a shard, wherever the walk is. Not within a value.
-    pub fn cut_drain(&self, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<u64, Cancelled> {
-        self.with_cut(shard, db, |open, _| {
-            // Only the walk may write the end of a value that it began.
-            if open.tail.is_some() || open.large.last().is_some_and(|large| large.rest.is_some()) {
-                return 0;
-            }
-            open.take_kept(out)
-        })
+    /// Hands out what was kept of a database in a shard, wherever the walk is. Not while large values are written.
+    pub fn cut_drain(&self, shard: usize, db: u32) -> Result<Option<Kept>, Cancelled> {
+        Ok(self.with_cut(shard, db, |open, _| open.kept.take())?.and_then(some))
     }
 
-    fn with_cut<R>(&self, shard: usize, db: u32, work: impl FnOnce(&mut Open, &Table) -> R) -> Result<R, Cancelled> {
+    /// None: the database was empty at the cut.
+    fn with_cut<R>(
+        &self,
+        shard: usize,
+        db: u32,
+        work: impl FnOnce(&mut Open, &Table) -> R,
+    ) -> Result<Option<R>, Cancelled> {
         if !self.cut_is_open() {
             return Err(Cancelled);
         }
         let mut guard = self.locks().one(shard);
         let is_it = |slot: &&mut Db| slot.cut.0.as_ref().is_some_and(|open| open.home == db);
-        let Db { table, cut, .. } = guard.dbs.iter_mut().find(is_it).ok_or(Cancelled)?;
-        let open = cut.0.as_mut().ok_or(Cancelled)?;
+        let Some(Db { table, cut, .. }) = guard.dbs.iter_mut().find(is_it) else { return Ok(None) };
+        let Some(open) = cut.0.as_mut() else { return Ok(None) };
         let result = work(open, table);
         // Whoever waits is next: the walk comes back too soon for him to take the lock by himself.
         unlock_fairly(guard);
-        Ok(result)
+        Ok(Some(result))
     }
 }
+
+impl Large {
+    fn into_garbage(self) -> Option<Garbage> {
+        self.removed.flatten().and_then(Removed::into_object).map(Garbage::Object)
+    }
+}
+
+/// Old values may take one in so many bytes of the data, or so many bytes if that is more. A quarter is left to what is about it: bits, the
+/// room of vectors, blocks on their way to the file.
+const HELD_SHARE: u64 = 20;
+const HELD_MIN: u64 = 64 << 20;

@@ -247,14 +247,16 @@ impl<'k> Edit<'k> {
         {
             self.db.listings.before_move(self.key.name, &entry.value());
         }
-        self.take_entry()
+        let entry = self.take_entry()?;
+        self.db.cut.write_down(&entry);
+        Some(entry)
     }
 
     fn take_entry(&mut self) -> Option<KeyEntry> {
         let (engine, name) = (self.engine, self.key.name);
         let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
-        self.db.cut.keep(self.local, &entry);
+        self.db.cut.removed(&self.db.table, engine.hasher(), self.local, &entry);
         if let Some(deadline) = entry.deadline() {
             self.db.expiry.keys.remove(deadline, self.local);
         }
@@ -273,7 +275,7 @@ impl<'k> Edit<'k> {
         assert!(entry.key() == self.key.name, "an entry is put under its own name");
         self.remove();
         let (engine, deadline, first) = (self.engine, entry.deadline(), element_deadline(&entry));
-        self.db.cut.leave_out(self.local, entry.key());
+        self.db.cut.touch(&self.db.table, engine.hasher(), self.local);
         self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
         if let Some(at) = deadline {
             self.db.expiry.keys.insert(at, self.local);
@@ -373,7 +375,7 @@ impl<'k> Edit<'k> {
         let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
         if !self.exists() {
             let entry = KeyEntry::new(name, value, new_deadline, meta);
-            self.db.cut.leave_out(local, name);
+            self.db.cut.touch(&self.db.table, engine.hasher(), local);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
             self.fresh = true;
             if let Some(at) = new_deadline {
@@ -415,11 +417,9 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Frees an object that was taken out of the key, or leaves it to those who are listing it.
+    /// Frees an object that was taken out of the key, or leaves it to those who are reading it.
     pub fn discard(&mut self, object: Object) {
-        let left =
-            if self.db.listings.is_empty() { Some(object) } else { self.db.listings.adopt(self.key.name, object) };
-        if let Some(object) = left {
+        if let Some(object) = self.db.leave_behind(self.key.name, object) {
             self.effects.discard(object);
         }
     }
@@ -436,12 +436,14 @@ impl<'k> Edit<'k> {
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let spot = self.spot()?;
-        if self.db.cut.is_open()
-            && let Some(entry) = self.db.table.at(spot)
-        {
-            self.db.cut.keep(self.local, &entry);
+        let Db { table, cut, .. } = &mut *self.db;
+        if cut.is_open() {
+            cut.touch(table, self.engine.hasher(), self.local);
+            if cut.has_large() {
+                table.at_mut(spot)?.update(|entry| cut.follow(entry));
+            }
         }
-        Some(self.db.table.at_mut(spot)?.update(change))
+        Some(table.at_mut(spot)?.update(change))
     }
 }
 

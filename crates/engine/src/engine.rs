@@ -197,6 +197,10 @@ impl Engine {
         &self.packing
     }
 
+    pub(crate) fn host_handle(&self) -> Arc<dyn Host> {
+        Arc::clone(&self.host)
+    }
+
     pub fn host(&self) -> &dyn Host {
         &*self.host
     }

@@ -113,6 +113,11 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// A file without a name for what does not stay in memory.
+    fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// A file for reading, and its length in bytes.
     fn open_file(&self, _path: &[u8]) -> io::Result<(Box<dyn io::Read + Send>, u64)> {
         Err(io::ErrorKind::Unsupported.into())
@@ -146,6 +151,15 @@ pub trait Host: Send + Sync {
 pub trait NewFile: io::Write + Send {
     /// Makes the content durable and gives the file its name, in the place of what had it.
     fn commit(self: Box<Self>) -> io::Result<()>;
+}
+
+/// A file that is gone with the one who has it.
+pub trait Scratch: Send {
+    /// Writes at the end, which is there; after a failure it still is.
+    fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills `to` with what was written from there on.
+    fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()>;
 }
 
 /// The process, for INFO.

@@ -24,6 +24,7 @@ pub mod glob;
 pub mod hash;
 pub mod histogram;
 pub mod host;
+pub mod kept;
 pub mod keys;
 pub mod latency;
 pub mod listing;

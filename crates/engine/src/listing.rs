@@ -241,16 +241,10 @@ impl Listings {
         }
     }
 
-    /// The object was removed from this name: whoever lists it gets it. Returned when nobody does.
+    /// The object was removed from this name: whoever lists it gets it.
     #[cold]
-    pub fn adopt(&mut self, name: &[u8], object: Object) -> Option<Object> {
-        let listings = self.end(name);
-        if listings.is_empty() {
-            return Some(object);
-        }
-        let object = Arc::new(object);
-        listings.iter().for_each(|listing| listing.own(Arc::clone(&object)));
-        Arc::into_inner(object)
+    pub fn adopt(&mut self, name: &[u8], object: &Arc<Object>) {
+        self.end(name).iter().for_each(|listing| listing.own(Arc::clone(object)));
     }
 
     /// The names that are being listed.

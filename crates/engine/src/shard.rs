@@ -6,8 +6,9 @@ use crate::cut::Cut;
 use crate::expiry::ExpiryIndex;
 use crate::listing::Listings;
 use crate::tracking::Tracked;
-use crate::value::{KeyEntry, Type, ValueExt};
+use crate::value::{KeyEntry, Object, Type, ValueExt};
 use crate::watch::Watchers;
+use std::sync::Arc;
 use structures::hashtable::HashTable;
 
 /// Keys and values of one database in one shard.
@@ -25,6 +26,21 @@ pub struct Db {
 }
 
 impl Db {
+    /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
+    pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
+        let (listings, cut) = (&mut self.listings, &mut self.cut);
+        let wanted = cut.wants(name);
+        if listings.is_empty() && !wanted {
+            return Some(object);
+        }
+        let object = Arc::new(object);
+        listings.adopt(name, &object);
+        if wanted {
+            cut.adopt(name, &object);
+        }
+        Arc::into_inner(object)
+    }
+
     /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.
     pub fn kind(&self, local: u64, name: &[u8], now: i64) -> Option<Type> {
         let found = self.table.find(local, |entry| entry.key() == name)?;

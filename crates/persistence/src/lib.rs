@@ -35,4 +35,6 @@ pub use source::{Fault, Reason, Source};
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
+mod meanwhile;
+#[cfg(test)]
 mod tests;

@@ -1,20 +1,39 @@
 //! Large values, written a piece at a time, so that nobody waits for the whole.
 //!
-//! A value stays as it is from its first piece to its last: a number says how far it is written. Bytes are those of
-//! [`encode`](crate::encode), but for long strings, which are not compressed: that would take them as a whole.
+//! While a value stays as it is from its first piece to its last, a number says how far it is written. One that is to be changed
+//! is [followed](Rest::follow) from then on:
+//!
+//! | type | what its changes cost | order in the file |
+//! | --- | --- | --- |
+//! | set, hash, sorted set | a [cell](structures::sweep) of elements, written down before | any |
+//! | list | the nodes are shared with it, so a copy of the node that is changed | as ever |
+//! | string, stream | what is left of it is written down | as ever |
+//!
+//! Bytes are those of [`encode`](crate::encode), but for strings of more than [`COMPRESSED_MAX`], which are not compressed: that would
+//! take them as a whole.
 
 use crate::encode::{
-    Style, kind_of, put_deadline_after, put_deadline_before, put_item, put_length, put_node, put_scored,
+    Style, kind_of, put_deadline_after, put_deadline_before, put_item, put_length, put_node, put_scored, put_string,
 };
+use engine::cut::Rest;
+use engine::kept::Shared;
 use engine::value::{Object, Value};
+use std::sync::Arc;
 use structures::list::List;
+use structures::listpack::Item;
+use structures::quicklist::NodesLeft;
 use structures::set::Set;
+use structures::stream::Id;
+use structures::sweep::Sweep;
+use structures::walk::Seen;
 
 /// Elements, or nodes, above which a collection is large: some hundred microseconds' worth.
 const LARGE_ELEMENTS: usize = 4096;
 const LARGE_NODES: usize = 64;
 /// Bytes above which a string is.
-const LARGE_STRING: usize = 1 << 20;
+const LARGE_STRING: usize = 64 << 10;
+/// Longer strings are not compressed.
+const COMPRESSED_MAX: usize = 4 << 20;
 
 /// Whether writing the value takes so long that it is done in pieces.
 pub fn is_large(value: &Value<'_>) -> bool {
@@ -32,27 +51,54 @@ pub fn is_large(value: &Value<'_>) -> bool {
 
 /// How far a large value is written.
 pub struct Pieces {
-    style: Style,
-    /// Bytes of a string, elements of a sorted set, nodes of a list or stream, or a place in a table.
+    how: How,
+    state: State,
+    /// Bytes of a string, elements of a sorted set, nodes of a list, or a place in a table.
     at: u64,
+    /// The node of a stream that was written last.
+    last_node: Option<Id>,
+}
+
+/// How elements are written.
+#[derive(Clone, Copy)]
+struct How {
+    style: Style,
     /// The earliest deadline of a field.
     first: u64,
+    /// Whether fields have deadlines.
+    timed: bool,
+}
+
+enum State {
+    /// The value is as it was.
+    InPlace,
+    /// A string, which is compressed when it is complete.
+    Collected(Vec<u8>),
+    Swept(Swept),
+    Nodes(NodesLeft),
+    /// All is written down.
+    Done,
 }
 
 impl Pieces {
     /// Appends what comes before the elements.
     pub fn begin(out: &mut Vec<u8>, value: &Value<'_>, style: Style) -> Pieces {
-        let mut pieces = Pieces { style, at: 0, first: 0 };
+        let how = How { style, first: 0, timed: false };
+        let mut pieces = Pieces { how, state: State::InPlace, at: 0, last_node: None };
         let Value::Payload(object) = value else { return pieces };
         match object {
+            Object::String(bytes) if style.compress && bytes.len() <= COMPRESSED_MAX => {
+                pieces.state = State::Collected(Vec::with_capacity(bytes.len()));
+            }
             Object::String(bytes) => put_length(out, bytes.len() as u64),
             Object::List(List::Quick(list)) => put_length(out, list.node_count() as u64),
             Object::List(List::Small(_)) => put_length(out, 1),
             Object::Set(set) => put_length(out, set.len() as u64),
             Object::Hash(hash) => {
-                pieces.first = hash.next_deadline().unwrap_or(0);
+                pieces.how.first = hash.next_deadline().unwrap_or(0);
+                pieces.how.timed = hash.view().volatile_len() > 0;
                 if kind_of(value, &style) == crate::format::kind::REDIS_HASH_METADATA {
-                    out.extend_from_slice(&pieces.first.to_le_bytes());
+                    out.extend_from_slice(&pieces.how.first.to_le_bytes());
                 }
                 put_length(out, hash.view().len() as u64);
             }
@@ -65,61 +111,51 @@ impl Pieces {
         pieces
     }
 
-    /// Appends about `max` bytes more; whether these were the last.
-    pub fn piece(&mut self, out: &mut Vec<u8>, value: &Value<'_>, max: usize) -> bool {
+    /// Appends about `max` bytes more of a value that is as it was; whether these were the last.
+    fn piece(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
         let end = out.len().saturating_add(max);
-        let style = self.style;
-        let Value::Payload(object) = value else { return true };
+        let how = self.how;
         match object {
             Object::String(bytes) => {
                 let left = bytes.get(self.at as usize..).unwrap_or_default();
                 let piece = &left[..left.len().min(max)];
-                out.extend_from_slice(piece);
+                let to = if let State::Collected(all) = &mut self.state { all } else { out };
+                to.extend_from_slice(piece);
                 self.at += piece.len() as u64;
                 piece.len() == left.len()
             }
             Object::List(List::Quick(list)) => {
-                let mut nodes = list.nodes().skip(self.at as usize);
+                let mut nodes = list.nodes_from(self.at as usize);
                 while out.len() < end {
                     let Some(node) = nodes.next() else { return true };
-                    put_node(out, node, &style);
+                    put_node(out, node, &how.style);
                     self.at += 1;
                 }
                 self.at == list.node_count() as u64
             }
             Object::List(List::Small(_)) => true,
-            Object::Set(set) => {
-                self.table(out, end, |at, out| set.scan(at, at, |member| put_item(out, member, &style)))
-            }
-            Object::Hash(hash) => {
-                let (first, timed) = (self.first, hash.view().volatile_len() > 0);
-                self.table(out, end, |at, out| {
-                    hash.view().scan_all(at, |field, value, deadline| {
-                        put_deadline_before(out, deadline, timed, first, &style);
-                        put_item(out, field, &style);
-                        put_item(out, value, &style);
-                        put_deadline_after(out, deadline, timed, &style);
-                    })
-                })
-            }
+            Object::Set(set) => self.table(out, end, |at, out| set.scan(at, at, |member| how.member(out, member))),
+            Object::Hash(hash) => self.table(out, end, |at, out| {
+                hash.view().scan_all(at, |field, value, deadline| how.field(out, field, value, deadline))
+            }),
             Object::SortedSet(set) => {
                 while out.len() < end && self.at > 0 {
                     let from = self.at.saturating_sub(64);
                     let some = set.range(from as usize..self.at as usize);
-                    some.rev().for_each(|(member, score)| put_scored(out, member, score, &style));
+                    some.rev().for_each(|(member, score)| put_scored(out, member, score, &how.style));
                     self.at = from;
                 }
                 self.at == 0
             }
             Object::Stream(stream) => {
-                let mut nodes = stream.nodes().skip(self.at as usize);
+                let mut nodes = stream.nodes_after(self.last_node);
                 while out.len() < end {
-                    let Some((id, node)) = nodes.next() else {
-                        crate::stream::put_after_nodes(out, stream, &style);
+                    let Some((id, pack)) = nodes.next() else {
+                        crate::stream::put_after_nodes(out, stream, &how.style);
                         return true;
                     };
-                    crate::stream::put_node(out, id, node, &style);
-                    self.at += 1;
+                    crate::stream::put_node(out, id, pack, &how.style);
+                    self.last_node = Some(id);
                 }
                 false
             }
@@ -135,5 +171,134 @@ impl Pieces {
             }
         }
         false
+    }
+
+    /// Begins a sweep over what is left of a collection in a table.
+    fn sweep(&self, object: &mut Object, kept: &Shared) -> Option<Swept> {
+        let (how, kept) = (self.how.quick(), kept.clone());
+        match object {
+            Object::Set(set) => {
+                let sink = move |seen: Seen<'_>| kept.append(|out| how.member(out, Item::Bytes(seen.name)));
+                set.begin_sweep(self.at, Box::new(sink)).map(|sweep| Swept { sweep, below: None })
+            }
+            Object::Hash(hash) => {
+                let sink = move |seen: Seen<'_>| kept.append(|out| how.seen_field(out, seen));
+                hash.begin_sweep(self.at, Box::new(sink)).map(|sweep| Swept { sweep, below: None })
+            }
+            Object::SortedSet(set) => {
+                let at = self.at as usize;
+                let lowest = set.range(at..at + 1).next().map(|(member, score)| Arc::new((score, member.into())));
+                let below: Option<Arc<Pair>> = lowest;
+                let limit = below.clone();
+                let sink = move |seen: Seen<'_>| kept.append(|out| how.pair(out, seen, limit.as_deref()));
+                set.begin_sweep(Box::new(sink)).map(|sweep| Swept { sweep, below })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Rest for Pieces {
+    fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
+        match &mut self.state {
+            State::InPlace | State::Collected(_) => self.piece(out, object, max),
+            State::Swept(swept) => swept.step(out, object, max, self.how),
+            State::Nodes(nodes) => {
+                let end = out.len().saturating_add(max);
+                while out.len() < end && nodes.next(|node| put_node(out, node, &self.how.style)) {}
+                nodes.is_empty()
+            }
+            State::Done => true,
+        }
+    }
+
+    fn follow(&mut self, object: &mut Object, kept: &Shared) {
+        if let Object::List(List::Quick(list)) = object {
+            self.state = State::Nodes(list.nodes_left(self.at as usize));
+        } else if let Some(swept) = self.sweep(object, kept) {
+            self.state = State::Swept(swept);
+        } else {
+            self.put_all(object, kept);
+        }
+    }
+
+    fn put_all(&mut self, object: &Object, kept: &Shared) {
+        self.how = self.how.quick();
+        // As large as the room for them is at once.
+        while !kept.append(|out| self.put(out, object, AT_ONCE)) {}
+        match self.state {
+            // It is put together at last; what it becomes meanwhile is of no account.
+            State::Collected(_) => self.at = u64::MAX,
+            _ => self.state = State::Done,
+        }
+    }
+
+    fn finish(self: Box<Self>, out: &mut Vec<u8>) {
+        if let State::Collected(bytes) = &self.state {
+            put_string(out, bytes, self.how.style.compress);
+        }
+    }
+}
+
+/// Bytes of a value that are written down at once because it is changed.
+const AT_ONCE: usize = 48 << 10;
+
+/// A pair of a sorted set.
+type Pair = (f64, Box<[u8]>);
+
+/// A collection that is swept.
+struct Swept {
+    sweep: Arc<Sweep>,
+    /// Of a sorted set the lowest pair that was written before.
+    below: Option<Arc<Pair>>,
+}
+
+impl Swept {
+    fn step(&self, out: &mut Vec<u8>, object: &Object, max: usize, how: How) -> bool {
+        let end = out.len().saturating_add(max);
+        let mut done = false;
+        while !done && out.len() < end {
+            done = match object {
+                Object::Set(set) => set.sweep_step(&self.sweep, |seen| how.member(out, Item::Bytes(seen.name))),
+                Object::Hash(hash) => hash.sweep_step(&self.sweep, |seen| how.seen_field(out, seen)),
+                Object::SortedSet(set) => {
+                    set.sweep_step(&self.sweep, |seen| how.pair(out, seen, self.below.as_deref()))
+                }
+                _ => true,
+            };
+        }
+        done
+    }
+}
+
+impl How {
+    /// As quick as can be: a client waits.
+    fn quick(self) -> How {
+        How { style: Style { compress: false, ..self.style }, ..self }
+    }
+
+    fn member(&self, out: &mut Vec<u8>, member: Item<'_>) {
+        put_item(out, member, &self.style);
+    }
+
+    fn field(&self, out: &mut Vec<u8>, field: Item<'_>, value: Item<'_>, deadline: Option<u64>) {
+        put_deadline_before(out, deadline, self.timed, self.first, &self.style);
+        put_item(out, field, &self.style);
+        put_item(out, value, &self.style);
+        put_deadline_after(out, deadline, self.timed, &self.style);
+    }
+
+    fn seen_field(&self, out: &mut Vec<u8>, seen: Seen<'_>) {
+        self.field(out, Item::Bytes(seen.name), Item::Bytes(seen.value), seen.deadline);
+    }
+
+    /// A pair, if it is lower than that one.
+    fn pair(&self, out: &mut Vec<u8>, seen: Seen<'_>, below: Option<&Pair>) {
+        let Ok(score) = seen.value.try_into().map(f64::from_le_bytes) else { return };
+        // Scores are never NaN; -0.0 and 0.0 are one to the order.
+        let is_below = |(limit, member): &Pair| score < *limit || score == *limit && *seen.name < **member;
+        if below.is_none_or(is_below) {
+            put_scored(out, seen.name, score, &self.style);
+        }
     }
 }

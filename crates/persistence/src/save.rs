@@ -134,12 +134,6 @@ impl Encoder for Keys {
     }
 }
 
-impl Rest for Pieces {
-    fn put(&mut self, out: &mut Vec<u8>, entry: &KeyEntry, max: usize) -> bool {
-        self.piece(out, &entry.value(), max)
-    }
-}
-
 /// Appends a key with what belongs to it, but not the value.
 fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
     if let Value::Payload(Object::Stream(stream)) = entry.value()
@@ -183,9 +177,9 @@ impl Blocks for Out<'_> {
             if self.db.replace(db) != Some(db) {
                 self.put(&select(db, self.begun))?;
             }
-            self.written.keys += keys;
             self.put(bytes)?;
         }
+        self.written.keys += keys;
         Ok(self.written.keys)
     }
 }

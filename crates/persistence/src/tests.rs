@@ -25,11 +25,11 @@ use structures::set::Set;
 use structures::sorted_set::SortedSet;
 use structures::stream::{Group, Id, Pending, Stream};
 
-fn packing() -> Packing {
+pub(crate) fn packing() -> Packing {
     Packing::new(&Config::default())
 }
 
-fn style(family: Family) -> Style {
+pub(crate) fn style(family: Family) -> Style {
     Style { compress: true, family }
 }
 
@@ -125,7 +125,7 @@ fn value() -> impl Strategy<Value = Decoded> {
 }
 
 /// Everything that a value says, whatever order its table has.
-fn told(value: &Value<'_>) -> String {
+pub(crate) fn told(value: &Value<'_>) -> String {
     let mut lines: Vec<String> = Vec::new();
     match value {
         Value::Packed(_) | Value::Payload(Object::Hash(_)) => {
@@ -181,7 +181,7 @@ proptest! {
 
 /// Collects what is read.
 #[derive(Default)]
-struct Collected(Vec<(u64, Vec<u8>, String, Option<i64>)>);
+pub(crate) struct Collected(pub(crate) Vec<(u64, Vec<u8>, String, Option<i64>)>);
 
 impl Sink for Collected {
     fn key(&mut self, found: Found) -> Result<(), String> {
@@ -191,7 +191,7 @@ impl Sink for Collected {
     }
 }
 
-fn options() -> save::Options {
+pub(crate) fn options() -> save::Options {
     save::Options {
         style: style(Family::Valkey),
         sum: true,
@@ -205,7 +205,7 @@ fn engine() -> Engine {
     Engine::new(&Options { shards: 4, databases: 4, ..Options::default() }, Arc::new(Alone))
 }
 
-fn put(engine: &Engine, db: u32, entry: KeyEntry) {
+pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
     use engine::keys::{Held, Keys};
     let name = entry.key().to_vec();
     let hash = engine.hasher().hash(&name);
@@ -216,7 +216,7 @@ fn put(engine: &Engine, db: u32, entry: KeyEntry) {
     edit.commit_silently(1);
 }
 
-fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
     let mut input = bytes;
     let mut source = Source::new(&mut input, true);
     let mut all = Collected::default();
@@ -300,7 +300,7 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
 }
 
 /// One of each type that is written in pieces.
-fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
+pub(crate) fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
     let (list_rules, set_limits, zset_limits, hash_limits) =
         (packing.list(), packing.set(), packing.sorted_set(), packing.hash());
     let (mut list, mut set, mut zset) = (List::default(), Set::big(), SortedSet::default());
@@ -325,52 +325,4 @@ fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
         ("timed", Decoded::Object(Object::Hash(timed))),
         ("stream", Decoded::Object(Object::Stream(Box::new(stream)))),
     ]
-}
-
-/// Does something whenever a piece has been written.
-struct Meanwhile<F>(F, Vec<u8>);
-
-impl<F: FnMut(usize)> std::io::Write for Meanwhile<F> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.1.extend_from_slice(bytes);
-        (self.0)(self.1.len());
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn large_values_are_of_one_moment_whenever_they_are_changed() {
-    let packing = packing();
-    for (family, change_after) in
-        [(Family::Valkey, 0), (Family::Redis, 1), (Family::Valkey, 100_000), (Family::Redis, 900_000)]
-    {
-        let engine = Engine::new(&Options { shards: 1, databases: 2, ..Options::default() }, Arc::new(Alone));
-        let mut expected = Vec::new();
-        for (name, value) in large_values(&packing) {
-            let entry = value.into_entry(name.as_bytes(), None, 0);
-            assert!(crate::pieces::is_large(&entry.value()), "{name}");
-            expected.push((0, name.as_bytes().to_vec(), told(&entry.value()), None));
-            put(&engine, 0, entry);
-        }
-        expected.sort();
-        let mut changed = false;
-        let mut file = Meanwhile(
-            |len| {
-                if len > change_after && !std::mem::replace(&mut changed, true) {
-                    for (name, _) in &large_values(&packing)[1..] {
-                        put(&engine, 0, KeyEntry::new(name.as_bytes(), NewValue::Int(5), None, 0));
-                    }
-                }
-            },
-            Vec::new(),
-        );
-        let options = save::Options { style: style(family), ..options() };
-        let written = save::save(&engine, &options, &mut file).expect("saved");
-        let found = read(&file.1).expect("what was written").0;
-        assert_eq!(written.keys, expected.len() as u64);
-        assert!(found == expected, "changed after {change_after} bytes");
-    }
 }

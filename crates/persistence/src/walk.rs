@@ -9,12 +9,13 @@
 
 use engine::Engine;
 use engine::cut::{Begun, Cancelled, Part};
+use engine::kept::Kept;
 use engine::metrics;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Old values that wait to be written, in bytes, above which they are not left where they are any longer.
+/// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of what there may be.
 const WAITING_MAX: u64 = 16 << 20;
 /// Bytes that are written at once.
 const BLOCK: usize = 64 << 10;
@@ -67,13 +68,18 @@ impl Walk<'_> {
     /// One step in a shard, or as many as a large value takes; whether there is more.
     fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
         loop {
+            let at = self.block.len();
             let step = self.engine.cut_step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
+            if let Some(kept) = step.kept {
+                self.pour(db, at, kept)?;
+            }
             self.keys += step.keys;
             if self.block.len() >= BLOCK || !self.delay.is_zero() {
                 self.flush(db)?;
             }
             if !step.within {
-                if self.begun.copies.waiting() > WAITING_MAX {
+                let copies = &self.begun.copies;
+                if part == Part::Walk && copies.waiting() > WAITING_MAX.min(copies.limit() / 2) {
                     self.drain(db)?;
                 }
                 return Ok(step.more);
@@ -91,13 +97,24 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Puts old values where they belong in the block.
+    fn pour(&mut self, db: u32, at: usize, kept: Kept) -> io::Result<()> {
+        let after = self.block.split_off(at);
+        self.flush(db)?;
+        kept.pour(|bytes| self.out.block(db, bytes, 0).map(drop))?;
+        self.block = after;
+        Ok(())
+    }
+
     /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
     fn drain(&mut self, at: u32) -> io::Result<()> {
         self.flush(at)?;
         for db in 0..self.engine.databases() as u32 {
             for shard in 0..self.engine.locks().len() {
-                let taken = self.engine.cut_drain(shard, db, &mut self.block);
-                self.keys += taken.map_err(|Cancelled| cancelled())?;
+                if let Some(kept) = self.engine.cut_drain(shard, db).map_err(|Cancelled| cancelled())? {
+                    self.keys += kept.keys;
+                    self.pour(db, 0, kept)?;
+                }
             }
             self.flush(db)?;
         }
@@ -145,7 +162,7 @@ fn tell(engine: &Engine, begun: &Begun, written: u64) {
     let progress = &engine.saves().progress;
     progress.keys.store(written, Relaxed);
     progress.copied.store(begun.copies.total(), Relaxed);
-    progress.copied_peak.fetch_max(begun.copies.waiting(), Relaxed);
+    progress.copied_peak.fetch_max(begun.copies.peak(), Relaxed);
 }
 
 fn cancelled() -> io::Error {

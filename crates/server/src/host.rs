@@ -16,11 +16,12 @@ use engine::Engine;
 use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
-use engine::host::{ConnectionStats, MemoryStats, NewFile, ProcessInfo};
+use engine::host::{ConnectionStats, MemoryStats, NewFile, ProcessInfo, Scratch};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -277,6 +278,13 @@ impl engine::host::Host for EngineHost {
         Ok(Box::new(Temporary::create(path(name))?))
     }
 
+    fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
+        let name = format!("temp-{}-scratch.rdb", std::process::id());
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&name)?;
+        std::fs::remove_file(&name)?;
+        Ok(Box::new(Nameless(file)))
+    }
+
     fn open_file(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
         let file = std::fs::File::open(path(name))?;
         let size = file.metadata()?.len();
@@ -323,6 +331,19 @@ impl engine::host::Host for EngineHost {
             let _ = std::fs::remove_file(temporary);
         }
         written
+    }
+}
+
+/// A file that nobody else finds.
+struct Nameless(std::fs::File);
+
+impl Scratch for Nameless {
+    fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, end)
+    }
+
+    fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(to, from)
     }
 }
 

@@ -22,5 +22,6 @@ pub mod ranked_tree;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
+pub mod sweep;
 pub mod thin;
 pub mod walk;

@@ -17,8 +17,9 @@
 
 use std::fmt;
 
-/// Bits of the hash of three bytes, which finds where they stood last.
+/// Bits of the hash of three bytes, which finds where they stood last, and how many places there are for it at most.
 const HASH_BITS: u32 = 13;
+const PLACES_MAX: usize = 1 << HASH_BITS;
 /// Farthest distance of a copy, in bytes.
 const FAR_MAX: usize = 1 << 13;
 /// Shortest and longest copy, in bytes.
@@ -44,9 +45,19 @@ impl std::error::Error for Corrupt {}
 /// Compresses `text` into at most `limit` bytes; None if it takes more, or is of 4 GiB and longer.
 pub fn compress(text: &[u8], limit: usize) -> Option<Vec<u8>> {
     u32::try_from(text.len()).ok()?;
+    // Clearing the table must not cost more than the rest.
+    match text.len() {
+        ..=128 => compress_with::<128>(text, limit),
+        ..=2048 => compress_with::<2048>(text, limit),
+        _ => compress_with::<PLACES_MAX>(text, limit),
+    }
+}
+
+fn compress_with<const PLACES: usize>(text: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut out = Writer { bytes: Vec::with_capacity(limit.min(text.len())), limit };
     // Where three bytes of this hash stood last, plus one; 0 for nowhere.
-    let mut last_seen = [0u32; 1 << HASH_BITS];
+    let mut last_seen = [0u32; PLACES];
+    let hash = |text: &[u8], at: usize| hash(text, at) >> (HASH_BITS - PLACES.trailing_zeros());
     let (mut at, mut unwritten) = (0, 0);
     while at + COPY_MIN <= text.len() {
         let seen = std::mem::replace(&mut last_seen[hash(text, at)], at as u32 + 1) as usize;

@@ -24,6 +24,7 @@ use crate::intset::{self, Intset};
 use crate::listpack::{self, Item, Listpack};
 use crate::member::Member;
 use crate::member_hash::{self, member_hash as hash};
+use crate::sweep::Sweep;
 use crate::walk::{Seen, TableWalk, Walks};
 use std::sync::Arc;
 
@@ -287,8 +288,19 @@ impl Set {
     /// Shows about `max` more members of a walk that began here; true at the end.
     pub fn walk_piece(&self, walk: &TableWalk, max: usize, mut show: impl FnMut(Item<'_>)) -> bool {
         let Set::Big(members) = self else { return true };
-        let scan = |at, visit: &mut dyn FnMut(Seen<'_>)| members.table.scan(at, |member| visit(seen(member)));
-        walk.piece(max, scan, |member, _| show(Item::Bytes(member)))
+        walk.piece(max, |at, visit| members.scan(at, visit), |member, _| show(Item::Bytes(member)))
+    }
+
+    /// Begins a sweep over the members, of which those before position `next` are done; None of a compact set.
+    pub fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
+        let Set::Big(members) = self else { return None };
+        Some(members.walks.begin_sweep(Sweep::new(members.table.len(), next, sink)))
+    }
+
+    /// See [`Sweep::step`].
+    pub fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+        let Set::Big(members) = self else { return true };
+        sweep.step(|at, visit| members.scan(at, visit), show)
     }
 
     /// Drops about `max` members and frees the memory that they leave behind, to free a large set in pieces; returns
@@ -442,6 +454,9 @@ impl Members {
 
     #[inline]
     fn insert(&mut self, member: &[u8]) -> bool {
+        if !self.walks.is_empty() {
+            self.touch(hash(member));
+        }
         let same = |present: &Member| present.bytes() == member;
         match self.table.entry(hash(member), same, hash_of) {
             hashtable::Entry::Occupied(_) => false,
@@ -457,6 +472,9 @@ impl Members {
 
     #[inline]
     fn remove(&mut self, member: &[u8]) -> bool {
+        if !self.walks.is_empty() {
+            self.touch(hash(member));
+        }
         let removed = self.table.remove(hash(member), |present| present.bytes() == member, hash_of);
         self.lost(&removed);
         removed.is_some()
@@ -465,9 +483,23 @@ impl Members {
     fn take_random(&mut self, random: u64) -> Option<Member> {
         let chosen = self.table.random(random)?.bytes();
         let (hash, at) = (hash(chosen), chosen.as_ptr());
+        if !self.walks.is_empty() {
+            self.touch(hash);
+        }
         let taken = self.table.remove(hash, |present| std::ptr::eq(present.bytes().as_ptr(), at), hash_of);
         self.lost(&taken);
         taken
+    }
+
+    /// What lies at this place is about to be changed.
+    #[cold]
+    fn touch(&mut self, hash: u64) {
+        let table = &self.table;
+        self.walks.touch(hash, |at, visit| table.scan(at, |member| visit(seen(member))));
+    }
+
+    fn scan(&self, at: u64, visit: &mut dyn FnMut(Seen<'_>)) -> Option<u64> {
+        self.table.scan(at, |member| visit(seen(member)))
     }
 
     #[inline]

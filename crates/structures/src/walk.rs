@@ -18,16 +18,20 @@
 //! Asserted by tests: what a walk shows is the collection at its beginning, whatever is changed between the pieces.
 
 use crate::hashtable::position;
+use crate::sweep::Sweep;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The walks through a collection; nearly always none.
-pub struct Walks<W>(Vec<Weak<W>>);
+/// The walks through a collection, and the [sweep](crate::sweep) over it; nearly always none.
+pub struct Walks<W> {
+    walks: Vec<Weak<W>>,
+    sweep: Option<Weak<Sweep>>,
+}
 
 impl<W> Default for Walks<W> {
     fn default() -> Self {
-        Walks(Vec::new())
+        Walks { walks: Vec::new(), sweep: None }
     }
 }
 
@@ -35,19 +39,36 @@ impl<W> Walks<W> {
     /// To be looked at before every change.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.walks.is_empty() && self.sweep.is_none()
     }
 
     pub fn begin(&mut self, walk: W) -> Arc<W> {
         let walk = Arc::new(walk);
-        self.0.retain(|walk| walk.strong_count() > 0);
-        self.0.push(Arc::downgrade(&walk));
+        self.walks.retain(|walk| walk.strong_count() > 0);
+        self.walks.push(Arc::downgrade(&walk));
         walk
+    }
+
+    /// One at a time: what another was told before is its affair.
+    pub fn begin_sweep(&mut self, sweep: Sweep) -> Arc<Sweep> {
+        let sweep = Arc::new(sweep);
+        self.sweep = Some(Arc::downgrade(&sweep));
+        sweep
+    }
+
+    /// What lies at this place is about to be changed, to come or to go. `scan` visits a bucket of the table.
+    #[cold]
+    pub fn touch(&mut self, hash: u64, scan: impl FnMut(u64, &mut dyn FnMut(Seen<'_>)) -> Option<u64>) {
+        match self.sweep.as_ref().map(Weak::upgrade) {
+            Some(Some(sweep)) => sweep.touch(hash, scan),
+            Some(None) => self.sweep = None,
+            None => {}
+        }
     }
 
     #[cold]
     pub fn tell(&mut self, tell: impl Fn(&W)) {
-        self.0.retain(|walk| {
+        self.walks.retain(|walk| {
             walk.upgrade().is_some_and(|walk| {
                 tell(&walk);
                 true

@@ -76,9 +76,9 @@ impl Blocks for Out<'_> {
                 put_select(&mut select, db);
                 self.put(&select)?;
             }
-            self.written.keys += keys;
             self.put(bytes)?;
         }
+        self.written.keys += keys;
         Ok(self.written.keys)
     }
 }

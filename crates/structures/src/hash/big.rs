@@ -21,6 +21,7 @@ use crate::listpack::Item;
 use crate::member_hash::{self, member_hash};
 
 use super::{Ttl, Written, is_due};
+use crate::sweep::Sweep;
 use crate::walk::{Seen, TableWalk, Walks};
 use std::sync::Arc;
 
@@ -143,6 +144,10 @@ impl BigHash {
         if deadlines.is_empty() {
             self.deadlines = None;
         }
+        if !self.walks.is_empty() {
+            let table = &self.table;
+            self.walks.touch(at << 16, |at, visit| table.scan(at, |entry| visit(seen(entry))));
+        }
         let due = |entry: &Field| is_due(entry.deadline(), now) && position(hash_of(entry)) == at;
         if let Some(entry) = self.table.remove_at_position(at, due, hash_of) {
             if !self.walks.is_empty() {
@@ -172,9 +177,21 @@ impl BigHash {
         walk.piece(max, |at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
+    /// Begins a sweep over all fields, of which those before position `next` are done.
+    pub(super) fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Arc<Sweep> {
+        self.walks.begin_sweep(Sweep::new(self.table.len(), next, sink))
+    }
+
+    /// See [`Sweep::step`].
+    pub(super) fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+        sweep.step(|at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
+    }
+
     /// A field is about to be written or to go.
     #[cold]
     fn tell_walks(&mut self, name: &[u8], hash: u64) {
+        let table = &self.table;
+        self.walks.touch(hash, |at, visit| table.scan(at, |entry| visit(seen(entry))));
         match self.table.find(hash, |entry| entry.key() == name) {
             Some(entry) => self.walks.tell(|walk| walk.keep(seen(&entry))),
             None => self.walks.tell(|walk| walk.leave_out(hash, name)),

@@ -29,7 +29,8 @@ pub use self::view::View;
 use self::big::{BigHash, Found};
 use crate::hashtable;
 use crate::listpack::{Item, Listpack, Pos};
-use crate::walk::TableWalk;
+use crate::sweep::Sweep;
+use crate::walk::{Seen, TableWalk};
 use std::fmt;
 use std::sync::Arc;
 
@@ -207,6 +208,16 @@ impl Hash {
     /// of a small hash, which may become a large one meanwhile.
     pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableWalk>> {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
+    }
+
+    /// Begins a sweep over all fields, also those that are over, of which those before position `next` are done; None of a small hash.
+    pub fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
+        if let Big(big) = &mut self.0 { Some(big.begin_sweep(next, sink)) } else { None }
+    }
+
+    /// See [`Sweep::step`].
+    pub fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+        if let Big(big) = &self.0 { big.sweep_step(sweep, show) } else { true }
     }
 
     /// How full its table is, if it is one.

@@ -32,7 +32,7 @@ mod tests;
 
 pub(crate) use edit::remove_equal_items;
 pub use rules::{Fill, Rules};
-pub use snapshot::Snapshot;
+pub use snapshot::{NodesLeft, Snapshot};
 
 use crate::listpack::{Item, Listpack};
 use node::Node;
@@ -121,7 +121,12 @@ impl Quicklist {
 
     /// The nodes as they lie in memory, for dumps.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
-        (0..self.nodes.len()).map(|at| self.nodes.get(at).expect("the place of a node").view())
+        self.nodes_from(0)
+    }
+
+    /// The same from the one at `from` on.
+    pub fn nodes_from(&self, from: usize) -> impl ExactSizeIterator<Item = NodeView<'_>> {
+        (from..self.nodes.len()).map(|at| self.nodes.get(at).expect("the place of a node").view())
     }
 
     /// The only node, if there is just one and it is a listpack.
@@ -248,6 +253,11 @@ impl Quicklist {
         }
         snapshot.skip(offset);
         snapshot
+    }
+
+    /// The nodes from the one at `from` on, as they are now.
+    pub fn nodes_left(&self, from: usize) -> NodesLeft {
+        NodesLeft::new((from..self.nodes.len()).filter_map(|at| self.nodes.share(at)).collect())
     }
 
     /// Frees up to `nodes` nodes (at least one); returns whether none is left.

@@ -5,11 +5,30 @@
 //! second gigabyte.
 
 use super::node::Node;
-use super::visit_node;
+use super::{NodeView, visit_node};
 use crate::listpack::Item;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// Nodes of a list as they were at one moment, to be taken from the front; shared as a [`Snapshot`]'s are.
+pub struct NodesLeft(VecDeque<Arc<Node>>);
+
+impl NodesLeft {
+    pub(super) fn new(nodes: VecDeque<Arc<Node>>) -> Self {
+        NodesLeft(nodes)
+    }
+
+    /// Shows the next node and lets go of it; false when none was left.
+    pub fn next(&mut self, show: impl FnOnce(NodeView<'_>)) -> bool {
+        let node = self.0.pop_front();
+        node.map(|node| show(node.view())).is_some()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// Elements of a list, to be taken from the front.
 pub struct Snapshot {

@@ -31,7 +31,8 @@ use super::member::{Blocks, Member};
 use crate::hashtable::{self, HashTable};
 use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
-use crate::walk::{RankedWalk, Step, Walks};
+use crate::sweep::Sweep;
+use crate::walk::{RankedWalk, Seen, Step, Walks};
 
 pub(super) struct Indexed {
     tree: RankedTree<Element>,
@@ -104,6 +105,10 @@ impl Indexed {
     /// Gives `name` this score.
     pub(super) fn insert(&mut self, name: &[u8], score: f64) -> Inserted {
         let hash = member_hash(name);
+        if !self.walks.is_empty() {
+            let index = &self.index;
+            self.walks.touch(hash, |at, visit| scan_index(index, at, visit));
+        }
         let Some(found) = self.index.find(hash, |member| member.name() == name).map(|found| *found) else {
             let member = self.blocks.add(name, score);
             self.index.insert_unique(hash, member, hash_of);
@@ -139,7 +144,12 @@ impl Indexed {
 
     /// Removes `name` and returns the score that it had.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<f64> {
-        let found = self.index.remove(member_hash(name), |member| member.name() == name, hash_of)?;
+        let hash = member_hash(name);
+        if !self.walks.is_empty() {
+            let index = &self.index;
+            self.walks.touch(hash, |at, visit| scan_index(index, at, visit));
+        }
+        let found = self.index.remove(hash, |member| member.name() == name, hash_of)?;
         let score = found.score();
         let key = order_key(score);
         if !self.walks.is_empty() {
@@ -158,6 +168,8 @@ impl Indexed {
         tree.remove_range(ranks, |element| {
             let member = element.member();
             if !walks.is_empty() {
+                let index = &*index;
+                walks.touch(hash_of(&member), |at, visit| scan_index(index, at, visit));
                 walks.tell(|walk| walk.keep(order_key(member.score()), member.name(), member.score()));
             }
             visit(member.name(), member.score());
@@ -194,6 +206,16 @@ impl Indexed {
             },
             show,
         )
+    }
+
+    /// Begins a sweep over all pairs.
+    pub(super) fn begin_sweep(&mut self, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Arc<Sweep> {
+        self.walks.begin_sweep(Sweep::new(self.index.len(), 0, sink))
+    }
+
+    /// See [`Sweep::step`].
+    pub(super) fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+        sweep.step(|at, visit| scan_index(&self.index, at, visit), show)
     }
 
     /// One step of a walk over all members that begins at 0; returns where to go on, which is not 0, or None at the end.
@@ -323,6 +345,14 @@ fn order_key(score: f64) -> u64 {
     let bits = (score + 0.0).to_bits();
     // Negative numbers come first, and descend by magnitude.
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
+}
+
+/// Visits the members of a bucket, as sweeps see them.
+fn scan_index(index: &HashTable<Member>, at: u64, visit: &mut dyn FnMut(Seen<'_>)) -> Option<u64> {
+    index.scan(at, |member| {
+        let score = member.score().to_le_bytes();
+        visit(Seen { hash: hash_of(member), name: member.name(), value: &score, deadline: None });
+    })
 }
 
 fn hash_of(member: &Member) -> u64 {

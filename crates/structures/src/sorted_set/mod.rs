@@ -27,7 +27,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::hashtable;
-use crate::walk::RankedWalk;
+use crate::sweep::Sweep;
+use crate::walk::{RankedWalk, Seen};
 
 use self::indexed::Indexed;
 use self::packed::Packed;
@@ -182,6 +183,16 @@ impl SortedSet {
     pub fn walk_piece(&self, walk: &RankedWalk, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
         let Form::Indexed(set) = &self.0 else { return true };
         set.walk_piece(walk, max, show)
+    }
+
+    /// Begins a sweep over the pairs; the value of each is its score's bytes, lowest first. None of a packed set.
+    pub fn begin_sweep(&mut self, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
+        if let Form::Indexed(set) = &mut self.0 { Some(set.begin_sweep(sink)) } else { None }
+    }
+
+    /// See [`Sweep::step`].
+    pub fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+        if let Form::Indexed(set) = &self.0 { set.sweep_step(sweep, show) } else { true }
     }
 
     /// Asks for the memory that lookups of these members will read.

@@ -162,6 +162,12 @@ impl Stream {
         self.nodes.iter().map(|(base, node)| (*base, node))
     }
 
+    /// The nodes after one.
+    pub fn nodes_after(&self, id: Option<Id>) -> impl Iterator<Item = (Id, &Node)> {
+        let from = id.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(base, node)| (*base, node))
+    }
+
     /// How many nodes and pending entries there are to free.
     pub fn free_effort(&self) -> usize {
         1 + self.nodes.len() + self.groups.values().map(|group| group.pending_len() / 8 + 1).sum::<usize>()

@@ -1,0 +1,275 @@
+//! Saves while others write: whatever is done to large values between two pieces, the file is of the moment at which it was begun, and
+//! memory stays bounded.
+
+use crate::load::{self, Found, Sink};
+use crate::save;
+use crate::source::Source;
+use crate::tests::{large_values, options, packing, put, read, style, told};
+use crate::{decode::Decoded, format::Family};
+use engine::effects::{Event, Garbage};
+use engine::host::{Alone, Host, Scratch};
+use engine::keys::{Held, Keys};
+use engine::value::{KeyEntry, Object};
+use engine::{Engine, Options};
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use structures::entry::NewValue;
+use structures::hash::{Hash, Ttl};
+use structures::list::List;
+use structures::quicklist::End;
+use structures::set::Set;
+use structures::sorted_set::SortedSet;
+use structures::stream::{Bound, Id, References, Stream};
+
+/// Does something whenever a piece has been written.
+struct Meanwhile<F>(F, Vec<u8>);
+
+impl<F: FnMut(usize)> Write for Meanwhile<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1.extend_from_slice(bytes);
+        (self.0)(self.1.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: i64, work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
+    let hashes = names.iter().map(|name| engine.hasher().hash(name));
+    let mut keys = Keys::new(engine, Held::keys(engine, hashes), 0, now);
+    work(&mut keys)
+}
+
+/// Changes a key in one of many ways; `n` says which elements.
+fn change(engine: &Engine, name: &str, how: u8, n: u64) {
+    let packing = packing();
+    let other = format!("other {}", n % 3);
+    let names = [name.as_bytes(), other.as_bytes()];
+    with_keys(engine, &names, 1, |keys| {
+        let (key, other) = (keys.key(names[0]), keys.key(names[1]));
+        let word = format!("a word that is the {}th", n % 7000).repeat(1 + (n % 7000) as usize % 5);
+        let word = word.as_bytes();
+        let mut edit = keys.edit(key);
+        match how {
+            0 => _ = edit.remove(),
+            1 => edit.put(KeyEntry::new(names[0], NewValue::Int(5), None, 0)),
+            2 => edit.set_deadline(Some(n as i64 + 10)),
+            3 => {
+                if let Some(entry) = edit.take() {
+                    edit.commit_silently(1);
+                    let mut target = keys.edit(other);
+                    target.put(engine::edit::renamed(entry, names[1]));
+                    target.commit_silently(1);
+                }
+                return;
+            }
+            _ => {
+                // Most of a set goes at once, as with SPOP, and who reads it goes on with what was there.
+                let replaced = edit.with(|set: &mut Set| match n % 4 {
+                    0 => (set.remove(word), None).1,
+                    1 => (set.take_random(n << 40).is_some(), None).1,
+                    2 => (set.insert(&[word, b"new"].concat(), &packing.set()), None).1,
+                    _ => {
+                        let copy = set.clone();
+                        Some(std::mem::replace(set, copy))
+                    }
+                });
+                if let Ok(Some(old)) = replaced {
+                    edit.discard(Object::Set(old));
+                }
+                let _ = edit.with(|set: &mut SortedSet| match n % 3 {
+                    0 => _ = set.remove(word),
+                    1 => _ = set.insert(word, (n % 4000) as f64, packing.sorted_set()),
+                    _ => _ = set.remove_range(n as usize % 6000..n as usize % 6000 + 3, |_, _| ()),
+                });
+                let _ = edit.with(|hash: &mut Hash| match n % 4 {
+                    0 => _ = hash.remove(word, 0),
+                    1 => hash.set_deadline(word, Some(n)),
+                    2 => _ = hash.pop_due(n, |_| ()),
+                    _ => _ = hash.set(word, b"another", Ttl::Clear, 0, packing.hash()),
+                });
+                let _ = edit.with(|list: &mut List| match n % 4 {
+                    0 => list.pop(End::Head),
+                    1 => list.remove_range(n as usize % 5000..n as usize % 5000 + 20),
+                    2 => _ = list.replace(n as usize % 1000, Cow::Borrowed(b"another"), &packing.list()),
+                    _ => list.push(End::Tail, Cow::Borrowed(word), &packing.list()),
+                });
+                let _ = edit.with(|stream: &mut Stream| match n % 3 {
+                    0 => {
+                        _ = stream.trim(Bound::MaxLen(stream.len().saturating_sub(5)), true, u64::MAX, References::Keep)
+                    }
+                    1 => _ = stream.delete(Id::new(n % 9000 * 3, 1)),
+                    _ => {
+                        let id = Id::new(stream.last_id.ms + 1, 0);
+                        stream.append(id, [(word, word)].into_iter(), packing.stream());
+                    }
+                });
+                if edit.string().is_ok_and(|text| text.is_some()) {
+                    let _ = edit.with_bytes(n as usize % 2_000_000, |bytes| bytes[n as usize % 1000] = 1);
+                }
+            }
+        }
+        edit.commit_silently(1);
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 30, ..ProptestConfig::with_cases(6) })]
+
+    #[test]
+    fn large_values_are_of_one_moment(
+        family in prop_oneof![Just(Family::Valkey), Just(Family::Redis)],
+        shards in prop_oneof![Just(1usize), Just(4)],
+        every in 1..60_000usize,
+        changes in proptest::collection::vec((0..7usize, 0..40u8, any::<u32>()), 0..400),
+    ) {
+        let engine = Engine::new(&Options { shards, databases: 2, ..Options::default() }, Arc::new(Alone));
+        let mut expected = Vec::new();
+        let values = large_values(&packing());
+        let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        for (name, value) in values {
+            let entry = value.into_entry(name.as_bytes(), None, 0);
+            assert!(crate::pieces::is_large(&entry.value()), "{name}");
+            expected.push((0, name.as_bytes().to_vec(), told(&entry.value()), None));
+            put(&engine, 0, entry);
+        }
+        expected.sort();
+        let (mut changes, mut done) = (changes.into_iter(), 0);
+        let mut file = Meanwhile(
+            |len| {
+                while len / every > done {
+                    done += 1;
+                    if let Some((at, how, n)) = changes.next() {
+                        change(&engine, names[at], how, n.into());
+                    }
+                }
+            },
+            Vec::new(),
+        );
+        let options = save::Options { style: style(family), ..options() };
+        let written = save::save(&engine, &options, &mut file).expect("saved");
+        let found = read(&file.1).expect("what was written").0;
+        prop_assert_eq!(written.keys, expected.len() as u64);
+        for (found, expected) in found.iter().zip(&expected) {
+            prop_assert!(found == expected, "{} is another", String::from_utf8_lossy(&expected.1));
+        }
+        prop_assert_eq!(found.len(), expected.len());
+        prop_assert!(!engine.cut_is_open());
+    }
+}
+
+/// A host with a scratch file in memory, which is not counted.
+#[derive(Default)]
+struct WithScratch {
+    spilled: Arc<AtomicU64>,
+}
+
+struct InMemory(Mutex<Vec<u8>>, Arc<AtomicU64>);
+
+impl Scratch for InMemory {
+    fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut all = self.0.lock().unwrap();
+        all.truncate(end as usize);
+        all.extend_from_slice(bytes);
+        self.1.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()> {
+        to.copy_from_slice(&self.0.lock().unwrap()[from as usize..from as usize + to.len()]);
+        Ok(())
+    }
+}
+
+impl Host for WithScratch {
+    fn free(&self, _: Vec<Garbage>) {}
+    fn events(&self, _: Vec<Event>) {}
+    fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
+        Ok(Box::new(InMemory(Mutex::default(), Arc::clone(&self.spilled))))
+    }
+}
+
+/// Two hashes of so many fields with values of so many bytes, and so many strings of so many bytes.
+const FIELDS: u32 = 5000;
+const VALUE: usize = 16 << 10;
+const TEXTS: usize = 200;
+const TEXT: usize = 200 << 10;
+
+#[test]
+fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
+    let host = WithScratch::default();
+    let spilled = Arc::clone(&host.spilled);
+    let engine = Engine::new(&Options { shards: 1, databases: 1, ..Options::default() }, Arc::new(host));
+    let limits = packing().hash();
+    for name in ["first", "second"] {
+        let mut hash = Hash::default();
+        for n in 0..FIELDS {
+            hash.set(&n.to_be_bytes(), &[n as u8; VALUE], Ttl::Clear, 0, limits);
+        }
+        put(&engine, 0, Decoded::Object(Object::Hash(hash)).into_entry(name.as_bytes(), None, 0));
+    }
+    for n in 0..TEXTS {
+        put(&engine, 0, Decoded::Bytes(vec![n as u8; TEXT]).into_entry(n.to_string().as_bytes(), None, 0));
+    }
+    let mut at = 0;
+    let mut file = Meanwhile(
+        |len| {
+            // Faster than the file grows, and by far more than may be held.
+            while at * VALUE < len * 4 && at < 2 * FIELDS as usize {
+                let name: &[u8] = if at.is_multiple_of(2) { b"first" } else { b"second" };
+                let field = (at as u32 / 2).wrapping_mul(2_654_435_761) % FIELDS;
+                with_keys(&engine, &[name], 1, |keys| {
+                    let mut edit = keys.edit(keys.key(name));
+                    edit.with(|hash: &mut Hash| hash.set(&field.to_be_bytes(), b"new", Ttl::Clear, 0, limits)).unwrap();
+                    edit.commit_silently(1);
+                });
+                if at < TEXTS {
+                    put(&engine, 0, KeyEntry::new(at.to_string().as_bytes(), NewValue::Int(5), None, 0));
+                }
+                at += 1;
+            }
+        },
+        Vec::new(),
+    );
+    let mut save_options = options();
+    save_options.style.compress = false;
+    save::save(&engine, &save_options, &mut file).expect("saved");
+    let (mut input, mut found) = (&file.1[..], Unchanged::default());
+    let options = load::Options { relaxed: false, check_sum: true, sanitize: true };
+    load::load(&mut Source::new(&mut input, true), options, &packing(), &mut found).expect("what was written");
+    assert_eq!(at, 2 * FIELDS as usize, "everything was changed");
+    let peak = engine.saves().progress.copied_peak.load(Relaxed);
+    assert!(peak <= 64 << 20, "{peak} bytes were held");
+    assert!(spilled.load(Relaxed) > 0, "more was changed than may be held");
+    assert_eq!((found.hashes, found.texts), (2, TEXTS));
+}
+
+/// Counts values that are what they were at first.
+#[derive(Default)]
+struct Unchanged {
+    hashes: usize,
+    texts: usize,
+}
+
+impl Sink for Unchanged {
+    fn key(&mut self, found: Found) -> Result<(), String> {
+        match found.value {
+            Decoded::Object(Object::Hash(hash)) => {
+                let mut fields = 0;
+                hash.view().visit_all(|field, value, _| {
+                    let number = field.to_vec()[3];
+                    fields += u32::from(value.to_vec() == [number; VALUE]);
+                });
+                self.hashes += usize::from(fields == FIELDS);
+            }
+            Decoded::Bytes(text) => self.texts += usize::from(text.len() == TEXT && text.iter().all(|b| *b == text[0])),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Snapshots: whatever is written meanwhile, a file is of one moment; whenever the process is killed, the file that is there is whole.
+//!
+//! `CINNABAR_CRASH_ROUNDS=50` makes the crash test thorough.
+
+use crate::harness::Server;
+use redis::{Connection, RedisResult, cmd, pipe};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+const WRITERS: u64 = 3;
+/// Collections with more elements are saved in pieces.
+const ELEMENTS: u64 = 6000;
+
+/// Moves one from one element to another, of every kind of value.
+fn move_one(connection: &mut Connection, random: u64) -> RedisResult<()> {
+    let (from, to) = (random % ELEMENTS, random / ELEMENTS % ELEMENTS);
+    let mut moves = pipe();
+    moves.atomic();
+    for (element, by) in [(from, -1i64), (to, 1)] {
+        moves.cmd("HINCRBY").arg("hash").arg(element).arg(by).ignore();
+        moves.cmd("ZINCRBY").arg("zset").arg(by).arg(element).ignore();
+        moves.cmd("INCRBY").arg(format!("text:{element}")).arg(by).ignore();
+    }
+    // What moves from one set to another is in one of them.
+    moves.cmd("SMOVE").arg("set").arg("other").arg(from).ignore();
+    moves.cmd("SMOVE").arg("other").arg("set").arg(to).ignore();
+    // It goes elsewhere and comes back.
+    moves.cmd("RENAME").arg("list").arg("elsewhere").ignore().cmd("RENAME").arg("elsewhere").arg("list").ignore();
+    moves.cmd("LMOVE").arg("list").arg("list").arg("LEFT").arg("RIGHT").ignore();
+    moves.query(connection)
+}
+
+fn write_until_it_ends(mut connection: Connection, writer: u64, ended: &AtomicBool) {
+    let mut random = writer + 1;
+    while !ended.load(SeqCst) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        match move_one(&mut connection, random >> 16) {
+            Err(error) if error.is_io_error() => return,
+            _ => {}
+        }
+    }
+}
+
+fn fill(connection: &mut Connection) {
+    for element in 0..ELEMENTS {
+        let mut all = pipe();
+        all.cmd("HSET").arg("hash").arg(element).arg(0).cmd("ZADD").arg("zset").arg(0).arg(element);
+        all.cmd("SET").arg(format!("text:{element}")).arg(0).cmd("SADD").arg("set").arg(element);
+        all.cmd("RPUSH").arg("list").arg(format!("{element}").repeat(20));
+        all.exec(connection).expect("to write");
+    }
+}
+
+/// Whether all that moves is there once.
+fn check(connection: &mut Connection) {
+    let sum = |numbers: Vec<i64>| (numbers.len() as u64, numbers.into_iter().sum::<i64>());
+    let whole = (ELEMENTS, 0);
+    assert_eq!(sum(cmd("HVALS").arg("hash").query(connection).expect("numbers")), whole);
+    let zset: Vec<(String, i64)> =
+        cmd("ZRANGE").arg(&["zset", "0", "-1", "WITHSCORES"]).query(connection).expect("pairs");
+    assert_eq!(sum(zset.into_iter().map(|(_, score)| score).collect()), whole);
+    let names: Vec<String> = (0..ELEMENTS).map(|element| format!("text:{element}")).collect();
+    assert_eq!(sum(cmd("MGET").arg(names).query(connection).expect("numbers")), whole);
+    let sets: Vec<u64> = cmd("SUNION").arg(&["set", "other"]).query(connection).expect("members");
+    let both: Vec<u64> = cmd("SINTER").arg(&["set", "other"]).query(connection).expect("members");
+    assert_eq!((sets.len() as u64, both.len()), (ELEMENTS, 0));
+    assert_eq!(cmd("LLEN").arg("list").query(connection), Ok(ELEMENTS));
+}
+
+/// Saves again and again; `begun` and `saved` are the numbers of the last save that was begun and of the last that is there.
+fn save_until_it_ends(mut connection: Connection, begun: &AtomicU64, saved: &AtomicU64, ended: &AtomicBool) {
+    let is_over = |connection: &mut Connection| -> RedisResult<bool> {
+        let info: String = cmd("INFO").arg("persistence").query(connection)?;
+        Ok(info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:ok"))
+    };
+    let mut save = || -> RedisResult<()> {
+        let number = begun.load(SeqCst) + 1;
+        cmd("SET").arg("number").arg(number).exec(&mut connection)?;
+        begun.store(number, SeqCst);
+        cmd("BGSAVE").exec(&mut connection)?;
+        while !is_over(&mut connection)? {
+            thread::sleep(Duration::from_millis(1));
+        }
+        saved.store(number, SeqCst);
+        Ok(())
+    };
+    while !ended.load(SeqCst) && save().is_ok() {}
+}
+
+#[test]
+fn a_killed_save_leaves_the_file_before_or_its_own() {
+    let rounds = std::env::var("CINNABAR_CRASH_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3u64);
+    for threads in [1, 4] {
+        let mut server = Server::start_with_threads(threads, &[]);
+        fill(&mut server.client());
+        let (begun, saved) = (AtomicU64::new(0), AtomicU64::new(0));
+        cmd("SET").arg("number").arg(0).exec(&mut server.client()).expect("OK");
+        cmd("SAVE").exec(&mut server.client()).expect("OK");
+        for round in 0..rounds {
+            let ended = AtomicBool::new(false);
+            let pid = server.pid();
+            thread::scope(|scope| {
+                for writer in 0..WRITERS {
+                    let (connection, ended) = (server.client(), &ended);
+                    scope.spawn(move || write_until_it_ends(connection, writer + round * WRITERS, ended));
+                }
+                let (connection, begun, saved, ended) = (server.client(), &begun, &saved, &ended);
+                scope.spawn(move || save_until_it_ends(connection, begun, saved, ended));
+                thread::sleep(Duration::from_millis(150 + round * 71 % 400));
+                let killed = Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().expect("sh");
+                assert!(killed.success());
+                ended.store(true, SeqCst);
+            });
+            server.crash();
+            let mut connection = server.client();
+            let number: u64 = cmd("GET").arg("number").query(&mut connection).expect("a number");
+            let (begun, saved) = (begun.load(SeqCst), saved.load(SeqCst));
+            assert!((saved..=begun).contains(&number), "round {round}: {saved} was saved, {number} is there");
+            check(&mut connection);
+        }
+        assert!(server.stop().success());
+    }
+}
