@@ -47,8 +47,8 @@ pub fn compress(text: &[u8], limit: usize) -> Option<Vec<u8>> {
     u32::try_from(text.len()).ok()?;
     // Clearing the table must not cost more than the rest.
     match text.len() {
-        ..=128 => compress_with::<128>(text, limit),
-        ..=2048 => compress_with::<2048>(text, limit),
+        0..=128 => compress_with::<128>(text, limit),
+        129..=2048 => compress_with::<2048>(text, limit),
         _ => compress_with::<PLACES_MAX>(text, limit),
     }
 }
