@@ -44,6 +44,14 @@ impl From<Vec<(usize, Vec<u8>)>> for OwnWords {
     }
 }
 
+impl OwnWords {
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
 impl<'a> Args<'a> {
     /// Arguments where a parser found them.
     #[inline]
@@ -89,7 +97,21 @@ impl<'a> Args<'a> {
     /// Bytes that the request had, as far as the arguments tell.
     #[inline]
     pub fn wire_len(&self) -> usize {
-        // A line end follows the last argument.
+        match &self.own.0 {
+            // A line end follows the last argument.
+            None => {
+                if let [.., last] = self.spans {
+                    last.start + last.len + 2
+                } else {
+                    0
+                }
+            }
+            Some(_) => self.wire_len_own(),
+        }
+    }
+
+    #[cold]
+    fn wire_len_own(&self) -> usize {
         let parsed = self.places().0.last().map_or(0, |last| last.start + last.len + 2);
         parsed + self.words().iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
@@ -138,6 +160,15 @@ impl<'a> Args<'a> {
         match &self.own.0 {
             None => self.spans.get(index).map(|span| span.of(self.bytes)),
             Some(_) => self.get_own(index),
+        }
+    }
+
+    /// As indexing, for where it is done all the time.
+    #[inline(always)]
+    pub fn word(&self, index: usize) -> &[u8] {
+        match &self.own.0 {
+            None => self.spans[index].of(self.bytes),
+            Some(_) => &self[index],
         }
     }
 

@@ -69,7 +69,7 @@ impl Cx<'_> {
     /// The key at argument `index`. Its hash is the one that the dispatcher computed.
     #[inline(always)]
     pub fn key<'a>(&self, args: &'a Args<'_>, index: usize) -> Key<'a> {
-        let name = &args[index];
+        let name = args.word(index);
         match self.key_args.first() {
             Some((first, hash)) if *first == index => Key { name, hash: *hash },
             _ => self.other_key(name, index),

@@ -7,7 +7,7 @@
 //! unlocks, and lets the engine carry out what is left.
 
 use crate::aof;
-use crate::args::Args;
+use crate::args::{Args, OwnWords};
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::key_indices;
@@ -25,7 +25,7 @@ use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
 use engine::tracking::Origin;
 use engine::{Engine, Error};
-use resp::{Protocol, Reply};
+use resp::{Protocol, Reply, Span};
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
@@ -37,27 +37,61 @@ pub struct Prepared {
 /// Looks the command up, checks its arity and hashes its keys.
 #[inline(always)]
 pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
-    let entry = lookup(args).filter(|entry| entry.accepts(args.len()));
-    let mut keys = KeyArgs::new();
-    if let Some(entry) = entry {
-        match entry.plan {
-            KeyPlan::None => {}
-            KeyPlan::One(index) => keys.push((index, engine.hasher().hash(&args[index]))),
-            // Mostly it is one key.
-            KeyPlan::Range { first, last: -1, step } => {
-                let mut index = first;
-                while let Some(key) = args.get(index) {
-                    keys.push((index, engine.hasher().hash(key)));
-                    index += step.max(1);
-                }
-            }
-            KeyPlan::Range { .. } | KeyPlan::Specs => {
-                let indices = key_indices(entry, args).unwrap_or_default();
-                keys.extend(indices.into_iter().map(|index| (index, engine.hasher().hash(&args[index]))));
-            }
+    prepare_row(engine, accepted(args), args, |_| {})
+}
+
+/// The row of the command, unless it is refused for want of one or for the number of its arguments.
+pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static Entry> {
+    lookup(args).filter(|entry| entry.accepts(args.len()))
+}
+
+/// Hashes the keys of a command whose row [is known](crate::familiar), and shows each hash to `ahead`.
+#[inline(always)]
+pub fn prepare_row(
+    engine: &Engine,
+    entry: Option<&'static Entry>,
+    args: &Args<'_>,
+    ahead: impl Fn(KeyHash),
+) -> Prepared {
+    match entry.map(|entry| entry.plan) {
+        Some(KeyPlan::One(index)) => Prepared::of_one(engine, entry, index, &args[index], ahead),
+        None | Some(KeyPlan::None) => Prepared { entry, keys: KeyArgs::new() },
+        Some(_) => {
+            let keys = many_keys(engine, entry, args);
+            keys.iter().for_each(|(_, hash)| ahead(*hash));
+            Prepared { entry, keys }
         }
     }
-    Prepared { entry, keys }
+}
+
+/// The same for a request that was parsed as a whole where it lies.
+#[inline(always)]
+pub fn prepare_parsed(
+    engine: &Engine,
+    entry: Option<&'static Entry>,
+    request: &[u8],
+    spans: &[Span],
+    ahead: impl Fn(KeyHash),
+) -> Prepared {
+    match entry.map(|entry| entry.plan) {
+        Some(KeyPlan::One(index)) => Prepared::of_one(engine, entry, index, spans[index].of(request), ahead),
+        _ => prepare_row(engine, entry, &Args::request(request, spans, OwnWords::default()), ahead),
+    }
+}
+
+#[inline(never)]
+fn many_keys(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> KeyArgs {
+    match entry.map(|entry| entry.plan) {
+        // Mostly it is one key.
+        Some(KeyPlan::Range { first, last: -1, step }) => {
+            let keys = args.from(first).enumerate().step_by(step.max(1));
+            keys.map(|(at, key)| (first + at, engine.hasher().hash(key))).collect()
+        }
+        _ => {
+            let indices = entry.and_then(|entry| key_indices(entry, args).ok()).unwrap_or_default();
+            indices.into_iter().map(|index| (index, engine.hasher().hash(&args[index]))).collect()
+        }
+    }
 }
 
 /// The row that the first words name, of a subcommand where the command has some.
@@ -83,6 +117,19 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
 
 impl Prepared {
     #[inline(always)]
+    fn of_one(
+        engine: &Engine,
+        entry: Option<&'static Entry>,
+        index: usize,
+        key: &[u8],
+        ahead: impl Fn(KeyHash),
+    ) -> Prepared {
+        let hash = engine.hasher().hash(key);
+        ahead(hash);
+        Prepared { entry, keys: KeyArgs::from_buf([(index, hash)]) }
+    }
+
+    #[inline(always)]
     pub fn prefetch_bucket(&self, engine: &Engine, db: u32) {
         for (_, hash) in &self.keys {
             engine.prefetch_bucket(db, *hash);
@@ -91,6 +138,14 @@ impl Prepared {
 
     #[inline]
     pub fn prefetch_entry(&self, engine: &Engine, db: u32) {
+        match self.keys[..] {
+            [(_, hash)] => engine.prefetch_entry(db, hash),
+            _ => self.prefetch_entries(engine, db),
+        }
+    }
+
+    #[inline(never)]
+    fn prefetch_entries(&self, engine: &Engine, db: u32) {
         for (_, hash) in &self.keys {
             engine.prefetch_entry(db, *hash);
         }
@@ -103,6 +158,12 @@ impl Prepared {
             (0, _) | (_, []) => None,
             (element, [(key, hash), ..]) => Some((*key, element, *hash)),
         }
+    }
+
+    /// Whether it owns no memory, so that nothing has to be dropped.
+    #[inline]
+    pub fn is_inline(&self) -> bool {
+        !self.keys.spilled()
     }
 
     /// Whether the command may run a script.
@@ -154,6 +215,43 @@ pub fn run<'e>(
     flow
 }
 
+/// Runs a [plain](Entry::is_plain) command of a client that [is steady](Session::is_steady), where nothing
+/// [hinders](is_hindered) commands, with the hashes of its keys: nothing but the command itself has to be looked at.
+#[inline(always)]
+pub fn run_steady<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    prepared: &'e Prepared,
+    entry: &'static Entry,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) -> Flow {
+    let [(_, hash)] = &prepared.keys[..] else {
+        return call(engine, session, entry, &prepared.keys, args, now, reply);
+    };
+    // As `call` with one key, whose lock nearly always is free.
+    let start = measure::begin(engine, session, entry, args, now, reply);
+    let shard = hash.shard();
+    let (flow, failed) = match engine.locks().one_unless(shard, || engine.scripts().is_busy()) {
+        Some(guard) => {
+            call_locked(engine, session, entry.command, Held::One(shard, guard), &prepared.keys, args, now, reply)
+        }
+        None => refuse_busy(engine, session, reply),
+    };
+    if failed {
+        measure::count_failed(engine, session.worker, entry);
+    }
+    measure::end(engine, session, entry, args, start, now, &flow, reply);
+    flow
+}
+
+/// Whether some commands cannot run for now.
+#[inline(always)]
+pub fn is_hindered(engine: &Engine) -> bool {
+    !engine.saves().hindrance().is_none() || engine.scripts().is_busy()
+}
+
 /// Whether the client may run this command in the state that it is in.
 #[inline(always)]
 fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
@@ -164,7 +262,7 @@ fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
 /// Whether the server is in a state in which the command can run.
 #[inline(always)]
 fn is_possible(engine: &Engine, session: &Session, entry: &Entry) -> bool {
-    engine.saves().hindrance().is_none() && !engine.scripts().is_busy() || hindered(engine, session, entry).is_none()
+    !is_hindered(engine) || hindered(engine, session, entry).is_none()
 }
 
 /// Why the command cannot run for now.
@@ -298,10 +396,31 @@ pub(crate) fn call_row<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
-    let Some(held) = Held::keys_unless_busy(engine, key_args.iter().map(|(_, hash)| *hash)) else {
-        refuse(engine, session, &script::busy(engine), reply);
-        return (Flow::Next, true);
-    };
+    match Held::keys_unless_busy(engine, key_args.iter().map(|(_, hash)| *hash)) {
+        Some(held) => call_locked(engine, session, row, held, key_args, args, now, reply),
+        None => refuse_busy(engine, session, reply),
+    }
+}
+
+/// A lock that the command needs is not free, and a script that runs for too long keeps the server busy.
+#[cold]
+fn refuse_busy(engine: &Engine, session: &Session, reply: &mut Reply) -> (Flow, bool) {
+    refuse(engine, session, &script::busy(engine), reply);
+    (Flow::Next, true)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
+#[inline(always)]
+fn call_locked<'e>(
+    engine: &'e Engine,
+    session: &'e mut Session,
+    row: &'static Command,
+    held: Held<'e>,
+    key_args: &'e [(usize, KeyHash)],
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &'e mut Reply,
+) -> (Flow, bool) {
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, now.unix_ms());
     keys.set_no_touch(session.no_touch);
@@ -321,14 +440,16 @@ pub(crate) fn call_row<'e>(
     if cx.session.tracker.is_some() {
         tracking::remember(&mut cx, args, key_args);
     }
-    let Cx { keys, session, flow, .. } = cx;
     if logs {
-        engine.record(&keys.effects, db, |out| args.put_to(out));
+        engine.record(&cx.keys.effects, db, |out| args.put_to(out));
     }
-    let effects = keys.release();
-    if effects.seen().is_some() {
-        follow_up(engine, effects, session, now);
+    cx.keys.unlock();
+    if cx.keys.effects.seen().is_some() {
+        follow_up(engine, std::mem::take(&mut cx.keys.effects), cx.session, now);
     }
+    let flow = std::mem::take(&mut cx.flow);
+    // All that it owned has been taken out.
+    std::mem::forget(cx);
     (flow, failed)
 }
 

@@ -51,6 +51,7 @@ mod docs;
 pub mod dump;
 pub mod expire;
 mod expire_option;
+pub mod familiar;
 pub mod flush;
 pub mod geo;
 pub mod geo_search;

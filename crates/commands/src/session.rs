@@ -64,6 +64,19 @@ impl Session {
         self.multi.as_ref().map(|multi| multi.flags())
     }
 
+    /// Whether a command of its [may simply run](crate::dispatch::run_steady): it is authenticated, in no transaction, gets
+    /// its replies and nothing else.
+    #[inline]
+    pub fn is_steady(&self) -> bool {
+        self.authenticated
+            && self.multi.is_none()
+            && self.subscriptions.is_none()
+            && self.tracker.is_none()
+            && !self.caching
+            && self.replies == Replies::On
+            && !self.info.monitor.load(Relaxed)
+    }
+
     /// Whether it gets messages, invalidations or monitors' lines.
     pub fn is_told(&self) -> bool {
         self.subscriptions.is_some() || self.tracker.is_some() || self.info.monitor.load(Relaxed)

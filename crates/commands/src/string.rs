@@ -7,7 +7,7 @@ use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::config::Directive;
 use engine::edit::{Edit, Ttl};
 use engine::effects::{EventClass, Record};
-use engine::value::{NewString, Str};
+use engine::value::{NewString, Str, ValueExt};
 use engine::{Engine, Error};
 use resp::Reply;
 use std::ops::Range;
@@ -212,6 +212,7 @@ pub const COMMANDS: &[Command] = &[
 const PART_COMPLEXITY: &str = "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.";
 
 /// Replies a string or nil.
+#[inline]
 pub(crate) fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
     match value {
         Some(Str::Bytes(bytes)) => reply.bulk(bytes),
@@ -237,9 +238,11 @@ pub(crate) fn max_length(engine: &Engine) -> usize {
 }
 
 fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let value = cx.keys.string(cx.key(args, 1))?;
-    reply_string(cx.reply, value);
-    Ok(())
+    let key = cx.key(args, 1);
+    cx.keys.read(key, |found| {
+        reply_string(cx.reply, found.map(|found| found.value().as_string()).transpose()?);
+        Ok(())
+    })
 }
 
 fn strlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! All commands by name.
 
-use crate::row::{Begin, Command, FindKeys, KeyFlags};
+use crate::row::{BLOCKING, Begin, Command, FindKeys, Group, KeyFlags, READONLY, WRITE};
 use crate::transaction::may_touch_more;
 use std::sync::OnceLock;
 
@@ -37,6 +37,8 @@ pub struct Entry {
     pub(crate) runs_scripts: bool,
     /// Its arguments do not tell all keys that it touches.
     pub(crate) may_touch_more: bool,
+    /// It works on one key and leaves its client as it is, but that it may go on in pieces.
+    pub is_plain: bool,
     pub subcommands: Vec<Entry>,
 }
 
@@ -156,6 +158,7 @@ impl Entry {
         let least = command.arity.unsigned_abs() as usize;
         let most = if command.arity < 0 { usize::MAX } else { least };
         let plan = KeyPlan::of(command);
+        let is_plain = matches!(plan, KeyPlan::One(_)) && works_on_keys(command);
         Entry {
             command,
             called: called.into(),
@@ -167,6 +170,7 @@ impl Entry {
             short_letters,
             runs_scripts,
             may_touch_more: may_touch_more(command),
+            is_plain,
             subcommands,
         }
     }
@@ -186,6 +190,15 @@ impl Entry {
     pub fn subcommand(&self, name: &[u8]) -> Option<&Entry> {
         self.subcommands.iter().find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(name))
     }
+}
+
+/// Whether all that it does is with keys.
+fn works_on_keys(command: &Command) -> bool {
+    let elsewhere = matches!(
+        command.group,
+        Group::PubSub | Group::Transactions | Group::Connection | Group::Server | Group::Scripting | Group::Cluster
+    );
+    !elsewhere && command.flags.has(READONLY.and(WRITE)) && !command.flags.has(BLOCKING)
 }
 
 impl KeyPlan {

@@ -89,6 +89,7 @@ impl<'k> Edit<'k> {
         }
     }
 
+    #[inline]
     pub fn value(&self) -> Option<Value<'_>> {
         self.db.table.at(self.spot()?).map(|found| found.value())
     }
@@ -97,6 +98,7 @@ impl<'k> Edit<'k> {
         self.value().map(|value| value.kind())
     }
 
+    #[inline]
     pub fn string(&self) -> Result<Option<Str<'_>>, Error> {
         self.value().map(|value| value.as_string()).transpose()
     }
@@ -113,6 +115,7 @@ impl<'k> Edit<'k> {
 
     /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
     /// before whether the key is to be deleted instead.
+    #[inline]
     pub fn set_string(&mut self, value: NewString<'_>, ttl: Ttl) {
         match &value {
             // Arguments that waited own their bytes; short ones belong into the entry all the same.
@@ -332,11 +335,17 @@ impl<'k> Edit<'k> {
     }
 
     /// One of several events of a change that is committed afterwards.
+    #[inline]
     pub fn event(&mut self, class: EventClass, name: &'static str) {
         if self.engine.wants_event(class) {
-            let key = self.key.name.to_vec();
-            self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
+            self.tell(class, name);
         }
+    }
+
+    #[cold]
+    fn tell(&mut self, class: EventClass, name: &'static str) {
+        let key = self.key.name.to_vec();
+        self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
     }
 
     /// The change is complete and tells nobody but watchers: for changes that have no event of their own.
@@ -349,10 +358,19 @@ impl<'k> Edit<'k> {
         self.changed = false;
     }
 
+    #[inline]
     fn settle(&mut self, changes: u64) {
         self.changed = false;
         self.stats.dirty += changes;
         self.effects.dirty += changes;
+        if !self.db.watchers.is_empty() || !self.db.blocked.is_empty() || self.engine.tracking().is_on() {
+            self.alert();
+        }
+    }
+
+    /// Those hear of the change who watch the key, have a copy of it or wait for it.
+    #[cold]
+    fn alert(&mut self) {
         let exists = self.exists();
         self.db.watchers.touch(self.key.name, exists);
         if self.engine.tracking().is_on() {
@@ -364,8 +382,31 @@ impl<'k> Edit<'k> {
         }
     }
 
+    #[inline]
     fn set_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
         self.changed = true;
+        if !self.overwrite(&value, ttl) {
+            self.set_any_value(value, ttl);
+        }
+    }
+
+    /// Writes the value over one of the same kind and length, if that changes nothing else; false if it would.
+    #[inline]
+    fn overwrite(&mut self, value: &NewValue<'_, Object>, ttl: Ttl) -> bool {
+        let Some(spot) = self.spot.filter(|_| !self.db.cut.is_open()) else { return false };
+        let Some(mut entry) = self.db.table.at_mut(spot) else { return false };
+        let meta = self.engine.access_clock(self.now).fresh();
+        entry.update(|entry| {
+            let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.deadline().is_none();
+            let written = stays && entry.overwrite(value);
+            if written {
+                entry.set_meta(meta);
+            }
+            written
+        })
+    }
+
+    fn set_any_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
         let (engine, local, name) = (self.engine, self.local, self.key.name);
         let meta = engine.access_clock(self.now).fresh();
         let new_deadline = match ttl {
@@ -431,7 +472,12 @@ impl<'k> Edit<'k> {
     /// Where the entry is, if there is one.
     #[inline]
     fn spot(&self) -> Option<Spot> {
-        if self.fresh { self.db.table.spot(self.local, |entry| entry.key() == self.key.name) } else { self.spot }
+        if self.fresh { self.fresh_spot() } else { self.spot }
+    }
+
+    #[inline(never)]
+    fn fresh_spot(&self) -> Option<Spot> {
+        self.db.table.spot(self.local, |entry| entry.has_key(self.key.name))
     }
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {

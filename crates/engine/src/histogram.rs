@@ -36,8 +36,8 @@ pub struct Histogram {
 #[inline]
 fn bucket(nanos: u64) -> (usize, usize) {
     let nanos = nanos.clamp(1, MAX);
-    // The highest set bit beyond the first seven.
-    let octave = (64 - (nanos >> 7).leading_zeros()) as usize;
+    // The highest set bit, counted from the seventh on.
+    let octave = 57 - (nanos | (WIDTH as u64 - 1)).leading_zeros() as usize;
     let place = nanos >> octave.saturating_sub(1);
     (octave, place as usize % WIDTH)
 }

@@ -157,11 +157,11 @@ impl<'e> Keys<'e> {
         let shard = Self::shard_of(&mut self.held, index);
         let db = self.db as usize;
         let table = &shard.dbs[db].table;
-        let (mut deadline, mut meta) = (None, 0);
+        let mut deadline = None;
         let spot = table.spot(local, |entry| {
-            let same = entry.key() == key.name;
+            let same = entry.has_key(key.name);
             if same {
-                (deadline, meta) = (entry.deadline(), entry.meta());
+                deadline = entry.deadline();
             }
             same
         });
@@ -183,15 +183,31 @@ impl<'e> Keys<'e> {
             return None;
         }
         shard.stats.hits += 1;
-        let table = &mut shard.dbs[db].table;
-        // Written only when the mark changes, which by the second is rare.
-        if let Some(accessed) = clock.map(|clock| clock.accessed(meta))
-            && accessed != meta
-            && let Some(mut entry) = table.at_mut(spot)
-        {
-            entry.update(|entry| entry.set_meta(accessed));
+        let found = shard.dbs[db].table.at(spot)?;
+        if let Some(clock) = clock {
+            mark(&found, clock);
         }
-        table.at(spot)
+        Some(found)
+    }
+
+    /// What `then` makes of the key's entry, which is looked up as [`find`](Self::find) does.
+    #[inline(always)]
+    pub fn read<R>(&mut self, key: Key<'_>, then: impl FnOnce(Option<&Found<'_>>) -> R) -> R {
+        let (index, local) = place(key);
+        if let Held::One(held, guard) = &mut self.held
+            && *held == index
+            && !self.no_touch
+        {
+            let shard: &mut Shard = guard;
+            let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.has_key(key.name));
+            let lives = |found: &Found<'_>| found.deadline().is_none_or(|at| !access::is_due(at, self.now));
+            if let Some(found) = found.filter(lives) {
+                shard.stats.hits += 1;
+                mark(&found, self.engine.access_clock(self.now));
+                return then(Some(&found));
+            }
+        }
+        then(self.find(key).as_ref())
     }
 
     /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
@@ -350,19 +366,19 @@ impl<'e> Keys<'e> {
 
     /// Gives up the locks. What is left to do without them is in the effects.
     #[inline(always)]
-    pub fn release(self) -> Effects {
-        match self.held {
+    pub fn release(mut self) -> Effects {
+        self.unlock();
+        self.effects
+    }
+
+    /// The same, for those who go on, with other locks or without.
+    #[inline(always)]
+    pub fn unlock(&mut self) {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
             // Nearly always, and then a few instructions.
             Held::One(_, guard) => drop(guard),
             others => others.release(),
         }
-        self.effects
-    }
-
-    /// The same, for those who go on with other locks.
-    #[inline]
-    pub fn unlock(&mut self) {
-        self.held = Held::Nothing;
     }
 
     /// Whether the shard of a key of this hash may be touched.
@@ -419,11 +435,17 @@ impl<'e> Keys<'e> {
 
     #[inline(always)]
     fn shard_of<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
+        if let Held::One(held_index, guard) = held {
+            assert!(*held_index == index, "a command touches declared keys only");
+            return guard;
+        }
+        Self::shard_among(held, index)
+    }
+
+    #[inline(never)]
+    fn shard_among<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
         match held {
-            Held::One(held_index, guard) => {
-                assert!(*held_index == index, "a command touches declared keys only");
-                guard
-            }
+            Held::One(_, guard) => guard,
             Held::Several(several) => several.get(index),
             Held::Anything(any) => any.get(index),
             Held::Nothing => panic!("a command touches declared keys only"),
@@ -431,6 +453,17 @@ impl<'e> Keys<'e> {
     }
 }
 
+/// Written only when the mark changes, which by the second is rare.
+#[inline(always)]
+fn mark(found: &Found<'_>, clock: AccessClock) {
+    let meta = found.meta();
+    let accessed = clock.accessed(meta);
+    if accessed != meta {
+        found.mark(accessed);
+    }
+}
+
+#[inline]
 fn notify(engine: &Engine, effects: &mut Effects, db: u32, class: EventClass, name: &'static str, key: &[u8]) {
     if engine.wants_event(class) {
         effects.rare().events.push(Event { class, name, db, key: key.to_vec() });
@@ -457,7 +490,7 @@ fn live_spot(
     let table = &shard.dbs[db as usize].table;
     let mut deadline = None;
     let spot = table.spot(local, |entry| {
-        let same = entry.key() == name;
+        let same = entry.has_key(name);
         if same {
             deadline = entry.deadline();
         }

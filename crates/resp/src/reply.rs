@@ -74,6 +74,22 @@ pub enum Protocol {
 #[derive(Debug)]
 pub struct Mark(usize);
 
+/// The headers of short strings, and how long each is.
+static BULK_HEADERS: [([u8; 7], u8); 1000] = {
+    let mut headers = [([0; 7], 0); 1000];
+    let mut len = 0;
+    while len < headers.len() {
+        let (hundreds, tens, ones) = (b'0' + (len / 100) as u8, b'0' + (len / 10 % 10) as u8, b'0' + (len % 10) as u8);
+        headers[len] = match len {
+            0..10 => ([b'$', ones, b'\r', b'\n', 0, 0, 0], 4),
+            10..100 => ([b'$', tens, ones, b'\r', b'\n', 0, 0], 5),
+            _ => ([b'$', hundreds, tens, ones, b'\r', b'\n', 0], 6),
+        };
+        len += 1;
+    }
+    headers
+};
+
 /// A sink for replies.
 #[derive(Debug, Default)]
 pub struct Reply {
@@ -201,7 +217,15 @@ impl Reply {
             _ => {
                 // The header's digits, two line ends and the sign.
                 self.buf.reserve(bytes.len() + 25);
-                self.header(b'$', bytes.len() as u64);
+                match BULK_HEADERS.get(bytes.len()) {
+                    Some((header, len)) => {
+                        // Written as a whole word, of which only the header stays.
+                        let end = self.buf.len() + usize::from(*len);
+                        self.buf.extend_from_slice(header);
+                        self.buf.truncate(end);
+                    }
+                    None => self.header(b'$', bytes.len() as u64),
+                }
                 self.buf.extend_from_slice(bytes);
                 self.buf.extend_from_slice(b"\r\n");
             }

@@ -50,6 +50,7 @@
 
 mod inline;
 mod large;
+mod short;
 
 use std::fmt;
 
@@ -57,6 +58,8 @@ use memchr::{memchr, memchr2};
 
 use self::inline::split_inline;
 pub use self::large::LargeArg;
+use self::short::SHORT_MAX;
+pub use self::short::{Head, short};
 use crate::number::parse_i64;
 
 /// Longest inline request, and longest line with a count or a length, in bytes.
@@ -77,6 +80,14 @@ pub struct Limits {
     pub max_bulk_len: i64,
     /// False while the connection still has to authenticate.
     pub authenticated: bool,
+}
+
+impl Limits {
+    /// Whether all is allowed that [`short`] understands.
+    #[inline]
+    pub fn take_short(&self) -> bool {
+        self.authenticated && self.max_bulk_len >= SHORT_MAX
+    }
 }
 
 impl Default for Limits {
@@ -278,8 +289,7 @@ impl RequestParser {
     /// complete.
     #[inline]
     fn begin(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
-        if limits.authenticated
-            && limits.max_bulk_len >= SHORT_MAX
+        if limits.take_short()
             && let Some(consumed) = short(buf, out)
         {
             return Ok(Progress::Command { consumed, owned: Vec::new() });
@@ -374,66 +384,6 @@ impl Partial {
         self.cursor.remaining -= 1;
         Ok(true)
     }
-}
-
-/// Longest argument of a request that [`short`] understands, and most arguments.
-const SHORT_MAX: i64 = 9_999;
-
-/// Parses what nearly all requests are: a whole multibulk request with no argument over [`SHORT_MAX`] bytes. None, and `out`
-/// as it was, for any other, which is for [`multibulk`] to judge. Returns how many bytes it took.
-#[inline]
-fn short(buf: &[u8], out: &mut Vec<Span>) -> Option<usize> {
-    let first_span = out.len();
-    let consumed = short_spans(buf, out);
-    if consumed.is_none() {
-        out.truncate(first_span);
-    }
-    consumed
-}
-
-#[inline(always)]
-fn short_spans(buf: &[u8], out: &mut Vec<Span>) -> Option<usize> {
-    let (count, mut at) = short_number(buf, b'*')?;
-    if count == 0 {
-        return None;
-    }
-    out.reserve(count);
-    for _ in 0..count {
-        let (len, line) = short_number(buf.get(at..)?, b'$')?;
-        let start = at + line;
-        let end = start + len;
-        // Both at once: the argument ends within the buffer, and in a line end.
-        if buf.get(end..)?.first_chunk() != Some(b"\r\n") {
-            return None;
-        }
-        out.push(Span { start, len });
-        at = end + 2;
-    }
-    Some(at)
-}
-
-/// The number in a line like `$12`, and how long the line is. Only for numbers of up to four digits, without zeros before
-/// them, where eight bytes are there: one word then holds sign, digits and line end.
-#[inline(always)]
-fn short_number(line: &[u8], sign: u8) -> Option<(usize, usize)> {
-    const CRLF: u64 = u16::from_le_bytes(*b"\r\n") as u64;
-    let word = u64::from_le_bytes(*line.first_chunk()?);
-    let digit = |at: u32| ((word >> (8 * at)) as u8).wrapping_sub(b'0');
-    let ends = |at: u32| word >> (8 * at) & 0xFFFF == CRLF;
-    let mut value = usize::from(digit(1));
-    if word as u8 != sign || value > 9 {
-        return None;
-    }
-    for length in 2..=5 {
-        if ends(length) {
-            return Some((value, length as usize + 2));
-        }
-        if digit(length) > 9 || value == 0 {
-            return None;
-        }
-        value = 10 * value + usize::from(digit(length));
-    }
-    None
 }
 
 /// Parses a multibulk request from where the cursor stands.

@@ -162,6 +162,13 @@ impl Connection {
         }
     }
 
+    /// True while its commands may run as they come: it has no command that is not over, and its client is
+    /// [steady](Session::is_steady).
+    #[inline]
+    pub fn is_steady(&self) -> bool {
+        !self.is_held() && !self.has_enough && self.session.is_steady()
+    }
+
     /// True while commands must not run: one is not over, or the end is near.
     pub fn is_held(&self) -> bool {
         self.is_busy() || self.closing

@@ -29,6 +29,7 @@ mod start;
 mod stream;
 mod title;
 mod turn;
+mod window;
 mod worker;
 
 use commands::table::Table;

@@ -3,15 +3,15 @@
 use crate::connection::{Connection, Job, Wire};
 use crate::log;
 use crate::replies::REPLY_HIGH;
+use crate::window::{self, Filled, Filler, Item, WINDOW, What, look_ahead};
 use crate::worker::Worker;
 use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
+use commands::table::Entry;
 use commands::{Args, Now, OwnWords};
 use engine::Engine;
 use engine::config::Directive;
-use engine::hash::KeyHash;
-use engine::keys::Key;
-use resp::{Limits, Progress, ProtocolError, Reply, RequestParser, Span};
+use resp::{ProtocolError, Reply, Span};
 use slab::Slab;
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -27,8 +27,6 @@ pub const ARENA: usize = 1 << 20;
 const LARGE_READ_MAX: usize = 1 << 20;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 const PENDING_COPY_MAX: usize = 16 << 10;
-/// Commands that are prefetched together. More would push each other out of the nearest cache.
-const WINDOW: usize = 16;
 /// A connection that sent at least this many bytes when it was read last is served after those who sent less.
 const HEAVY: usize = 16 << 10;
 /// Nanoseconds of a turn for all such connections together, for all commands in pieces, and for any one connection without
@@ -182,7 +180,7 @@ impl Worker {
                 let done = self.run_some(left, &spans, &unparsed, now);
                 left = &mut left[done..];
             }
-            window.clear();
+            window::clear(&mut window);
             if self.reply.len() >= REPLY_HIGH {
                 self.write_replies(now);
             }
@@ -211,8 +209,9 @@ impl Worker {
                 let clock = engine.metrics()[self.index].clock.get();
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
                 let tired = connection.has_enough || clock.saturating_sub(place.since) > VISIT_MAX;
-                let mut filler =
-                    Filler { engine, token, limits, now, tired, kept, window: &mut *window, spans: &mut *spans };
+                let familiar = &mut self.familiar;
+                let (window, spans) = (&mut *window, &mut *spans);
+                let mut filler = Filler { engine, token, limits, now, tired, kept, familiar, window, spans };
                 if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
                     return;
                 }
@@ -234,7 +233,25 @@ impl Worker {
         let mut done = 0;
         let (mut last, mut has_begun) = (Flow::Next, false);
         let mut apart = false;
+        let mut steady = connection.is_steady();
         for item in items.iter_mut().take_while(|item| item.token == token) {
+            if steady
+                && is_quiet(engine, self.index)
+                && let Some((entry, prepared, mut args)) = item.plain(spans)
+            {
+                done += 1;
+                connection.session.info.last_command.store(entry.id + 1, Relaxed);
+                let session = &mut connection.session;
+                match dispatch::run_steady(engine, session, prepared, entry, &mut args, now, &mut self.reply) {
+                    Flow::Next => {
+                        steady = self.reply.len() - start <= VISIT_REPLY_MAX;
+                        continue;
+                    }
+                    flow => last = as_job(connection, Some(entry), flow),
+                }
+                has_begun = connection.job.is_some();
+                break;
+            }
             let runs_scripts = item.runs_scripts();
             if done > 0 && (runs_scripts || engine.audience().has_own(self.index) && !item.publishes()) {
                 break;
@@ -247,6 +264,7 @@ impl Worker {
             let may_wait = connection.has_enough || connection.is_busy() || engine.pause().is_on();
             if may_wait && (connection.has_enough || must_wait(engine, connection, item, spans)) {
                 item.put_back(connection, spans);
+                steady = false;
                 continue;
             }
             if runs_scripts {
@@ -262,6 +280,7 @@ impl Worker {
                 has_begun = connection.job.is_some();
                 break;
             }
+            steady = connection.is_steady();
         }
         connection.protocol = self.reply.protocol();
         if apart {
@@ -464,136 +483,6 @@ pub struct Rest<'w, 'b> {
     pub unparsed: Unparsed<'w>,
 }
 
-/// A command in the window, or what came instead of one.
-pub struct Item<'b> {
-    pub token: usize,
-    /// The database that its keys were looked for in ahead.
-    db: u32,
-    /// The input from the first byte of the command on.
-    bytes: &'b [u8],
-    what: What,
-}
-
-enum What {
-    Command {
-        spans: Range<usize>,
-        own: OwnWords,
-        prepared: Prepared,
-    },
-    /// A command that waited behind another one.
-    Queued {
-        args: Box<Args<'static>>,
-        prepared: Prepared,
-    },
-    Violation(ProtocolError),
-    Book {
-        spans: Range<usize>,
-    },
-    /// A request of the book protocol that waited.
-    BookQueued {
-        args: Box<Args<'static>>,
-    },
-    BookViolation,
-    /// It has been run while another command was not over.
-    Done,
-}
-
-impl<'b> Item<'b> {
-    pub fn is_done(&self) -> bool {
-        matches!(self.what, What::Done)
-    }
-
-    pub fn set_done(&mut self) {
-        self.what = What::Done;
-    }
-
-    /// Whether it is a command that may run a script, which is done apart from its connection.
-    #[inline]
-    fn runs_scripts(&self) -> bool {
-        match &self.what {
-            What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.runs_scripts(),
-            _ => false,
-        }
-    }
-
-    /// Whether it does nothing but leave a message for others.
-    fn publishes(&self) -> bool {
-        match &self.what {
-            What::Command { prepared, .. } | What::Queued { prepared, .. } => {
-                prepared.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
-            }
-            _ => false,
-        }
-    }
-
-    /// See [`Prepared::element`].
-    fn element(&self) -> Option<(usize, usize, KeyHash)> {
-        match &self.what {
-            What::Command { prepared, .. } => prepared.element(),
-            _ => None,
-        }
-    }
-
-    /// An argument as the parser found it; one that has bytes of its own is empty here.
-    fn argument(&self, index: usize, spans: &[Span]) -> Option<&'b [u8]> {
-        match &self.what {
-            What::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
-            _ => None,
-        }
-    }
-
-    /// The command cannot run now: the connection keeps it, independent of the buffer that it lies in.
-    fn put_back(&mut self, connection: &mut Connection, spans: &[Span]) {
-        match &mut self.what {
-            What::Command { spans: range, own, .. } => {
-                let args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
-                connection.put_back(args.into_owned());
-            }
-            What::Book { spans: range } => {
-                let args = Args::parsed(self.bytes, &spans[range.clone()], OwnWords::default());
-                connection.put_back(args.into_owned());
-            }
-            What::Queued { args, .. } | What::BookQueued { args } => connection.put_back(std::mem::take(args)),
-            What::Violation(error) => connection.violation = Some(*error),
-            // Its connection ends without a word.
-            What::BookViolation => connection.closing = true,
-            What::Done => {}
-        }
-    }
-}
-
-/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these.
-#[inline]
-fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span]) {
-    let mut left = window;
-    while let [item, others @ ..] = left {
-        left = others;
-        let What::Command { prepared, .. } = &item.what else { continue };
-        prepared.prefetch_entry(engine, item.db);
-        if let Some(element) = prepared.element() {
-            let same =
-                others.iter().take_while(|other| other.element() == Some(element) && other.db == item.db).count();
-            left = &others[same..];
-            if same > 0 {
-                prefetch_elements(engine, &window[window.len() - others.len() - 1..][..=same], spans, element);
-            }
-        }
-    }
-}
-
-/// These commands are about elements of one collection, unless two keys have the same hash.
-fn prefetch_elements(
-    engine: &Engine,
-    items: &[Item<'_>],
-    spans: &[Span],
-    (key, element, hash): (usize, usize, KeyHash),
-) {
-    let [first, ..] = items else { return };
-    let Some(name) = first.argument(key, spans) else { return };
-    let elements = items.iter().filter_map(|item| item.argument(element, spans));
-    engine.prefetch_elements(first.db, Key { name, hash }, elements);
-}
-
 /// Bytes of each end of the input that the log shows of a request that could not be understood.
 const SHOWN: usize = 64;
 
@@ -653,136 +542,6 @@ struct Place {
     since: u64,
 }
 
-/// Why filling stopped.
-#[derive(PartialEq, Eq)]
-enum Filled {
-    /// The window has to run before there can be more.
-    Window,
-    /// The input is used up.
-    Input,
-}
-
-/// Parses commands of one connection into the window.
-struct Filler<'w, 'b> {
-    engine: &'w Engine,
-    token: usize,
-    limits: Limits,
-    /// Unix time in milliseconds.
-    now: i64,
-    /// The connection has kept others waiting for long enough.
-    tired: bool,
-    /// Where to note what is kept, if the input has a buffer of its own.
-    kept: Option<&'w Cell<Option<(usize, usize)>>>,
-    window: &'w mut Vec<Item<'b>>,
-    spans: &'w mut Vec<Span>,
-}
-
-impl<'b> Filler<'_, 'b> {
-    /// Goes on at `offset` of the connection's input and leaves there how far it came. Input that cannot be parsed or
-    /// run yet becomes the connection's pending input.
-    fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
-        connection.put_back = 0;
-        connection.is_heavy |= self.tired;
-        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now) || self.tired;
-        if connection.unparsed {
-            self.keep(connection, bytes, *offset..bytes.len());
-            return Filled::Input;
-        }
-        let db = connection.session.db;
-        while self.window.len() < WINDOW {
-            if let Some(args) = connection.queued.pop_front() {
-                let args = Box::new(args);
-                let what = match connection.wire {
-                    Wire::Resp(_) => What::Queued { prepared: self.prepare(&args, db), args },
-                    Wire::Book => What::BookQueued { args },
-                };
-                self.window.push(Item { token: self.token, db, bytes: &[], what });
-                continue;
-            }
-            if let Some(error) = connection.violation.take() {
-                self.window.push(Item { token: self.token, db, bytes: &[], what: What::Violation(error) });
-                return Filled::Input;
-            }
-            let rest = &bytes[*offset..];
-            let parsed = match &mut connection.wire {
-                Wire::Resp(parser) => self.parse_resp(parser, rest, db),
-                Wire::Book => self.parse_book(rest, db),
-            };
-            match parsed {
-                Consumed::Go(n) => *offset += n,
-                Consumed::Wait { keep } => {
-                    self.keep(connection, bytes, *offset..*offset + keep);
-                    return Filled::Input;
-                }
-            }
-            if !self.limits.authenticated && !self.window.is_empty() {
-                // What may come next depends on how this one ends.
-                return Filled::Window;
-            }
-        }
-        Filled::Window
-    }
-
-    fn keep(&self, connection: &mut Connection, bytes: &[u8], part: Range<usize>) {
-        match self.kept {
-            Some(kept) => kept.set(Some((part.start, part.end))),
-            None => connection.pending = bytes[part].to_vec(),
-        }
-    }
-
-    #[inline(always)]
-    fn prepare(&self, args: &Args<'_>, db: u32) -> Prepared {
-        let prepared = dispatch::prepare(self.engine, args);
-        prepared.prefetch_bucket(self.engine, db);
-        prepared
-    }
-
-    #[inline]
-    fn parse_resp(&mut self, parser: &mut RequestParser, rest: &'b [u8], db: u32) -> Consumed {
-        let first = self.spans.len();
-        match parser.parse(rest, &self.limits, self.spans) {
-            Ok(Progress::Command { consumed, owned }) => {
-                let args = Args::request(rest, &self.spans[first..], owned.into());
-                let prepared = self.prepare(&args, db);
-                let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
-                self.window.push(Item { token: self.token, db, bytes: rest, what });
-                Consumed::Go(consumed)
-            }
-            Ok(Progress::Empty { consumed }) => Consumed::Go(consumed),
-            Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
-            Ok(Progress::Large { keep }) => Consumed::Wait { keep },
-            Err(error) => {
-                self.window.push(Item { token: self.token, db, bytes: rest, what: What::Violation(error) });
-                Consumed::Wait { keep: 0 }
-            }
-        }
-    }
-
-    fn parse_book(&mut self, rest: &'b [u8], db: u32) -> Consumed {
-        let first = self.spans.len();
-        match resp::book::parse_request(rest, self.spans) {
-            Ok(Some(consumed)) => {
-                let what = What::Book { spans: first..self.spans.len() };
-                self.window.push(Item { token: self.token, db, bytes: rest, what });
-                Consumed::Go(consumed)
-            }
-            Ok(None) => Consumed::Wait { keep: rest.len() },
-            Err(_) => {
-                self.window.push(Item { token: self.token, db, bytes: &[], what: What::BookViolation });
-                Consumed::Wait { keep: 0 }
-            }
-        }
-    }
-}
-
-/// What parsing did with the input.
-enum Consumed {
-    /// So many bytes are done with; go on behind them.
-    Go(usize),
-    /// More has to arrive; so many bytes are kept for it.
-    Wait { keep: usize },
-}
-
 /// Runs one item. A command that goes on in pieces becomes the connection's job.
 #[inline(always)]
 fn run_item(
@@ -833,11 +592,23 @@ fn run_command(
         connection.session.info.last_command.store(entry.id + 1, Relaxed);
     }
     let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, reply);
-    match (flow, prepared.entry()) {
+    if let Flow::Next = flow { flow } else { as_job(connection, prepared.entry(), flow) }
+}
+
+/// What goes on in pieces is the connection's job from now on.
+#[cold]
+fn as_job(connection: &mut Connection, entry: Option<&'static Entry>, flow: Flow) -> Flow {
+    match (flow, entry) {
         (Flow::More(work), Some(entry)) => {
             connection.job = Some(Job { work, row: entry.command, replied: 0, resting: false });
             Flow::Next
         }
         (flow, _) => flow,
     }
+}
+
+/// Whether nothing in the server is to be looked at between commands: no pause, no hindrance, no message of this worker's.
+#[inline(always)]
+fn is_quiet(engine: &Engine, worker: usize) -> bool {
+    !engine.pause().is_on() && !dispatch::is_hindered(engine) && !engine.audience().has_own(worker)
 }

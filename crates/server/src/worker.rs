@@ -19,6 +19,7 @@ use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
+use commands::familiar::Familiar;
 use commands::{Now, Session, dispatch, measure, memory, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
@@ -71,6 +72,7 @@ pub struct Worker {
     pub jobs: Vec<usize>,
     pub arena: Vec<u8>,
     pub spans: Vec<Span>,
+    pub familiar: Familiar,
     pub reply: Reply,
     /// What a command that runs apart replies, until it is over.
     pub apart_reply: Reply,
@@ -116,6 +118,7 @@ impl Worker {
             jobs: Vec::new(),
             arena: vec![0; ARENA],
             spans: Vec::new(),
+            familiar: Familiar::default(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
             replies: Vec::new(),

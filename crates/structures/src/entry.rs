@@ -42,6 +42,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The longest value that is kept inside the entry, in bytes.
 pub const MAX_INLINE: usize = 1024;
@@ -107,7 +109,7 @@ pub struct Entry<P> {
 // SAFETY: an entry owns its block and the payload in it alone, so it may move to another thread when
 // the payload may; shared references to it only give out shared references to the payload.
 unsafe impl<P: Send> Send for Entry<P> {}
-// SAFETY: as above; no method of `&Entry` writes.
+// SAFETY: as above; of the methods of `&Entry` only `mark` writes, to the header, which is read and written atomically there.
 unsafe impl<P: Sync> Sync for Entry<P> {}
 
 /// Where the parts of a block lie; computed from the header (and the long key length) alone.
@@ -128,6 +130,7 @@ impl Shape {
         head |= if long { LONG } else { (key_len as u64) << KEY_SHIFT };
         Shape { head, key_len, value_len }
     }
+
     fn long_at(self) -> usize {
         HEADER + if self.head & DEADLINE != 0 { 8 } else { 0 }
     }
@@ -135,12 +138,7 @@ impl Shape {
         self.long_at() + if self.head & LONG != 0 { 8 } else { 0 }
     }
     fn key_at<P>(self) -> usize {
-        self.word_at()
-            + match self.head & KIND_MASK {
-                KIND_INT => 8,
-                KIND_PAYLOAD => size_of::<P>().next_multiple_of(8),
-                _ => 0,
-            }
+        Entry::<P>::key_at(self.head)
     }
     fn value_at<P>(self) -> usize {
         self.key_at::<P>() + self.key_len
@@ -168,6 +166,29 @@ pub fn rounded(len: usize) -> usize {
 
 impl<P> Entry<P> {
     const ALIGNED: () = assert!(align_of::<P>() <= 8);
+    /// Where the key lies, by the header's lowest four bits.
+    const KEY_AT: [u8; 16] = {
+        let mut table = [0; 16];
+        let mut low = 0;
+        while low < 16 {
+            let bits = low as u64;
+            let words = 1 + (bits & DEADLINE != 0) as usize + (bits & LONG != 0) as usize;
+            let value = match bits & KIND_MASK {
+                KIND_INT => 8,
+                KIND_PAYLOAD => size_of::<P>().next_multiple_of(8),
+                _ => 0,
+            };
+            assert!(8 * words + value < 256);
+            table[low] = (8 * words + value) as u8;
+            low += 1;
+        }
+        table
+    };
+
+    #[inline(always)]
+    fn key_at(head: u64) -> usize {
+        usize::from(Self::KEY_AT[(head & 15) as usize])
+    }
 
     /// A new entry. `deadline` is whatever the owner counts time in.
     ///
@@ -196,6 +217,19 @@ impl<P> Entry<P> {
         unsafe { self.bytes(shape.key_at::<P>(), shape.key_len) }
     }
 
+    /// Whether this is the key.
+    #[inline(always)]
+    pub fn has_key(&self, name: &[u8]) -> bool {
+        let head = self.head();
+        if head & LONG != 0 {
+            return self.key() == name;
+        }
+        let len = (head >> KEY_SHIFT) as usize & ((1 << KEY_BITS) - 1);
+        // SAFETY: without LONG the header has the key's length, and the key's bytes were written when the block was made.
+        len == name.len() && same(unsafe { self.bytes(Self::key_at(head), len) }, name)
+    }
+
+    #[inline]
     pub fn value(&self) -> ValueRef<'_, P> {
         let shape = self.shape();
         match shape.head & KIND_MASK {
@@ -236,6 +270,7 @@ impl<P> Entry<P> {
         })
     }
 
+    #[inline]
     pub fn deadline(&self) -> Option<u64> {
         (self.head() & DEADLINE != 0).then(|| self.read_word(HEADER))
     }
@@ -246,9 +281,13 @@ impl<P> Entry<P> {
     }
 
     pub fn set_meta(&mut self, meta: u32) {
-        let mask = u64::from(MAX_META) << META_SHIFT;
-        let head = self.head() & !mask | u64::from(meta & MAX_META) << META_SHIFT;
-        self.write_word(0, head);
+        self.mark(meta);
+    }
+
+    /// Sets them through a shared reference: of marks that are made at the same time one stays.
+    #[inline]
+    pub fn mark(&self, meta: u32) {
+        self.head_word().store(with_meta(self.head(), meta), Relaxed);
     }
 
     /// Puts another value in the place of the present one and returns the payload that was there.
@@ -270,9 +309,10 @@ impl<P> Entry<P> {
         payload
     }
 
-    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do.
+    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do. False, and nothing is done,
+    /// where the present value is another.
     #[inline]
-    fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
+    pub fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
         match (value, self.head() & KIND_MASK) {
             (NewValue::Inline(bytes), kind @ KIND_INLINE) | (NewValue::Packed(bytes), kind @ KIND_PACKED) => {
                 match self.bytes_mut(kind) {
@@ -388,10 +428,20 @@ impl<P> Entry<P> {
         }
     }
 
+    #[inline(always)]
     fn head(&self) -> u64 {
-        self.read_word(0)
+        self.head_word().load(Relaxed)
     }
 
+    /// The header, which [`mark`](Self::mark) changes through shared references.
+    #[inline(always)]
+    fn head_word(&self) -> &AtomicU64 {
+        // SAFETY: every block begins with an aligned word, which lives as long as the entry; it is only written through this
+        // or through `&mut self`.
+        unsafe { AtomicU64::from_ptr(self.block.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
     fn shape(&self) -> Shape {
         let head = self.head();
         let mut shape = Shape {
@@ -425,6 +475,7 @@ impl<P> Entry<P> {
 
 /// What a table shows of an entry lives as long as the table is borrowed, not only as long as the `Ref`.
 impl<'a, P> Ref<'a, Entry<P>> {
+    #[inline]
     pub fn key(&self) -> &'a [u8] {
         let entry: &Entry<P> = self;
         // SAFETY: the bytes lie in the entry's block, which the table owns and neither frees nor changes
@@ -432,10 +483,30 @@ impl<'a, P> Ref<'a, Entry<P>> {
         unsafe { std::mem::transmute::<&[u8], &'a [u8]>(entry.key()) }
     }
 
+    #[inline]
     pub fn value(&self) -> ValueRef<'a, P> {
         let entry: &Entry<P> = self;
         // SAFETY: as in `key`.
         unsafe { std::mem::transmute::<ValueRef<'_, P>, ValueRef<'a, P>>(entry.value()) }
+    }
+}
+
+/// The header with these bits of the owner's.
+#[inline(always)]
+fn with_meta(head: u64, meta: u32) -> u64 {
+    head & !(u64::from(MAX_META) << META_SHIFT) | u64::from(meta & MAX_META) << META_SHIFT
+}
+
+/// Whether two strings of one length are equal. Those of 8 to 32 bytes, as most keys are, are compared as two words that may
+/// overlap, without a call.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    match (a.first_chunk::<16>(), b.first_chunk::<16>()) {
+        (Some(from), Some(to)) if a.len() <= 32 => from == to && a.last_chunk::<16>() == b.last_chunk::<16>(),
+        (None, None) if a.len() >= 8 => {
+            a.first_chunk::<8>() == b.first_chunk::<8>() && a.last_chunk::<8>() == b.last_chunk::<8>()
+        }
+        _ => a == b,
     }
 }
 
@@ -457,6 +528,7 @@ impl<P> Drop for Entry<P> {
 // SAFETY: `into_bits` gives the block's address, which is not null and below 2^48 for user space on the
 // supported 64-bit targets (asserted), and `from_bits` makes the same entry of it again.
 unsafe impl<P> Handle for Entry<P> {
+    #[inline]
     fn into_bits(self) -> u64 {
         let bits = self.block.as_ptr().expose_provenance() as u64;
         debug_assert!(bits < 1 << 48);
@@ -464,12 +536,14 @@ unsafe impl<P> Handle for Entry<P> {
         bits
     }
 
+    #[inline]
     unsafe fn from_bits(bits: u64) -> Self {
         let block = std::ptr::with_exposed_provenance_mut(bits as usize);
         // SAFETY: the caller passes bits that `into_bits` gave, which are never null.
         Entry { block: unsafe { NonNull::new_unchecked(block) }, owns: PhantomData }
     }
 
+    #[inline]
     fn prefetch(&self) {
         // The header with the key, and the line where a short value ends.
         crate::handle::prefetch(self.block.as_ptr());
@@ -540,9 +614,15 @@ mod tests {
                         value = op.clone();
                     }
                     Op::Deadline(at) => { entry.set_deadline(*at); deadline = *at; }
-                    Op::Meta(bits) => { entry.set_meta(*bits); meta = *bits; }
+                    Op::Meta(bits) => { entry.mark(*bits); meta = *bits; }
                 }
                 prop_assert_eq!(entry.key(), &key[..]);
+                prop_assert!(entry.has_key(&key) && !entry.has_key(&[&key[..], b"x"].concat()));
+                for at in 0..key.len() {
+                    let mut other = key.clone();
+                    other[at] ^= 1 << (at % 8);
+                    prop_assert!(!entry.has_key(&other));
+                }
                 prop_assert_eq!(entry.deadline(), deadline);
                 prop_assert_eq!(entry.meta(), meta);
                 match (&value, entry.value()) {

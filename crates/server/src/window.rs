@@ -1,0 +1,333 @@
+//! A window: the commands that are looked ahead for together, and how connections' input becomes items of it.
+//!
+//! ```text
+//!   input    *2 $3 GET $1 a | *2 $3 GET $1 b | *3 $3 SET ...      of one connection after the other
+//!   spans    [GET][a]         [GET][b]         [SET]...           where the arguments lie, of all items
+//!   window   (row, hash)      (row, hash)      (row, hash)        at most WINDOW items
+//! ```
+//!
+//! A key's bucket is asked for as soon as its hash is known, and its entry ([`look_ahead`]) when the window is full and the bucket
+//! has had time to arrive.
+
+use crate::connection::{Connection, Wire};
+use commands::dispatch::{self, Prepared};
+use commands::familiar::Familiar;
+use commands::table::Entry;
+use commands::{Args, OwnWords};
+use engine::Engine;
+use engine::hash::KeyHash;
+use engine::keys::Key;
+use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Commands that are prefetched together. More would push each other out of the nearest cache.
+pub const WINDOW: usize = 16;
+
+/// A command in the window, or what came instead of one.
+pub struct Item<'b> {
+    pub token: usize,
+    /// The database that its keys were looked for in ahead.
+    pub db: u32,
+    /// The input from the first byte of the command on.
+    pub bytes: &'b [u8],
+    pub what: What,
+}
+
+pub enum What {
+    Command {
+        spans: Range<usize>,
+        own: OwnWords,
+        prepared: Prepared,
+    },
+    /// A command that waited behind another one.
+    Queued {
+        args: Box<Args<'static>>,
+        prepared: Prepared,
+    },
+    Violation(ProtocolError),
+    Book {
+        spans: Range<usize>,
+    },
+    /// A request of the book protocol that waited.
+    BookQueued {
+        args: Box<Args<'static>>,
+    },
+    BookViolation,
+    /// It has been run while another command was not over.
+    Done,
+}
+
+/// Empties the window. Nearly all items own nothing, and then nothing has to be done.
+#[inline]
+pub fn clear(window: &mut Vec<Item<'_>>) {
+    for item in window.drain(..) {
+        match &item.what {
+            What::Command { own, prepared, .. } if own.is_empty() && prepared.is_inline() => std::mem::forget(item),
+            _ => drop(item),
+        }
+    }
+}
+
+impl<'b> Item<'b> {
+    pub fn is_done(&self) -> bool {
+        matches!(self.what, What::Done)
+    }
+
+    pub fn set_done(&mut self) {
+        self.what = What::Done;
+    }
+
+    /// Whether it is a command that may run a script, which is done apart from its connection.
+    #[inline]
+    pub fn runs_scripts(&self) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.runs_scripts(),
+            _ => false,
+        }
+    }
+
+    /// Whether it does nothing but leave a message for others.
+    pub fn publishes(&self) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => {
+                prepared.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
+            }
+            _ => false,
+        }
+    }
+
+    /// The row of a [plain](Entry::is_plain) command, and what it is run with.
+    #[inline(always)]
+    pub fn plain<'i>(&'i mut self, spans: &'i [Span]) -> Option<(&'static Entry, &'i Prepared, Args<'i>)> {
+        match &mut self.what {
+            What::Command { spans: range, own, prepared } => {
+                let entry = prepared.entry().filter(|entry| entry.is_plain)?;
+                Some((entry, prepared, Args::request(self.bytes, &spans[range.clone()], std::mem::take(own))))
+            }
+            _ => None,
+        }
+    }
+
+    /// See [`Prepared::element`].
+    fn element(&self) -> Option<(usize, usize, KeyHash)> {
+        match &self.what {
+            What::Command { prepared, .. } => prepared.element(),
+            _ => None,
+        }
+    }
+
+    /// An argument as the parser found it; one that has bytes of its own is empty here.
+    fn argument(&self, index: usize, spans: &[Span]) -> Option<&'b [u8]> {
+        match &self.what {
+            What::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
+            _ => None,
+        }
+    }
+
+    /// The command cannot run now: the connection keeps it, independent of the buffer that it lies in.
+    pub fn put_back(&mut self, connection: &mut Connection, spans: &[Span]) {
+        match &mut self.what {
+            What::Command { spans: range, own, .. } => {
+                let args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
+                connection.put_back(args.into_owned());
+            }
+            What::Book { spans: range } => {
+                let args = Args::parsed(self.bytes, &spans[range.clone()], OwnWords::default());
+                connection.put_back(args.into_owned());
+            }
+            What::Queued { args, .. } | What::BookQueued { args } => connection.put_back(std::mem::take(args)),
+            What::Violation(error) => connection.violation = Some(*error),
+            // Its connection ends without a word.
+            What::BookViolation => connection.closing = true,
+            What::Done => {}
+        }
+    }
+}
+
+/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these.
+#[inline]
+pub fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span]) {
+    let mut left = window;
+    while let [item, others @ ..] = left {
+        left = others;
+        let What::Command { prepared, .. } = &item.what else { continue };
+        prepared.prefetch_entry(engine, item.db);
+        if let Some(element) = prepared.element() {
+            let same =
+                others.iter().take_while(|other| other.element() == Some(element) && other.db == item.db).count();
+            left = &others[same..];
+            if same > 0 {
+                prefetch_elements(engine, &window[window.len() - others.len() - 1..][..=same], spans, element);
+            }
+        }
+    }
+}
+
+/// These commands are about elements of one collection, unless two keys have the same hash.
+fn prefetch_elements(
+    engine: &Engine,
+    items: &[Item<'_>],
+    spans: &[Span],
+    (key, element, hash): (usize, usize, KeyHash),
+) {
+    let [first, ..] = items else { return };
+    let Some(name) = first.argument(key, spans) else { return };
+    let elements = items.iter().filter_map(|item| item.argument(element, spans));
+    engine.prefetch_elements(first.db, Key { name, hash }, elements);
+}
+
+/// Why filling stopped.
+#[derive(PartialEq, Eq)]
+pub enum Filled {
+    /// The window has to run before there can be more.
+    Window,
+    /// The input is used up.
+    Input,
+}
+
+/// Parses commands of one connection into the window.
+pub struct Filler<'w, 'b> {
+    pub engine: &'w Engine,
+    pub token: usize,
+    pub limits: Limits,
+    /// Unix time in milliseconds.
+    pub now: i64,
+    /// The connection has kept others waiting for long enough.
+    pub tired: bool,
+    /// Where to note what is kept, if the input has a buffer of its own.
+    pub kept: Option<&'w Cell<Option<(usize, usize)>>>,
+    pub familiar: &'w mut Familiar,
+    pub window: &'w mut Vec<Item<'b>>,
+    pub spans: &'w mut Vec<Span>,
+}
+
+impl<'b> Filler<'_, 'b> {
+    /// Goes on at `offset` of the connection's input and leaves there how far it came. Input that cannot be parsed or
+    /// run yet becomes the connection's pending input.
+    pub fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
+        connection.put_back = 0;
+        connection.is_heavy |= self.tired;
+        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now) || self.tired;
+        if connection.unparsed {
+            self.keep(connection, bytes, *offset..bytes.len());
+            return Filled::Input;
+        }
+        let db = connection.session.db;
+        while self.window.len() < WINDOW {
+            let parses = matches!(&connection.wire, Wire::Resp(parser) if parser.is_idle());
+            if parses && connection.queued.is_empty() && connection.violation.is_none() && self.limits.take_short() {
+                self.fill_short(bytes, offset, db);
+                if self.window.len() == WINDOW {
+                    break;
+                }
+            }
+            if let Some(args) = connection.queued.pop_front() {
+                let args = Box::new(args);
+                let what = match connection.wire {
+                    Wire::Resp(_) => What::Queued { prepared: self.prepare(&args, db), args },
+                    Wire::Book => What::BookQueued { args },
+                };
+                self.window.push(Item { token: self.token, db, bytes: &[], what });
+                continue;
+            }
+            if let Some(error) = connection.violation.take() {
+                self.window.push(Item { token: self.token, db, bytes: &[], what: What::Violation(error) });
+                return Filled::Input;
+            }
+            let rest = &bytes[*offset..];
+            let parsed = match &mut connection.wire {
+                Wire::Resp(parser) => self.parse_resp(parser, rest, db),
+                Wire::Book => self.parse_book(rest, db),
+            };
+            match parsed {
+                Consumed::Go(n) => *offset += n,
+                Consumed::Wait { keep } => {
+                    self.keep(connection, bytes, *offset..*offset + keep);
+                    return Filled::Input;
+                }
+            }
+            if !self.limits.authenticated && !self.window.is_empty() {
+                // What may come next depends on how this one ends.
+                return Filled::Window;
+            }
+        }
+        Filled::Window
+    }
+
+    /// Goes on for as long as whole short requests follow each other.
+    #[inline]
+    fn fill_short(&mut self, bytes: &'b [u8], offset: &mut usize, db: u32) {
+        let mut at = *offset;
+        while self.window.len() < WINDOW {
+            let (rest, first) = (&bytes[at..], self.spans.len());
+            let Some((consumed, entry)) = self.familiar.parse(rest, self.spans) else { break };
+            let (engine, spans) = (self.engine, &self.spans[first..]);
+            let ahead = |hash| engine.prefetch_bucket(db, hash);
+            let prepared = dispatch::prepare_parsed(engine, entry, rest, spans, ahead);
+            let what = What::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
+            self.window.push(Item { token: self.token, db, bytes: rest, what });
+            at += consumed;
+        }
+        *offset = at;
+    }
+
+    fn keep(&self, connection: &mut Connection, bytes: &[u8], part: Range<usize>) {
+        match self.kept {
+            Some(kept) => kept.set(Some((part.start, part.end))),
+            None => connection.pending = bytes[part].to_vec(),
+        }
+    }
+
+    #[inline(always)]
+    fn prepare(&self, args: &Args<'_>, db: u32) -> Prepared {
+        let prepared = dispatch::prepare(self.engine, args);
+        prepared.prefetch_bucket(self.engine, db);
+        prepared
+    }
+
+    #[inline]
+    fn parse_resp(&mut self, parser: &mut RequestParser, rest: &'b [u8], db: u32) -> Consumed {
+        let first = self.spans.len();
+        match parser.parse(rest, &self.limits, self.spans) {
+            Ok(Progress::Command { consumed, owned }) => {
+                let args = Args::request(rest, &self.spans[first..], owned.into());
+                let prepared = self.prepare(&args, db);
+                let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
+                self.window.push(Item { token: self.token, db, bytes: rest, what });
+                Consumed::Go(consumed)
+            }
+            Ok(Progress::Empty { consumed }) => Consumed::Go(consumed),
+            Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
+            Ok(Progress::Large { keep }) => Consumed::Wait { keep },
+            Err(error) => {
+                self.window.push(Item { token: self.token, db, bytes: rest, what: What::Violation(error) });
+                Consumed::Wait { keep: 0 }
+            }
+        }
+    }
+
+    fn parse_book(&mut self, rest: &'b [u8], db: u32) -> Consumed {
+        let first = self.spans.len();
+        match resp::book::parse_request(rest, self.spans) {
+            Ok(Some(consumed)) => {
+                let what = What::Book { spans: first..self.spans.len() };
+                self.window.push(Item { token: self.token, db, bytes: rest, what });
+                Consumed::Go(consumed)
+            }
+            Ok(None) => Consumed::Wait { keep: rest.len() },
+            Err(_) => {
+                self.window.push(Item { token: self.token, db, bytes: &[], what: What::BookViolation });
+                Consumed::Wait { keep: 0 }
+            }
+        }
+    }
+}
+
+/// What parsing did with the input.
+enum Consumed {
+    /// So many bytes are done with; go on behind them.
+    Go(usize),
+    /// More has to arrive; so many bytes are kept for it.
+    Wait { keep: usize },
+}
