@@ -43,7 +43,7 @@ pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
 
 pub fn put_node(out: &mut Vec<u8>, id: Id, node: &Node, style: &Style) {
     put_string(out, &raw(id), false);
-    put_string(out, node.to_listpack().as_bytes(), style.compress);
+    put_string(out, &node.listpack(), style.compress);
 }
 
 /// The name of the field that comes before a stream with what its type has no place for.
@@ -279,9 +279,9 @@ fn add_entries(stream: &mut Stream, base: Id, pack: &Listpack, limits: Limits) -
     };
     let (live, deleted) = (u64::try_from(number()?).ok()?, u64::try_from(number()?).ok()?);
     let width = usize::try_from(number()?).ok().filter(|width| *width <= pack.len())?;
-    let names: Vec<Vec<u8>> = items.by_ref().take(width).map(Item::to_vec).collect();
+    let names: Vec<Item<'_>> = items.by_ref().take(width).map(canonical).collect();
     (names.len() == width && items.next() == Some(Item::Int(0))).then_some(())?;
-    let (mut seen_live, mut seen_deleted) = (0, 0);
+    let (mut seen_live, mut seen_deleted, mut pairs) = (0, 0, Vec::new());
     while let Some(flags) = items.next() {
         let mut number = || match items.next()? {
             Item::Int(n) => Some(n),
@@ -292,11 +292,11 @@ fn add_entries(stream: &mut Stream, base: Id, pack: &Listpack, limits: Limits) -
         let id = Id::new(base.ms.wrapping_add(ms as u64), base.seq.wrapping_add(seq as u64));
         let same = flags & SAME_FIELDS != 0;
         let fields = if same { width } else { usize::try_from(number()?).ok().filter(|n| *n <= pack.len())? };
-        let mut pairs = Vec::with_capacity(fields);
         let mut known = names.iter();
+        pairs.clear();
         for _ in 0..fields {
-            let name = if same { known.next()?.clone() } else { items.next()?.to_vec() };
-            pairs.push((name, items.next()?.to_vec()));
+            let name = if same { *known.next()? } else { canonical(items.next()?) };
+            pairs.push((name, canonical(items.next()?)));
         }
         let elements = if same { fields + 3 } else { 2 * fields + 4 };
         (items.next() == Some(Item::Int(elements as i64))).then_some(())?;
@@ -306,10 +306,15 @@ fn add_entries(stream: &mut Stream, base: Id, pack: &Listpack, limits: Limits) -
         }
         let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
         (id > stream.last_id && bytes <= MAX_BYTES).then_some(())?;
-        stream.append(id, pairs.iter().map(|(name, value)| (&name[..], &value[..])), limits);
+        stream.append(id, pairs.iter().copied(), limits);
         seen_live += 1;
     }
     (live == seen_live && deleted == seen_deleted && live > 0).then_some(())
+}
+
+/// An element as one is made here: a file may hold digits as a string.
+fn canonical(item: Item<'_>) -> Item<'_> {
+    if let Item::Bytes(bytes) = item { Item::of(bytes) } else { item }
 }
 
 fn read_group(source: &mut Source<'_>, kind: u8) -> Result<Group> {

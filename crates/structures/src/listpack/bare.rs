@@ -7,9 +7,10 @@
 //!  +----------+----------+-----+
 //! ```
 //!
-//! Asserted by the test: what is written is read again and has the size that was told.
+//! Asserted by the test: what is written is read again and has the size that was told; a [`Packer`] makes of it what a listpack is.
 
-use super::encoding::{self, Item, Read, back_len_size, read, write_int, write_len};
+use super::encoding::{self, END, Item, Read, back_len_size, read, write_int, write_len};
+use super::{COUNT_AT, HEADER, UNCOUNTED};
 
 /// Elements that are left to be read. Of bytes that are no elements there may be fewer than one thinks.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,67 @@ impl<'a> Iterator for Bare<'a> {
         let Read { item, len, .. } = read(self.bytes)?;
         self.bytes = &self.bytes[len..];
         Some(item)
+    }
+}
+
+/// Makes a listpack's bytes of bare elements, at the end of other bytes.
+pub struct Packer<'o> {
+    out: &'o mut Vec<u8>,
+    start: usize,
+    count: usize,
+}
+
+impl<'o> Packer<'o> {
+    pub fn new(out: &'o mut Vec<u8>) -> Self {
+        let start = out.len();
+        out.extend_from_slice(&[0; HEADER]);
+        Packer { out, start, count: 0 }
+    }
+
+    pub fn push(&mut self, n: i64) {
+        let mut bytes = [0; 9];
+        let len = write_int(&mut bytes, n);
+        self.push_bytes(&bytes[..len]);
+    }
+
+    /// How many there were.
+    #[inline]
+    pub fn push_all(&mut self, elements: Bare<'_>) -> usize {
+        let (before, mut rest) = (self.count, elements.bytes);
+        while let Some(Read { len, .. }) = read(rest) {
+            let (element, after) = rest.split_at(len);
+            self.push_bytes(element);
+            rest = after;
+        }
+        self.count - before
+    }
+
+    #[inline]
+    fn push_bytes(&mut self, element: &[u8]) {
+        // Most elements are a byte or two.
+        match *element {
+            [one] => self.out.extend_from_slice(&[one, 1]),
+            [one, other] => self.out.extend_from_slice(&[one, other, 2]),
+            _ => {
+                let mut back = [0; 5];
+                let size = encoding::write_back_len(&mut back, element.len());
+                self.out.extend_from_slice(element);
+                self.out.extend_from_slice(&back[..size]);
+            }
+        }
+        self.count += 1;
+    }
+
+    /// Writes what stands around the elements.
+    ///
+    /// # Panics
+    /// When the listpack is longer than 4 GiB.
+    pub fn finish(self) {
+        self.out.push(END);
+        let len = u32::try_from(self.out.len() - self.start).expect("a listpack is shorter than 4 GiB");
+        let header = &mut self.out[self.start..self.start + HEADER];
+        header[..COUNT_AT].copy_from_slice(&len.to_le_bytes());
+        header[COUNT_AT..].copy_from_slice(&(self.count.min(UNCOUNTED) as u16).to_le_bytes());
     }
 }
 
@@ -131,6 +193,13 @@ mod tests {
             }
             let bare = Bare::of(&bytes[..at]);
             prop_assert_eq!(bare.collect::<Vec<_>>(), items.clone());
+            let mut packed = b"before".to_vec();
+            let mut packer = Packer::new(&mut packed);
+            prop_assert_eq!(packer.push_all(bare), items.len());
+            numbers.iter().for_each(|(n, _)| packer.push(*n));
+            packer.finish();
+            let packed = Listpack::from_bytes(&packed[6..]).expect("a listpack");
+            prop_assert!(packed.iter().eq(items.iter().copied().chain(numbers.iter().map(|(n, _)| Item::Int(*n)))));
             let mut bare = bare;
             let ints = std::iter::from_fn(|| bare.int()).count();
             prop_assert_eq!(ints, numbers.len());

@@ -23,7 +23,7 @@ mod tests;
 pub use cursor::Cursor;
 pub use group::{Consumer, ConsumerRef, Group, Pending};
 pub use id::Id;
-pub use node::Node;
+pub use node::{Node, Word};
 pub use production::{Memory, MessageId, Production};
 
 use node::Fate;
@@ -308,8 +308,8 @@ impl Stream {
     }
 
     /// Adds an entry of at most [`MAX_BYTES`], whose id must be above `last_id`.
-    pub fn append<'a>(&mut self, id: Id, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone, limits: Limits) {
-        let bytes: usize = pairs.clone().map(|(name, value)| name.len() + value.len()).sum();
+    pub fn append<'a, W: Word<'a>>(&mut self, id: Id, pairs: impl Iterator<Item = (W, W)> + Clone, limits: Limits) {
+        let bytes: usize = pairs.clone().map(|(name, value)| name.byte_len() + value.byte_len()).sum();
         let max_bytes = if limits.bytes == 0 { MAX_BYTES } else { limits.bytes.min(MAX_BYTES) };
         let open = self.nodes.last_entry().filter(|last| {
             let node = last.get();

@@ -26,7 +26,7 @@
 //! A node is closed by that form's length. `listpack` has what it takes without the frame and the first two elements.
 
 use super::Id;
-use crate::listpack::bare::{self, Bare};
+use crate::listpack::bare::{self, Bare, Packer};
 use crate::listpack::{Item, Listpack};
 use crate::thin::{PREFIX, Thin};
 use smallvec::SmallVec;
@@ -41,6 +41,38 @@ const GONE: usize = 4;
 const LISTPACK: usize = 8;
 const HEADER: usize = 12;
 
+/// A name or a value that is added: as bytes, or as what these become in a node.
+pub trait Word<'a>: Copy {
+    fn item(self) -> Item<'a>;
+
+    /// Length of the bytes.
+    fn byte_len(self) -> usize;
+}
+
+impl<'a> Word<'a> for &'a [u8] {
+    #[inline]
+    fn item(self) -> Item<'a> {
+        Item::of(self)
+    }
+
+    #[inline]
+    fn byte_len(self) -> usize {
+        self.len()
+    }
+}
+
+impl<'a> Word<'a> for Item<'a> {
+    #[inline]
+    fn item(self) -> Item<'a> {
+        self
+    }
+
+    #[inline]
+    fn byte_len(self) -> usize {
+        self.len()
+    }
+}
+
 /// A node.
 #[derive(Clone)]
 pub struct Node {
@@ -49,7 +81,7 @@ pub struct Node {
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_listpack().fmt(f)
+        Listpack::from_bytes(&self.listpack()).fmt(f)
     }
 }
 
@@ -164,39 +196,39 @@ impl Node {
         self.block.allocated()
     }
 
-    /// Bytes of [`to_listpack`](Self::to_listpack).
+    /// Bytes of the [`listpack`](Self::listpack).
     #[inline]
     pub fn listpack_len(&self) -> usize {
         let [live, deleted] = [LIVE, GONE].map(|at| bare::sizes(Item::Int(self.number(at).into())).1);
         Listpack::EMPTY_LEN + live + deleted + self.number(LISTPACK) as usize
     }
 
-    /// The node as dumps hold it.
-    pub fn to_listpack(&self) -> Listpack {
+    /// The node as dumps hold it: a listpack's bytes.
+    pub fn listpack(&self) -> Vec<u8> {
         let Master { width, names, mut entries } = self.master();
-        let mut items = Vec::with_capacity(8 * (self.live() + self.deleted()) as usize);
-        items.extend([self.live() as i64, self.deleted() as i64, width as i64].map(Item::Int));
-        items.extend(names.take(width));
-        items.push(Item::Int(0));
+        let names = names.rest();
+        let mut bytes = Vec::with_capacity(self.listpack_len());
+        let mut listpack = Packer::new(&mut bytes);
+        [self.live() as i64, self.deleted() as i64, width as i64].into_iter().for_each(|n| listpack.push(n));
+        listpack.push_all(Bare::of(&names[..names.len() - entries.len()]));
+        listpack.push(0);
         while let Some((body, _, size)) = entry(entries) {
-            let before = items.len();
-            items.extend(body);
-            items.push(Item::Int((items.len() - before) as i64));
+            let elements = listpack.push_all(body);
+            listpack.push(elements as i64);
             entries = &entries[size..];
         }
-        let mut listpack = Listpack::new();
-        listpack.push_items(&items);
-        listpack
+        listpack.finish();
+        bytes
     }
 }
 
 /// Changes.
 impl Node {
     /// A new node with its first entry, whose id is the node's.
-    pub(super) fn first<'a>(base: Id, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Node {
+    pub(super) fn first<'a, W: Word<'a>>(base: Id, pairs: impl Iterator<Item = (W, W)> + Clone) -> Node {
         let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
         items.push(Item::Int(pairs.clone().count() as i64));
-        items.extend(pairs.clone().map(|(name, _)| Item::of(name)));
+        items.extend(pairs.clone().map(|(name, _)| name.item()));
         // The listpack has a zero behind the names.
         let zero = bare::sizes(Item::Int(0)).1;
         let (size, listpack) = sizes(&items);
@@ -208,19 +240,19 @@ impl Node {
     }
 
     /// Adds an entry at the end.
-    pub(super) fn append<'a>(&mut self, base: Id, id: Id, pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) {
+    pub(super) fn append<'a, W: Word<'a>>(&mut self, base: Id, id: Id, pairs: impl Iterator<Item = (W, W)> + Clone) {
         let Master { width: master_width, mut names, .. } = self.master();
         let width = pairs.clone().count();
-        let same =
-            width == master_width && pairs.clone().all(|(name, _)| names.next().is_some_and(|item| item == *name));
+        let same = width == master_width
+            && pairs.clone().all(|(name, _)| names.next().is_some_and(|item| item == name.item()));
         let (ms, seq) = (id.ms.wrapping_sub(base.ms) as i64, id.seq.wrapping_sub(base.seq) as i64);
         let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
         items.extend([if same { SAME_FIELDS } else { 0 }, ms, seq].map(Item::Int));
         if same {
-            items.extend(pairs.map(|(_, value)| Item::of(value)));
+            items.extend(pairs.map(|(_, value)| value.item()));
         } else {
             items.push(Item::Int(width as i64));
-            items.extend(pairs.flat_map(|(name, value)| [Item::of(name), Item::of(value)]));
+            items.extend(pairs.flat_map(|(name, value)| [name.item(), value.item()]));
         }
         let (size, listpack) = sizes(&items);
         let head = Item::Int(size as i64);

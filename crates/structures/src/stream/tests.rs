@@ -167,8 +167,7 @@ proptest! {
         for ((base, node), (id, entries)) in stream.nodes().zip(&nodes.nodes) {
             let expected = listpack(*id, entries, &model);
             prop_assert_eq!(base, *id);
-            let packed = node.to_listpack();
-            prop_assert_eq!(packed.as_bytes(), expected.as_bytes());
+            prop_assert_eq!(&node.listpack()[..], expected.as_bytes());
             prop_assert_eq!(node.listpack_len(), expected.byte_len());
         }
     }
