@@ -179,7 +179,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("multiplexing_api", "epoll");
     text.field("gcc_version", "0.0.0");
     text.field("process_id", process.id);
-    text.field("process_supervised", "no");
+    text.field("process_supervised", process.supervisor);
     text.field("run_id", &process.run_id);
     text.field("tcp_port", config.int(Directive::Port));
     text.field("server_time_usec", now_us);

@@ -254,11 +254,24 @@ pub enum Ending {
     NoSave,
 }
 
-/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed.
-pub fn before_end(engine: &Engine, ending: Ending) -> bool {
-    if !aof::stop_at_end(engine, false) {
-        return false;
+/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and nothing is
+/// `forced`: then the server goes on.
+pub fn before_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
+    // Who comes second would take the save of the first away.
+    let mut ended = engine.saves().end_turn();
+    if *ended {
+        return true;
     }
+    engine.host().notice("User requested shutdown...");
+    let saved = aof::stop_at_end(engine, false) && save_at_end(engine, ending, forced);
+    if !saved && !forced {
+        engine.host().log("Errors trying to shut down the server. Check the logs for more information.");
+    }
+    *ended = saved || forced;
+    *ended
+}
+
+fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
     let wanted = match ending {
         Ending::Save => true,
         Ending::NoSave => false,
@@ -279,7 +292,8 @@ pub fn before_end(engine: &Engine, ending: Ending) -> bool {
     engine.host().pause_changed();
     let saved = save_last(engine);
     if !saved {
-        engine.host().log("Error trying to save the DB, can't exit.");
+        let then = if forced { ". Exit anyway." } else { ", can't exit." };
+        engine.host().log(&format!("Error trying to save the DB{then}"));
         engine.pause().end();
         engine.host().pause_changed();
     }

@@ -43,7 +43,7 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (_, true) => Ending::NoSave,
         _ => Ending::Usual,
     };
-    if !save::before_end(cx.engine, ending) && !given("force") {
+    if !save::before_end(cx.engine, ending, given("force")) {
         return Err(Error::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     // Whatever they have written: there is no other way past them.

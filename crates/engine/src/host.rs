@@ -171,6 +171,8 @@ pub struct ProcessInfo {
     /// Name, release and machine of the operating system.
     pub os: String,
     pub executable: String,
+    /// `no`, `systemd` or `upstart`.
+    pub supervisor: &'static str,
     /// Absolute path of the configuration file; empty when there is none.
     pub config_file: Vec<u8>,
     /// 40 hexadecimal digits that are this run's own.

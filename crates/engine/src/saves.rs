@@ -1,6 +1,7 @@
 //! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for commands that
 //! may not run meanwhile.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// The state of saving and loading.
@@ -19,6 +20,8 @@ pub struct Saves {
     skips_checksums: AtomicBool,
     /// A signal has asked for the server's end, which has not begun.
     end_wanted: AtomicBool,
+    /// Held by who ends the server; whether all is done for it.
+    ended: Mutex<bool>,
     /// The rewrite of the log that has the cut is to end.
     rewrite_cancelled: AtomicBool,
     /// Unix time in milliseconds when the one in the background began; 0 for none.
@@ -189,6 +192,11 @@ impl Saves {
     /// Nothing may take back the end that was wanted, or has; false if none was.
     pub fn settle_end(&self) -> bool {
         self.end_wanted.swap(false, Relaxed)
+    }
+
+    /// The right to end the server, and whether somebody has done all for it. Waits for who has it.
+    pub fn end_turn(&self) -> MutexGuard<'_, bool> {
+        self.ended.lock()
     }
 
     pub fn is_end_wanted(&self) -> bool {

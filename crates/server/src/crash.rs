@@ -7,6 +7,7 @@
 //! ------ STACK TRACE DONE ------
 //! ------ INFO OUTPUT ------
 //! ------ CLIENT LIST OUTPUT ------
+//! ------ CONFIG DEBUG OUTPUT ------  what is not the default
 //! === CINNABAR BUG REPORT END ...
 //! ```
 //!
@@ -24,10 +25,11 @@ use crate::shared::Shared;
 use commands::table::{Entry, Table};
 use commands::version::CINNABAR;
 use commands::{Session, dispatch};
-use engine::config::{Config, Directive};
+use engine::config::{Config, Directive, is_sensitive};
 use resp::{Protocol, Reply};
 use signal_hook::consts::{SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use simple_signal::Signal;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
@@ -52,7 +54,7 @@ pub fn catch_panics() {
         let stack = Backtrace::force_capture().to_string();
         let name = thread::current().name().unwrap_or("unnamed").to_owned();
         let cause = format!("=== ASSERTION FAILED === thread '{name}' at {}: {}", place(panic), message(panic));
-        end(&cause, &stack);
+        end(&cause, &stack, || {});
     }));
 }
 
@@ -82,8 +84,12 @@ pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
     Ok(())
 }
 
+/// Ends as the signal would have, for whoever waits for the process.
 fn crashed(signal: i32) {
-    end(&format!("crashed by signal: {signal}"), "");
+    end(&format!("crashed by signal: {signal}"), "", || {
+        // A signal that this cannot be done for ends it otherwise.
+        let _ = emulate_default_handler(signal);
+    });
 }
 
 /// Milliseconds after which a worker that does not come to an end of its turn is reported; 0: never.
@@ -140,8 +146,8 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
     panic.payload_as_str().unwrap_or("no message").to_owned()
 }
 
-/// Reports and ends the process.
-fn end(cause: &str, stack: &str) -> ! {
+/// Reports and ends the process, `finally` if that does it.
+fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
     let server = SERVER.get().and_then(Weak::upgrade);
     let config = server.as_ref().map(|server| server.engine.config().snapshot());
     let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CrashLogEnabled));
@@ -156,6 +162,7 @@ fn end(cause: &str, stack: &str) -> ! {
     if config.is_some_and(|config| config.flag(Directive::UseExitOnPanic)) {
         std::process::exit(1);
     }
+    finally();
     std::process::abort()
 }
 
@@ -171,7 +178,22 @@ fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
             log::raw(&format!("\n------ {title} OUTPUT ------\n{answer}"));
         }
     }
+    if let Some(server) = &server {
+        log::raw(&format!("\n------ CONFIG DEBUG OUTPUT ------\n{}", changed(&server.engine.config().snapshot())));
+    }
     log::raw("\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n");
+}
+
+/// The directives that are not as they are without a configuration, but for secrets.
+fn changed(config: &Config) -> String {
+    let usual = Config::default().get(&[b"*"]);
+    let differs =
+        |(name, value): &(Vec<u8>, Vec<u8>), usual: &(Vec<u8>, Vec<u8>)| value != &usual.1 && !is_sensitive(name);
+    let found = config.get(&[b"*"]).into_iter().zip(&usual).filter(|(now, usual)| differs(now, usual));
+    found
+        .map(|((name, value), _)| [&name[..], b" ", &value, b"\n"].concat())
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
+        .collect()
 }
 
 /// Every thread: its number, name, what it does, its state, and where it waits in the kernel.

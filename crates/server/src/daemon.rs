@@ -17,7 +17,8 @@ const PID_FILE: &str = "/var/run/valkey.pid";
 /// The process's surroundings, from the start to the end.
 #[derive(Debug, Default)]
 pub struct Daemon {
-    supervised: bool,
+    /// `systemd` or `upstart`; None without one.
+    supervisor: Option<&'static str>,
     /// Where systemd wants to be told; None without it.
     systemd: Option<SocketAddr>,
     pid_file: Option<PathBuf>,
@@ -30,7 +31,7 @@ impl Daemon {
         let mut this = Daemon::default();
         this.find_supervisor(config.choice(Directive::Supervised));
         let background = config.flag(Directive::Daemonize);
-        if background && !this.supervised {
+        if background && this.supervisor.is_none() {
             daemon(true, false).map_err(|error| format!("Can't go into the background: {}", error.desc()))?;
         }
         let name = match config.text(Directive::PidFile) {
@@ -49,14 +50,8 @@ impl Daemon {
         let upstart = std::env::var_os("UPSTART_JOB").is_some();
         let socket = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
         let mode = match mode {
-            "auto" if upstart => {
-                log::notice("Upstart supervision detected.");
-                "upstart"
-            }
-            "auto" if socket.is_some() => {
-                log::notice("Systemd supervision detected.");
-                "systemd"
-            }
+            "auto" if upstart => "upstart",
+            "auto" if socket.is_some() => "systemd",
             mode => mode,
         };
         match (mode, socket) {
@@ -67,24 +62,31 @@ impl Daemon {
                 log::notice("supervised by upstart, will stop to signal readiness.");
                 // Upstart lets the process go on once it has seen it stop.
                 let _ = kill_process(getpid(), Signal::STOP);
-                self.supervised = true;
+                self.supervisor = Some("upstart");
             }
             ("systemd", None) => log::warning("systemd supervision error: NOTIFY_SOCKET not found!"),
             ("systemd", Some(name)) => {
-                log::notice(
-                    "Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and TimeoutStopSec in your service unit.",
-                );
-                self.supervised = true;
                 self.systemd = address(name.as_bytes());
-                self.tell("STATUS=Starting\n");
+                if self.tell("STATUS=Cinnabar is loading...\n") {
+                    log::notice(
+                        "Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and TimeoutStopSec in your service unit.",
+                    );
+                    self.supervisor = Some("systemd");
+                }
             }
             _ => {}
         }
     }
 
+    /// What INFO calls it.
+    pub fn supervisor(&self) -> &'static str {
+        self.supervisor.unwrap_or("no")
+    }
+
     /// Connections are accepted from now on.
     pub fn ready(&self) {
-        self.tell("STATUS=Ready to accept connections\nREADY=1\n");
+        self.tell("STATUS=Ready to accept connections\n");
+        self.tell("READY=1\n");
     }
 
     /// The end of the process.
@@ -97,14 +99,15 @@ impl Daemon {
         }
     }
 
-    /// As `man 3 sd_notify`: assignments in one datagram.
-    fn tell(&self, text: &str) {
-        if let Some(address) = &self.systemd {
-            let sent = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(text.as_bytes(), address));
-            if let Err(error) = sent {
-                log::warning(format_args!("systemd supervision error: sd_notify: {error}"));
-            }
+    /// As `man 3 sd_notify`: assignments in one datagram. Answers whether it was sent.
+    fn tell(&self, text: &str) -> bool {
+        let Some(address) = &self.systemd else { return false };
+        let sent = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(text.as_bytes(), address));
+        if let Err(error) = &sent {
+            let number = error.raw_os_error().unwrap_or_default();
+            log::warning(format_args!("systemd supervision error: sd_notify: -{number}"));
         }
+        sent.is_ok()
     }
 }
 
@@ -132,7 +135,8 @@ mod tests {
             let length = listener.recv(&mut heard).expect("a datagram");
             String::from_utf8_lossy(&heard[..length]).into_owned()
         };
-        assert_eq!(next(), "STATUS=Ready to accept connections\nREADY=1\n");
+        assert_eq!(next(), "STATUS=Ready to accept connections\n");
+        assert_eq!(next(), "READY=1\n");
         assert_eq!(next(), "STOPPING=1\n");
     }
 }

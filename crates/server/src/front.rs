@@ -18,7 +18,7 @@ use signal_hook_mio::v1_0::Signals;
 use slab::Slab;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const SIGNALS: Token = Token(usize::MAX - 1);
@@ -72,8 +72,8 @@ pub struct Front {
     orders: Receiver<Order>,
     /// Listeners that could not accept, and until when they rest.
     resting: Vec<(usize, Instant)>,
-    /// An interrupt was seen: a second one does not wait for an orderly end.
-    interrupted: bool,
+    /// An interrupt was seen, and the end that it asks for has not failed: a second one does not wait for it.
+    interrupted: Arc<AtomicBool>,
     /// The signal that asks for the end.
     ending: &'static str,
 }
@@ -88,7 +88,7 @@ impl Front {
         shared.set_stop_waker(Arc::clone(&waker));
         let (sender, orders) = unbounded();
         let desk = Desk { orders: sender, waker };
-        let (resting, interrupted, ending) = (Vec::new(), false, "");
+        let (resting, interrupted, ending) = (Vec::new(), Arc::default(), "");
         let mut front = Front { shared, poll, signals, listeners: Slab::new(), orders, resting, interrupted, ending };
         for listener in listeners {
             front.add(listener)?;
@@ -123,7 +123,6 @@ impl Front {
                 }
             }
         }
-        log::notice("User requested shutdown...");
         // Before any connection ends: whoever sees his end must not get a new one.
         self.listeners.clear();
         self.shared.post_all(|| Letter::Stop);
@@ -143,12 +142,11 @@ impl Front {
                 SIGTERM => "SIGTERM",
                 _ => continue,
             };
-            if signal == SIGINT && self.interrupted {
+            if signal == SIGINT && self.interrupted.swap(true, Relaxed) {
                 log::warning("You insist... exiting now.");
                 crate::host::remove_temporary();
                 std::process::exit(1);
             }
-            self.interrupted |= signal == SIGINT;
             self.ending = name;
             log::warning(format_args!("Received {name} scheduling shutdown..."));
             self.shared.engine.saves().want_end();
@@ -166,19 +164,17 @@ impl Front {
         let config = engine.config().snapshot();
         let directive = if name == "SIGINT" { Directive::ShutdownOnSigint } else { Directive::ShutdownOnSigterm };
         let has = |word| config.has_choice(directive, word);
-        let force = has("force");
+        let (force, interrupted) = (has("force"), Arc::clone(&self.interrupted));
         let ending = match (has("save"), has("nosave")) {
             (true, _) => Ending::Save,
             (_, true) => Ending::NoSave,
             _ => Ending::Usual,
         };
         let end = move || {
-            if before_end(&shared.engine, ending) || force {
+            if before_end(&shared.engine, ending, force) {
                 shared.request_stop();
             } else {
-                log::warning(format_args!(
-                    "{name} received but errors trying to shut down the server, check the logs for more information"
-                ));
+                interrupted.store(false, Relaxed);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("ending".to_owned()).spawn(end) {

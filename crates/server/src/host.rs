@@ -32,6 +32,7 @@ pub struct EngineHost {
     reaper: Reaper,
     config_file: Vec<u8>,
     executable: String,
+    supervisor: &'static str,
     started_at: i64,
     run_id: String,
     /// Bytes allocated when the server had no data yet, and at most.
@@ -43,11 +44,12 @@ pub struct EngineHost {
 
 impl EngineHost {
     /// `config_file`: absolute path, or empty. `executable`: absolute path of the program.
-    pub fn new(reaper: Reaper, config_file: Vec<u8>, executable: String) -> EngineHost {
+    pub fn new(reaper: Reaper, config_file: Vec<u8>, executable: String, supervisor: &'static str) -> EngineHost {
         EngineHost {
             reaper,
             config_file,
             executable,
+            supervisor,
             started_at: clock::now().unix_ms(),
             run_id: random_hex(),
             startup: AtomicU64::new(0),
@@ -172,6 +174,7 @@ impl engine::host::Host for EngineHost {
             started_at: self.started_at,
             os: MACHINE.os.clone(),
             executable: self.executable.clone(),
+            supervisor: self.supervisor,
             config_file: self.config_file.clone(),
             run_id: self.run_id.clone(),
             user,

@@ -48,7 +48,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     banner::show(&config);
     let listeners = listener::open(&config)?;
     let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
-    let host = Arc::new(EngineHost::new(reaper, config_file, executable));
+    let host = Arc::new(EngineHost::new(reaper, config_file, executable, daemon.supervisor()));
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
     engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
     let names = engine.config().snapshot();

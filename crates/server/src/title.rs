@@ -115,6 +115,7 @@ fn variable(config: &Config, names: &Names, name: &str) -> String {
         "port" => port.to_string(),
         "tls-port" => tls_port.to_string(),
         "unixsocket" => String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned(),
+        "config-file" if names.config_file.is_empty() => "-".to_owned(),
         "config-file" => names.config_file.clone(),
         _ => String::new(),
     }
