@@ -23,6 +23,8 @@ pub struct Socket {
     pub stream: Stream,
     /// It may have more than was read.
     pub readable: bool,
+    /// It may take more of the outbox.
+    pub writable: bool,
     /// The peer will send no more; what it sent before may still have to be read.
     pub hung_up: bool,
     /// All was read that the peer has sent.
@@ -112,11 +114,23 @@ pub struct Job {
     pub replied: usize,
 }
 
-/// With this much unsent a connection waits before it runs more commands, in bytes.
-const OUTBOX_FULL: usize = 1 << 20;
+/// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read is to
+/// touch little memory for the first time, which may take milliseconds where it comes in huge pages.
+const OUTBOX_FULL: usize = 256 << 10;
 /// It goes on after this long without the peer reading: a client that writes a long pipeline before it reads must not
 /// be locked out for good. Milliseconds for as much as an outbox that is full; longer where there is more.
-const OUTBOX_PATIENCE: i64 = 100;
+const OUTBOX_PATIENCE: i64 = 25;
+/// So many connections that wait for their peers make each of them wait longer, in proportion.
+const STUFFED_MANY: usize = 8;
+/// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
+const WITHHELD_MAX: usize = 1 << 20;
+
+/// Milliseconds after which connections go on whose peers do not read, when `stuffed` of a worker's have too much unsent and
+/// all of them together have `unsent` bytes: many are to take no more memory than a few.
+pub fn patience(unsent: usize, stuffed: usize) -> i64 {
+    let crowd = (stuffed / STUFFED_MANY).max(1) as i64;
+    OUTBOX_PATIENCE * crowd * (unsent / OUTBOX_FULL).max(1) as i64
+}
 
 impl Connection {
     /// Whether nothing is left to be sent.
@@ -124,10 +138,30 @@ impl Connection {
         self.outbox.is_empty() && self.kept == 0
     }
 
-    /// True when the connection should not produce more output at `now`.
-    pub fn is_stuffed(&self, now: i64) -> bool {
+    /// Whether it has more to read than it should.
+    pub fn is_full(&self) -> bool {
+        self.outbox.len() > OUTBOX_FULL
+    }
+
+    /// Whether something may be sent as soon as the socket takes it.
+    pub fn has_unsent(&self) -> bool {
+        !self.outbox.is_empty() && !self.withheld
+    }
+
+    /// Sends a part of what waits.
+    pub fn flush(&mut self, now: i64) -> io::Result<()> {
+        let flushed = self.outbox.flush(&mut self.socket.stream)?;
+        if flushed.went > 0 {
+            self.progress_at = now;
+        }
+        self.socket.writable = flushed.more;
+        Ok(())
+    }
+
+    /// True when the connection should not produce more output at `now`. `patience`: that of its worker's connections.
+    pub fn is_stuffed(&self, now: i64, worker_patience: i64) -> bool {
         let len = self.outbox.len();
-        len > OUTBOX_FULL && now - self.progress_at < OUTBOX_PATIENCE * (len / OUTBOX_FULL) as i64
+        self.is_full() && now - self.progress_at < patience(len, 1).max(worker_patience)
     }
 
     /// True when it is served after others: it asks for much, or for more than it reads.
@@ -138,13 +172,13 @@ impl Connection {
 
     /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has
     /// something to say and may be unable to read before it has said it.
-    pub fn must_rest(&self, now: i64) -> bool {
-        self.outbox.len() > OUTBOX_FULL && (self.is_stuffed(now) || !self.socket.readable)
+    pub fn must_rest(&self, now: i64, patience: i64) -> bool {
+        self.is_full() && (self.is_stuffed(now, patience) || !self.socket.readable)
     }
 
     /// Keeps a part of a reply that may still come to be above a limit, as long as it is not much.
     pub fn withhold(&mut self, bytes: &[u8]) -> bool {
-        let may = self.job.is_some() && self.outbox.len() + bytes.len() <= OUTBOX_FULL;
+        let may = self.job.is_some() && self.outbox.len() + bytes.len() <= WITHHELD_MAX;
         if may && (self.withheld || self.outbox.is_empty()) {
             self.withheld = true;
             self.outbox.append(bytes);
@@ -154,8 +188,8 @@ impl Connection {
     }
 
     /// Whether a resting command may go on; it does not rest any more then.
-    pub fn wakes(&mut self, now: i64) -> bool {
-        let may = !self.must_rest(now);
+    pub fn wakes(&mut self, now: i64, patience: i64) -> bool {
+        let may = !self.must_rest(now, patience);
         match &mut self.job {
             Some(job) if may => std::mem::take(&mut job.resting),
             _ => false,

@@ -10,6 +10,7 @@ mod connection;
 mod crash;
 mod daemon;
 mod front;
+mod heavy;
 mod host;
 mod kept;
 mod limits;
@@ -37,15 +38,14 @@ use commands::version::{CINNABAR, build_id};
 use daemon::Daemon;
 use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
 use std::io::Write;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
-    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+    let arguments: Vec<&[u8]> = host::arguments().iter().map(|argument| argument.as_bytes()).collect();
     let mut command_line = match parse_command_line(&arguments) {
         Invocation::Serve(command_line) => command_line,
         other => return answer(&other),

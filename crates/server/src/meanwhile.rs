@@ -136,7 +136,7 @@ impl Worker {
         self.write_replies(now);
         let in_turn = std::mem::replace(&mut self.in_turn, vec![token]);
         for other in in_turn.into_iter().filter(|other| *other != token) {
-            // Who asked for much has not been read from yet.
+            // Who has not been read from yet.
             if self.connections.get(other).is_some_and(|connection| connection.listed) {
                 self.ready.push(other);
             }
@@ -150,7 +150,8 @@ impl Worker {
         self.take_letters_meanwhile(now);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
-        for token in std::mem::take(&mut self.ready) {
+        let heavy = std::mem::take(&mut self.heavy);
+        for token in std::mem::take(&mut self.ready).into_iter().chain(heavy) {
             let waits = |worker: &Worker| worker.connections.get(token).is_some_and(|c| c.session.watching.is_some());
             if self.in_turn.contains(&token) || waits(self) {
                 self.ready.push(token);
@@ -179,7 +180,7 @@ impl Worker {
             let read = connection.socket.read(&mut said[filled..]);
             said.truncate(filled + *read.as_ref().unwrap_or(&0));
             let waits = read.ok()? == 0;
-            connection.outbox.flush(&mut connection.socket.stream).ok()?;
+            connection.outbox.flush_all(&mut connection.socket.stream).ok()?;
             if self.stopping || connection.socket.ended || said.len() > DEBUG_REQUEST_MAX {
                 return None;
             }
@@ -209,6 +210,7 @@ impl Worker {
                 connection.socket.readable = true;
                 connection.socket.hung_up |= event.is_read_closed() || event.is_error();
             }
+            connection.socket.writable |= event.is_writable() && connection.has_unsent();
             self.list(token);
         }
     }

@@ -38,6 +38,17 @@ const FIRST_MIN: u32 = 1 << 10;
 const FIRST_MAX: u32 = 16 << 10;
 /// Buffers that are sent together.
 const SLICES: usize = 16;
+/// Bytes that one [`flush`](Outbox::flush) sends at most: to copy them is the kernel's work, and others wait meanwhile.
+const FLUSH_MAX: usize = 64 << 10;
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Bytes that went.
+    pub went: usize,
+    /// The socket may take more.
+    pub more: bool,
+}
 
 /// What became of the first buffer's room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,22 +146,30 @@ impl Outbox {
         }
     }
 
-    /// Sends what waits, as far as the socket takes it; returns how many bytes went.
-    pub fn flush(&mut self, stream: &mut Stream) -> io::Result<usize> {
+    /// Sends what waits, as far as the socket takes it and up to a limit after which others should be looked at.
+    pub fn flush(&mut self, stream: &mut Stream) -> io::Result<Flushed> {
         let before = self.len;
-        while !self.is_empty() {
+        while !self.is_empty() && before - self.len < FLUSH_MAX {
             let mut slices = [IoSlice::new(&[]); SLICES];
-            let mut count = 0;
+            let (mut count, mut left) = (0, FLUSH_MAX);
             for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
-                *slice = IoSlice::new(&buffer[if count == 0 { self.sent } else { 0 }..]);
+                let unsent = &buffer[if count == 0 { self.sent } else { 0 }..];
+                *slice = IoSlice::new(&unsent[..unsent.len().min(left)]);
+                left -= slice.len();
                 count += 1;
             }
             match stream.write_vectored(&slices[..count])? {
                 Some(n) => self.take_off(n),
-                None => break,
+                None => return Ok(Flushed { went: before - self.len, more: false }),
             }
         }
-        Ok(before - self.len)
+        Ok(Flushed { went: before - self.len, more: !self.is_empty() })
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    pub fn flush_all(&mut self, stream: &mut Stream) -> io::Result<()> {
+        while self.flush(stream)?.more {}
+        Ok(())
     }
 
     /// So many bytes went.
@@ -217,7 +236,8 @@ mod tests {
             while let Ok(n) = theirs.read(&mut buffer) {
                 got.extend_from_slice(&buffer[..n]);
             }
-            outbox.flush(&mut stream).unwrap();
+            let Flushed { went, more } = outbox.flush(&mut stream).unwrap();
+            assert!(went < 2 * FLUSH_MAX && (!more || went >= FLUSH_MAX));
         }
         assert!(got == sent);
         assert_eq!((outbox.len(), outbox.list(), outbox.memory()), (0, (0, 0), 0));

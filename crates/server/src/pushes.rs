@@ -111,8 +111,10 @@ impl Worker {
             };
             connection.pushed = false;
             let metrics = &self.shared.engine.metrics()[self.index];
-            if flush(connection, metrics, now).is_err() {
-                self.close(token);
+            match flush(connection, metrics, now) {
+                Ok(()) if connection.socket.writable => self.list(token),
+                Ok(()) => {}
+                Err(_) => self.close(token),
             }
         }
         self.end_slow_readers(now);
@@ -139,9 +141,7 @@ fn is_for(push: &Push, connection: &Connection) -> bool {
 }
 
 fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std::io::Result<()> {
-    if connection.outbox.flush(&mut connection.socket.stream)? > 0 {
-        connection.progress_at = now;
-    }
+    connection.flush(now)?;
     connection.note_memory(metrics);
     Ok(())
 }

@@ -105,7 +105,7 @@ fn send(
     }
     let sent = if std::mem::take(&mut connection.withheld) {
         connection.outbox.append(bytes);
-        connection.outbox.flush(&mut connection.socket.stream).map(drop)
+        connection.outbox.flush_all(&mut connection.socket.stream)
     } else {
         connection.outbox.send(&mut connection.socket.stream, bytes).map(drop)
     };

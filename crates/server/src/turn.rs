@@ -14,7 +14,6 @@ use engine::config::Directive;
 use resp::{ProtocolError, Reply, Span};
 use slab::Slab;
 use std::cell::Cell;
-use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,35 +23,28 @@ const READ_MAX: usize = 64 << 10;
 /// The arena: what a turn reads before it runs anything.
 pub const ARENA: usize = 1 << 20;
 /// Bytes of a large argument that are read in a turn, at most.
-const LARGE_READ_MAX: usize = 1 << 20;
+const LARGE_READ_MAX: usize = 256 << 10;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 const PENDING_COPY_MAX: usize = 16 << 10;
 /// A connection that sent at least this many bytes when it was read last is served after those who sent less.
 const HEAVY: usize = 16 << 10;
-/// Nanoseconds of a turn for all such connections together, for all commands in pieces, and for any one connection without
-/// a look at others.
-const HEAVY_MAX: u64 = 200_000;
-const VISIT_MAX: u64 = 500_000;
 /// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes long.
-const VISIT_REPLY_MAX: usize = 256 << 10;
+const VISIT_REPLY_MAX: usize = 64 << 10;
+/// The same for one whose replies have a hard limit, which is for those that wait together.
+const LIMITED_REPLY_MAX: usize = 256 << 10;
 /// The arena of a turn within a turn, for one connection at a time.
 pub const SMALL_ARENA: usize = READ_MAX + PENDING_COPY_MAX;
 
 impl Worker {
     pub fn turn(&mut self, now: Now) {
-        self.step_jobs(now);
         let mut ready = std::mem::take(&mut self.ready);
+        self.set_aside_heavy(&mut ready);
         self.in_turn.clear();
         self.in_turn.extend_from_slice(&ready);
         let mut arena = std::mem::take(&mut self.arena);
         let mut inputs = Vec::with_capacity(ready.len());
         let mut fill = 0;
-        let mut heavy = VecDeque::new();
         for &token in &ready {
-            if self.connections.get(token).is_some_and(Connection::comes_last) {
-                heavy.push_back(token);
-                continue;
-            }
             if arena.len() - fill < READ_MAX + PENDING_COPY_MAX {
                 self.process(&arena, &mut inputs, now);
                 fill = 0;
@@ -60,19 +52,20 @@ impl Worker {
             self.gather(token, &mut arena, &mut fill, &mut inputs, now);
         }
         self.process(&arena, &mut inputs, now);
-        self.serve_heavy(&mut heavy, &mut arena, now);
+        self.serve_heavy(&mut arena, !ready.is_empty(), now);
         self.arena = arena;
         self.take_letters(now);
         self.end_waits(now);
         self.write_replies(now);
-        if !heavy.is_empty() {
-            // They stay on the list, before those who get onto it again.
-            let left: HashSet<usize> = heavy.iter().copied().collect();
-            ready.retain(|token| !left.contains(token));
-            self.ready.splice(0..0, heavy);
-        }
         for &token in &ready {
-            self.settle(token, now);
+            match self.connections.get_mut(token) {
+                // To close a socket takes long, and nobody waits for it.
+                Some(connection) if connection.closing => {
+                    connection.is_heavy = true;
+                    self.list(token);
+                }
+                _ => self.settle(token, now),
+            }
         }
         self.evict_clients(now.unix_ms());
         if self.ready.is_empty() {
@@ -82,31 +75,20 @@ impl Worker {
         }
     }
 
-    /// Serves those who ask for much, one after the other for as long as they may together take; who is left comes first in
-    /// the next turn.
-    fn serve_heavy(&mut self, heavy: &mut VecDeque<usize>, arena: &mut [u8], now: Now) {
-        if heavy.is_empty() {
-            return;
-        }
-        let host = self.shared.engine.host();
-        let until = host.nanos() + HEAVY_MAX;
-        let mut inputs = Vec::with_capacity(1);
-        while let Some(token) = heavy.pop_front() {
-            self.gather(token, arena, &mut 0, &mut inputs, now);
-            self.process(arena, &mut inputs, now);
-            self.write_replies(now);
-            if self.shared.engine.host().nanos() > until {
-                break;
-            }
-        }
-    }
-
     /// Reads from a connection's socket and notes what there is to parse.
     pub fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<Input>, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.listed = false;
         connection.has_enough = false;
-        if connection.is_held() || connection.is_stuffed(now.unix_ms()) {
+        if connection.socket.writable {
+            if connection.flush(now.unix_ms()).is_err() {
+                return self.close(token);
+            }
+            if connection.wakes(now.unix_ms(), self.patience) {
+                self.jobs.push(token);
+            }
+        }
+        if connection.is_held() || connection.is_stuffed(now.unix_ms(), self.patience) {
             return;
         }
         let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
@@ -205,13 +187,13 @@ impl Worker {
             let is_for_now = !input.is_done.get() && left_out != Some(input.token);
             if is_for_now && let Some(connection) = self.connections.get_mut(input.token) {
                 let limits = self.settings.limits(connection.session.authenticated);
-                let (engine, token, now) = (&*self.shared.engine, input.token, now.unix_ms());
+                let (engine, token, now, patience) = (&*self.shared.engine, input.token, now.unix_ms(), self.patience);
                 let clock = engine.metrics()[self.index].clock.get();
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
-                let tired = connection.has_enough || clock.saturating_sub(place.since) > VISIT_MAX;
+                let tired = connection.has_enough || clock.saturating_sub(place.since) > self.visit_max;
                 let familiar = &mut self.familiar;
                 let (window, spans) = (&mut *window, &mut *spans);
-                let mut filler = Filler { engine, token, limits, now, tired, kept, familiar, window, spans };
+                let mut filler = Filler { engine, token, limits, now, patience, tired, kept, familiar, window, spans };
                 if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
                     return;
                 }
@@ -260,7 +242,9 @@ impl Worker {
             if connection.closing || item.is_done() {
                 continue;
             }
-            connection.has_enough |= self.reply.len() - start > VISIT_REPLY_MAX;
+            let replied = self.reply.len() - start;
+            connection.has_enough |= replied > VISIT_REPLY_MAX
+                && (replied > LIMITED_REPLY_MAX || !self.settings.clients.is_hard(connection));
             let may_wait = connection.has_enough || connection.is_busy() || engine.pause().is_on();
             if may_wait && (connection.has_enough || must_wait(engine, connection, item, spans)) {
                 item.put_back(connection, spans);
@@ -318,43 +302,6 @@ impl Worker {
         }
     }
 
-    /// Does one piece of every command that goes on in pieces, or of as many as there is time for.
-    fn step_jobs(&mut self, now: Now) {
-        if self.jobs.is_empty() {
-            return;
-        }
-        let until = self.shared.engine.host().nanos() + HEAVY_MAX;
-        let mut jobs = std::mem::take(&mut self.jobs).into_iter();
-        while self.shared.engine.host().nanos() <= until
-            && let Some(token) = jobs.next()
-        {
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            if connection.must_rest(now.unix_ms()) {
-                connection.job.iter_mut().for_each(|job| job.resting = true);
-                continue;
-            }
-            let Some(Job { mut work, row, replied, .. }) = connection.job.take() else { continue };
-            let start = self.reply.len();
-            self.reply.set_protocol(connection.protocol);
-            let engine = &self.shared.engine;
-            let done = dispatch::step(engine, &mut connection.session, row, &mut *work, now, &mut self.reply);
-            if done {
-                self.reply.raw(&std::mem::take(&mut connection.held_back));
-            } else {
-                let replied = replied + self.reply.len().saturating_sub(start);
-                connection.job = Some(Job { work, row, replied, resting: false });
-            }
-            self.note_reply(token, start);
-            self.deliver_own();
-            if done {
-                self.list(token);
-            } else {
-                self.jobs.push(token);
-            }
-        }
-        self.jobs.splice(0..0, jobs);
-    }
-
     /// After the turn: a connection ends, or goes on in the next turn when there is more to do.
     pub fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -374,7 +321,8 @@ impl Worker {
         }
         let Some(connection) = self.connections.get_mut(token) else { return };
         let has_work = connection.socket.readable || !nothing_left;
-        if has_work && !connection.is_held() && !connection.is_stuffed(now.unix_ms()) {
+        let may_run = !connection.is_held() && !connection.is_stuffed(now.unix_ms(), self.patience);
+        if connection.socket.writable || has_work && may_run {
             self.list(token);
         }
     }
@@ -414,7 +362,8 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> 
     let kept = connection.pending.len();
     if kept > PENDING_COPY_MAX {
         let mut own = std::mem::take(&mut connection.pending);
-        if connection.socket.readable {
+        // What has come is to run before there is more of it.
+        if connection.socket.readable && !connection.unparsed {
             own.resize(kept + READ_MAX, 0);
             let n = connection.socket.read(&mut own[kept..])?;
             own.truncate(kept + n);

@@ -193,6 +193,8 @@ pub struct Filler<'w, 'b> {
     pub limits: Limits,
     /// Unix time in milliseconds.
     pub now: i64,
+    /// See [`Connection::is_stuffed`].
+    pub patience: i64,
     /// The connection has kept others waiting for long enough.
     pub tired: bool,
     /// Where to note what is kept, if the input has a buffer of its own.
@@ -208,7 +210,7 @@ impl<'b> Filler<'_, 'b> {
     pub fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
         connection.put_back = 0;
         connection.is_heavy |= self.tired;
-        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now) || self.tired;
+        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now, self.patience) || self.tired;
         if connection.unparsed {
             self.keep(connection, bytes, *offset..bytes.len());
             return Filled::Input;

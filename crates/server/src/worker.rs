@@ -12,7 +12,8 @@
 //! moves to its own buffer, so an idle connection holds no memory for input or output.
 
 use crate::clock;
-use crate::connection::{Connection, Socket, Wire};
+use crate::connection::{Connection, Socket, Wire, patience};
+use crate::heavy::VISIT_MAX;
 use crate::kept::Kept;
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::{Outbox, Resized};
@@ -47,13 +48,17 @@ const IDLE_CHECK: i64 = 1000;
 /// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
 const RESIZE_SHARE: usize = 20;
 const RESIZE_MIN: usize = 5;
+/// Room for arguments of commands that a worker keeps between two ticks.
+const SPANS_KEPT: usize = 16 << 10;
 /// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else waiting.
 const LETTERS_MAX: usize = 256;
-const CONNECTIONS_MAX: usize = 16;
+const CONNECTIONS_MAX: usize = 4;
 
 /// Turns after which a worker has done what had reached it: the one in which it is told so began before, the next reads, and
 /// one more serves who is put last.
 const TURNS_TO_SETTLE: usize = 3;
+/// It does not wait longer for those who are served last: there may always be more of them.
+const TURNS_MAX: usize = 100;
 
 pub struct Worker {
     pub index: usize,
@@ -66,10 +71,18 @@ pub struct Worker {
     pub settings: Settings,
     /// Connections that have something to do in the next turn.
     pub ready: Vec<usize>,
+    /// Likewise, but they are served after the others, one after the other (`heavy.rs`).
+    pub heavy: VecDeque<usize>,
     /// Connections that are served in this one.
     pub in_turn: Vec<usize>,
     /// Connections with a command that goes on in pieces.
     pub jobs: Vec<usize>,
+    /// Nanoseconds for one connection without a look at others, now.
+    pub visit_max: u64,
+    /// Milliseconds after which a connection goes on whose peer does not read.
+    pub patience: i64,
+    /// When somebody was last served who is not heavy, in the host's nanoseconds.
+    pub light_at: u64,
     pub arena: Vec<u8>,
     pub spans: Vec<Span>,
     pub familiar: Familiar,
@@ -95,7 +108,7 @@ pub struct Worker {
     expire_more: bool,
     next_tick: i64,
     next_idle_check: i64,
-    /// Who waits for this worker to have done what has reached it, and how many turns that takes yet.
+    /// Who waits for this worker to have done what has reached it, and for how many turns.
     settling: Vec<(Arc<AtomicUsize>, usize)>,
     /// DEBUG SLEEP stops all workers until then.
     asleep_until: Option<Instant>,
@@ -114,6 +127,10 @@ impl Worker {
             connections: Slab::new(),
             settings,
             ready: Vec::new(),
+            heavy: VecDeque::new(),
+            visit_max: VISIT_MAX,
+            patience: patience(0, 0),
+            light_at: 0,
             in_turn: Vec::new(),
             jobs: Vec::new(),
             arena: vec![0; ARENA],
@@ -179,16 +196,18 @@ impl Worker {
 
     /// A turn is over, for those who wait for some.
     fn settle_others(&mut self) {
+        let none_left = self.heavy.is_empty();
         self.settling.retain_mut(|(left, turns)| {
-            *turns -= 1;
-            if *turns == 0 {
+            *turns += 1;
+            let settled = *turns >= TURNS_TO_SETTLE && none_left || *turns >= TURNS_MAX;
+            if settled {
                 left.fetch_sub(1, Release);
             }
-            *turns > 0
+            !settled
         });
     }
 
-    fn nanos(&self) -> u64 {
+    pub fn nanos(&self) -> u64 {
         self.shared.engine.host().nanos()
     }
 
@@ -199,7 +218,8 @@ impl Worker {
     /// How long to wait for events.
     fn patience(&self) -> Duration {
         // What the worker posted to itself after its turn has woken nobody.
-        let has_work = !self.ready.is_empty() || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty();
+        let has_connections = !self.ready.is_empty() || !self.heavy.is_empty();
+        let has_work = has_connections || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty();
         let has_work = has_work || !self.settling.is_empty();
         if has_work || self.asleep_until.is_some() {
             return Duration::ZERO;
@@ -226,17 +246,11 @@ impl Worker {
             connection.socket.readable = true;
             connection.socket.hung_up |= event.is_read_closed() || event.is_error();
         }
-        if event.is_writable() && !connection.outbox.is_empty() && !connection.withheld {
-            match connection.outbox.flush(&mut connection.socket.stream) {
-                Ok(went) if went > 0 => connection.progress_at = now.unix_ms(),
-                Ok(_) => {}
-                Err(_) => return self.close(token),
-            }
-        }
+        connection.socket.writable |= event.is_writable() && connection.has_unsent();
         if connection.closing && connection.is_drained() {
             return self.close(token);
         }
-        if connection.wakes(now.unix_ms()) {
+        if connection.wakes(now.unix_ms(), self.patience) {
             self.jobs.push(token);
         }
         self.list(token);
@@ -263,7 +277,7 @@ impl Worker {
             Letter::PauseChanged => self.release_postponed(),
             Letter::Pushes(pushes) => self.deliver(&pushes),
             Letter::Durable => self.release_replies(now),
-            Letter::Settle { left } => self.settling.push((left, TURNS_TO_SETTLE)),
+            Letter::Settle { left } => self.settling.push((left, 0)),
             Letter::Sleep { until } => self.asleep_until = Some(until),
             Letter::Stop => self.stopping = true,
             Letter::Kill { client } => {
@@ -286,7 +300,7 @@ impl Worker {
                     (Wire::Resp(RequestParser::new()), Protocol::Resp2)
                 };
                 entry.insert(Connection {
-                    socket: Socket { stream, readable: true, hung_up: false, ended: false },
+                    socket: Socket { stream, readable: true, writable: false, hung_up: false, ended: false },
                     wire,
                     session,
                     protocol,
@@ -382,9 +396,12 @@ impl Worker {
     /// Puts the connection on the list for the next turn, once.
     pub fn list(&mut self, token: usize) {
         let connection = &mut self.connections[token];
-        if !connection.listed {
-            connection.listed = true;
-            self.ready.push(token);
+        if !std::mem::replace(&mut connection.listed, true) {
+            if connection.comes_last() {
+                self.heavy.push_back(token);
+            } else {
+                self.ready.push(token);
+            }
         }
     }
 
@@ -418,24 +435,39 @@ impl Worker {
                 // One large reply makes it large.
                 drop(self.reply.take());
             }
+            if self.spans.capacity() > SPANS_KEPT {
+                self.spans = Vec::new();
+            }
             if !paused {
                 self.tend_outboxes(now);
             }
         }
         if now >= self.next_idle_check && !paused {
             self.next_idle_check = now + IDLE_CHECK;
+            if self.connections.len() * 4 < self.connections.capacity() {
+                self.connections.shrink_to_fit();
+            }
             self.close_idle(now);
         }
     }
 
     fn wake_stuffed(&mut self, now: i64) {
-        let going_on =
-            self.connections.iter_mut().filter_map(|(token, connection)| connection.wakes(now).then_some(token));
+        let (mut unsent, mut stuffed) = (0, 0);
+        for (_, connection) in &self.connections {
+            unsent += connection.outbox.len();
+            stuffed += usize::from(connection.is_full());
+        }
+        let patience = patience(unsent, stuffed);
+        self.patience = patience;
+        let going_on = self
+            .connections
+            .iter_mut()
+            .filter_map(|(token, connection)| connection.wakes(now, patience).then_some(token));
         self.jobs.extend(going_on);
         let waiting: Vec<usize> = self
             .connections
             .iter()
-            .filter(|(_, connection)| !connection.outbox.is_empty() && !connection.is_stuffed(now))
+            .filter(|(_, connection)| !connection.outbox.is_empty() && !connection.is_stuffed(now, patience))
             .map(|(token, _)| token)
             .collect();
         for token in waiting {
@@ -509,7 +541,7 @@ impl Worker {
     /// The last thing a connection gets is what its socket still takes.
     fn say_goodbye(&mut self) {
         for (_, connection) in &mut self.connections {
-            let _ = connection.outbox.flush(&mut connection.socket.stream);
+            let _ = connection.outbox.flush_all(&mut connection.socket.stream);
         }
     }
 }

@@ -5,8 +5,10 @@
 
 use super::ProtocolError;
 
-/// Most room made ahead for a large argument of which less than this has arrived, in bytes. Only reserved, not touched.
+/// Most room made ahead for a large argument of which less than this has arrived, in bytes, and times what has arrived: where
+/// memory comes in huge pages, even a little of what is reserved is dear to touch.
 const RESERVE: usize = 1024 * 1024;
+const AHEAD: usize = 8;
 /// Room is cleared for reading in windows of at least and at most this many bytes.
 const WINDOW_MIN: usize = 16 * 1024;
 const WINDOW_MAX: usize = 256 * 1024;
@@ -80,7 +82,8 @@ impl LargeArg {
     /// seldom and a mere announcement costs next to nothing.
     fn reserve(&mut self, needed: usize) {
         if needed > self.bytes.capacity() {
-            let ahead = needed.max(self.filled.saturating_mul(2)).max(RESERVE).min(self.total);
+            let ahead = self.filled.saturating_mul(AHEAD).min(RESERVE).max(self.filled.saturating_mul(2));
+            let ahead = ahead.max(needed).min(self.total);
             self.bytes.reserve_exact(ahead - self.bytes.len());
         }
     }

@@ -1,0 +1,105 @@
+//! Who is served after others: clients that ask for much, and commands in pieces.
+//!
+//! ```text
+//!   turn   | ready: all of them, and their replies | pieces | heavy: one, the next ... | what happened meanwhile?
+//!   turn   | ready                                          | heavy: the next ...      | ...
+//! ```
+//!
+//! Heavy is who sent much when he was read last, or ran for long, or does not read what he gets, or has never been served. They
+//! stand in a queue of their own, and one turn serves as many as its slice of time is enough for: to send what waits for
+//! them, to read, to run, to reply. A slice is short while there are others, who would notice a long one.
+
+use crate::connection::{Connection, Job};
+use crate::worker::Worker;
+use commands::Now;
+use commands::dispatch;
+
+/// Nanoseconds for any one connection without a look at others.
+pub const VISIT_MAX: u64 = 200_000;
+/// Nanoseconds of a turn for all heavy connections together, and for all commands in pieces.
+const SLICE: u64 = 200_000;
+/// The same while others are served too, and of that for any one connection.
+const SHORT_SLICE: u64 = 40_000;
+const SHORT_VISIT: u64 = 20_000;
+/// Nanoseconds for which others are expected to come back.
+const LATELY: u64 = 1_000_000_000;
+
+impl Worker {
+    /// Takes those off the list who are served after the others.
+    pub fn set_aside_heavy(&mut self, ready: &mut Vec<usize>) {
+        let (connections, heavy) = (&self.connections, &mut self.heavy);
+        ready.retain(|&token| {
+            let is_light = !connections.get(token).is_some_and(Connection::comes_last);
+            if !is_light {
+                heavy.push_back(token);
+            }
+            is_light
+        });
+    }
+
+    /// Serves those who ask for much, one after the other, for as long as they may together take. `after_others`: somebody
+    /// has been served before them in this turn.
+    pub fn serve_heavy(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
+        let began = self.nanos();
+        if after_others {
+            self.light_at = began;
+        }
+        if self.heavy.is_empty() && self.jobs.is_empty() {
+            return;
+        }
+        self.write_replies(now);
+        let is_short = began.saturating_sub(self.light_at) < LATELY;
+        let (slice, visit) = if is_short { (SHORT_SLICE, SHORT_VISIT) } else { (SLICE, VISIT_MAX) };
+        self.step_jobs(began + slice, now);
+        self.visit_max = visit;
+        let until = self.nanos() + slice;
+        let mut inputs = Vec::with_capacity(1);
+        while let Some(token) = self.heavy.pop_front() {
+            self.in_turn.push(token);
+            self.gather(token, arena, &mut 0, &mut inputs, now);
+            self.process(arena, &mut inputs, now);
+            self.write_replies(now);
+            self.settle(token, now);
+            if self.nanos() > until {
+                break;
+            }
+        }
+        self.visit_max = VISIT_MAX;
+    }
+
+    /// Does one piece of every command that goes on in pieces, or of as many as there is time for.
+    fn step_jobs(&mut self, until: u64, now: Now) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let mut jobs = std::mem::take(&mut self.jobs).into_iter();
+        while self.nanos() <= until
+            && let Some(token) = jobs.next()
+        {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            if connection.must_rest(now.unix_ms(), self.patience) {
+                connection.job.iter_mut().for_each(|job| job.resting = true);
+                continue;
+            }
+            let Some(Job { mut work, row, replied, .. }) = connection.job.take() else { continue };
+            let start = self.reply.len();
+            self.reply.set_protocol(connection.protocol);
+            let engine = &self.shared.engine;
+            let done = dispatch::step(engine, &mut connection.session, row, &mut *work, now, &mut self.reply);
+            if done {
+                self.reply.raw(&std::mem::take(&mut connection.held_back));
+            } else {
+                let replied = replied + self.reply.len().saturating_sub(start);
+                connection.job = Some(Job { work, row, replied, resting: false });
+            }
+            self.note_reply(token, start);
+            self.deliver_own();
+            if done {
+                self.list(token);
+            } else {
+                self.jobs.push(token);
+            }
+        }
+        self.jobs.splice(0..0, jobs);
+    }
+}
