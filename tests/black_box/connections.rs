@@ -4,6 +4,7 @@ use crate::dialogue::{ask, dialogue};
 use crate::harness::{
     Folder, Server, connect, eventually, expect_bytes, on_each_thread_count, owned, read_to_close, send, socket_to,
 };
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 
@@ -143,6 +144,62 @@ fn a_list_of_clients_shows_what_they_asked_for_before() {
         greedy.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
         server.signal("CONT");
         assert_eq!(ask(&mut client, "CLIENT LIST").matches("name=greedy").count(), 0, "they may not have so much");
+    });
+}
+
+#[test]
+fn monitors_see_what_was_asked_for_before_info() {
+    on_each_thread_count(&[], |server| {
+        let (mut monitor, mut waiting, mut asking) = (server.socket(), server.socket(), server.socket());
+        send(&mut monitor, b"MONITOR\r\n");
+        expect_bytes(&mut monitor, b"+OK\r\n");
+        let mut lines = BufReader::new(monitor).lines().map(|line| line.expect("a line"));
+        for round in 0..10 {
+            // Both are there when the workers go on.
+            server.signal("STOP");
+            send(&mut waiting, format!("BLPOP list{round} 0\r\n").as_bytes());
+            send(&mut asking, b"INFO clients\r\n");
+            server.signal("CONT");
+            for expected in ["\"BLPOP\"", "\"INFO\" \"clients\""] {
+                let line = lines.next().expect("a line");
+                assert!(line.contains(expected), "{line}, not {expected}");
+            }
+            ask(&mut server.client(), &format!("RPUSH list{round} v"));
+            expect_bytes(&mut waiting, format!("*2\r\n$5\r\nlist{round}\r\n$1\r\nv\r\n").as_bytes());
+            assert!(lines.any(|line| line.contains("RPUSH")));
+        }
+    });
+}
+
+#[test]
+fn prefixes_that_a_client_tracks_are_its_memory() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client_speaking("resp3");
+        let memory = |client: &mut redis::Connection| -> usize {
+            let info = ask(client, "CLIENT INFO");
+            let field = info.split(' ').find_map(|field| field.strip_prefix("tot-mem=")).expect("the field");
+            field.parse().expect("a number")
+        };
+        let before = memory(&mut client);
+        ask(&mut client, &format!("CLIENT TRACKING ON BCAST PREFIX {}", "p".repeat(5000)));
+        assert!(eventually(|| memory(&mut client) >= before + 5000), "{before} before");
+        ask(&mut client, "CLIENT TRACKING OFF");
+        assert!(eventually(|| memory(&mut client) < before + 5000));
+    });
+}
+
+#[test]
+fn monitors_see_what_scripts_do() {
+    on_each_thread_count(&[], |server| {
+        let mut monitor = server.socket();
+        send(&mut monitor, b"MONITOR\r\n");
+        expect_bytes(&mut monitor, b"+OK\r\n");
+        let script = "return redis.call('SET', 'k', 'v')";
+        let _: String = redis::cmd("EVAL").arg(script).arg(0).query(&mut server.client()).expect("EVAL");
+        let lines = BufReader::new(monitor).lines().map(|line| line.expect("a line"));
+        let seen: Vec<String> = lines.filter(|line| !line.contains("CLIENT")).take(2).collect();
+        assert!(seen.iter().any(|line| line.contains(" lua] \"SET\" \"k\" \"v\"")), "{seen:?}");
+        assert!(seen.iter().any(|line| line.contains(" 127.0.0.1:") && line.contains("\"EVAL\"")), "{seen:?}");
     });
 }
 

@@ -1,6 +1,6 @@
 //! DEBUG tells of values as they lie in memory.
 
-use crate::harness::{Server, is_peer};
+use crate::harness::{Server, eventually, is_peer};
 
 fn client(server: &Server) -> impl FnMut(&str) -> String {
     let mut connection = server.client();
@@ -92,4 +92,64 @@ fn lengths_of_strings_are_those_of_their_bytes() {
     run("SET n 5");
     assert_eq!(run("DEBUG SDSLEN n"), "Not an sds encoded string.");
     assert!(run("DEBUG STRUCTSIZE").starts_with("bits:64 robj:8 object:24 client:"));
+}
+
+#[test]
+fn a_restart_saves_and_a_crash_does_not() {
+    let server = Server::start(&["--enable-debug-command", "yes", "--save", "3600 1"]);
+    let again = |line: &str, value: &str| {
+        let began = ask_once(&server, "INFO", "run_id:");
+        let _: redis::RedisResult<()> = redis::cmd("DEBUG").arg(line).query(&mut server.client());
+        let goes_on = eventually(|| {
+            let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).expect("an address");
+            let connection = client.get_connection();
+            let id = connection.and_then(|mut it| redis::cmd("INFO").query::<String>(&mut it));
+            id.is_ok_and(|info| !info.contains(&began) && info.contains("loading:0"))
+        });
+        assert!(goes_on, "after {line}: {}", server.folder.read("stdout"));
+        assert_eq!(client(&server)("GET k"), value, "after {line}");
+    };
+    client(&server)("SET k saved");
+    again("RESTART", "saved");
+    client(&server)("SET k lost");
+    again("CRASH-AND-RECOVER", "saved");
+    assert!(server.stop().success());
+}
+
+/// What a line of INFO says that begins this way.
+fn ask_once(server: &Server, command: &str, field: &str) -> String {
+    let text = client(server)(command);
+    text.lines().find(|line| line.starts_with(field)).expect("the field").to_owned()
+}
+
+#[test]
+fn the_history_of_the_data_gets_another_name() {
+    let server = Server::start(&["--enable-debug-command", "yes"]);
+    let before = ask_once(&server, "INFO", "master_replid:");
+    assert_eq!(client(&server)("DEBUG CHANGE-REPL-ID"), "ok");
+    let after = ask_once(&server, "INFO", "master_replid:");
+    assert!(before != after && before.len() == after.len(), "{before}, {after}");
+}
+
+#[test]
+fn clients_are_counted_by_their_size() {
+    let server = Server::start(&["--enable-debug-command", "yes"]);
+    let mut run = client(&server);
+    assert_eq!(run("DEBUG CLIENT-EVICTION"), "maxmemory-clients is disabled.");
+    run("CONFIG SET maxmemory-clients 100mb");
+    let text = run("DEBUG CLIENT-EVICTION");
+    assert_eq!(text.lines().count(), 19, "{text}");
+    assert!(text.contains("bucket      32768 -      65535: tot-mem:          0, clients: 0\n"), "{text}");
+    assert!(text.lines().next().is_some_and(|line| line.starts_with("bucket          0 -      32767: tot-mem:")));
+    assert!(text.ends_with("bucket 4294967296+            : tot-mem:          0, clients: 0\n"), "{text}");
+}
+
+#[test]
+fn what_was_flushed_is_not_found_at_the_next_start() {
+    let mut server = Server::start(&["--save", "3600 1"]);
+    client(&server)("SET k v");
+    assert_eq!(client(&server)("SAVE"), "ok");
+    assert_eq!(client(&server)("FLUSHALL"), "ok");
+    server.crash();
+    assert_eq!(client(&server)("DBSIZE"), "int(0)");
 }

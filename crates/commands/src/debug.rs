@@ -55,12 +55,19 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match (&name[..], args.len()) {
         (b"help", 2) => reply_help(cx.reply, "debug"),
         (b"assert", 2) => panic!("DEBUG ASSERT: 1 == 2"),
+        (b"change-repl-id", 2) => {
+            cx.engine.host().log("Changing replication IDs after receiving change-repl-id");
+            cx.engine.change_replication_id();
+            cx.reply.ok();
+        }
+        (b"client-eviction", 2) => return client_eviction(cx),
         (b"client-enforce-reply-list", 3) => {
             let enforced = resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0;
             cx.engine.clients().reply_buffers.skip_first.store(enforced, Relaxed);
             cx.reply.ok();
         }
         (b"config-rewrite-force-all", 2) => return rewrite_file(cx, true),
+        (b"crash-and-recover" | b"restart", 2..) => return restart(cx, args, name == b"restart"),
         (b"digest", 2) => digest(cx),
         (b"digest-value", 2..) => digest_values(cx, args),
         (b"error", 3) => return Err(Error::new(&args[2])),
@@ -121,6 +128,10 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         (b"sleep", 3) => sleep(cx, &args[2]),
         (b"structsize", 2) => debug_values::struct_sizes(cx),
+        (b"stringmatch-test", 2) => {
+            match_at_random();
+            cx.reply.simple("Apparently the server did not crash: test passed");
+        }
         (b"stringmatch-len", 4) => {
             let length = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
             if length > STRING_MAX {
@@ -135,6 +146,60 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Bytes of the strings that DEBUG makes, at most.
 const STRING_MAX: usize = 512 << 20;
+
+/// Begins the server anew, after so many milliseconds: in good order, with everything saved, or as after a crash.
+fn restart(cx: &mut Cx<'_>, args: &Args<'_>, gracefully: bool) -> Result<(), Error> {
+    let delay = args.get(2).map(|_| args.int(2)).transpose()?.unwrap_or(0).max(0) as u64;
+    let host = cx.engine.host();
+    let (has_file, start) = (!host.process().config_file.is_empty(), cx.reply.len());
+    let saved = !gracefully
+        || (!has_file || rewrite_file(cx, false).is_ok()) && save::before_end(cx.engine, save::Ending::Usual, false);
+    if saved {
+        std::thread::sleep(Duration::from_millis(delay));
+        host.log(&format!("Can't restart: {}", host.restart()));
+    }
+    cx.reply.truncate(start);
+    Err(Error::text("ERR failed to restart the server. Check server logs."))
+}
+
+/// Sizes of clients, as powers of two, by which they are counted.
+const CLIENT_SIZES: std::ops::RangeInclusive<u32> = 15..=33;
+
+/// How many clients of which size there are, and what they take up together.
+fn client_eviction(cx: &mut Cx<'_>) -> Result<(), Error> {
+    let config = cx.engine.config().snapshot();
+    if config.int(Directive::MaxMemoryClients) == 0 {
+        return Err(Error::text("ERR maxmemory-clients is disabled."));
+    }
+    let clients = cx.engine.clients().all();
+    let sizes: Vec<usize> = clients
+        .iter()
+        .filter(|client| !client.no_evict.load(Relaxed))
+        .map(|client| client.memory.load(Relaxed))
+        .collect();
+    let (first, last) = (*CLIENT_SIZES.start(), *CLIENT_SIZES.end());
+    let mut text = String::new();
+    for shift in CLIENT_SIZES {
+        let from = if shift == first { 0 } else { 1usize << (shift - 1) };
+        let to = if shift == last { usize::MAX } else { (1 << shift) - 1 };
+        text += &match shift == last {
+            true => format!("bucket {from:10}+            : "),
+            false => format!("bucket {from:10} - {to:10}: "),
+        };
+        let chosen = sizes.iter().filter(|size| (from..=to).contains(*size));
+        text += &format!("tot-mem: {:10}, clients: {}\n", chosen.clone().sum::<usize>(), chosen.count());
+    }
+    cx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// Patterns and texts that nobody has thought of: the matching ends, and reads nothing that is not there.
+fn match_at_random() {
+    let random = |most: usize| -> Vec<u8> { (0..fastrand::usize(..most)).map(|_| fastrand::u8(..128)).collect() };
+    for _ in 0..100_000 {
+        std::hint::black_box(glob::matches(&random(128), &random(128)));
+    }
+}
 
 /// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
 fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {

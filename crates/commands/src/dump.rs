@@ -10,6 +10,7 @@ use engine::effects::EventClass;
 use persistence::dump;
 use persistence::encode::Style;
 use persistence::format::Family;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -124,6 +125,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let skip_sum = engine.saves().skips_checksums();
     let payload = dump::verify(&args[3], relaxed, skip_sum)
         .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
     let value = dump::restore(payload, engine.packing(), sanitize).map_err(|fault| {
         engine.host().detail(&load::describe(&fault, "restoreCommand"));
         Error::text("ERR Bad data format")

@@ -14,8 +14,9 @@
 
 use crate::aof;
 use crate::args::Args;
+use crate::blocking::Blocking;
 use crate::command_stats;
-use crate::cx::Cx;
+use crate::cx::{Cx, Flow, Piecewise};
 use crate::memory::{Accounts, difference, ratio};
 use crate::row::{Command, Group, LOADING, ROW, STALE};
 use crate::table::Table;
@@ -30,7 +31,8 @@ use engine::pause::Paused;
 use engine::{Engine, Error};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "info",
@@ -136,6 +138,45 @@ fn human(bytes: u64) -> String {
 }
 
 fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
+    if cx.engine.audience().is_monitored() && cx.blocking == Blocking::Allowed {
+        let others = Arc::new(AtomicUsize::new(0));
+        cx.engine.host().after_others(&others);
+        let until = cx.engine.host().nanos() + PATIENCE;
+        cx.flow = Flow::More(Box::new(Info { sections, others, until, are_done: false }));
+    } else {
+        write_sections(cx, &sections);
+    }
+    Ok(())
+}
+
+/// Nanoseconds that INFO waits for other workers.
+const PATIENCE: u64 = 100_000_000;
+
+/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before may be on its
+/// way to other workers, and comes first.
+struct Info {
+    sections: Vec<Vec<u8>>,
+    /// Workers that are not done.
+    others: Arc<AtomicUsize>,
+    until: u64,
+    /// They are done; what they have posted is taken before the next step.
+    are_done: bool,
+}
+
+impl Piecewise for Info {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.are_done {
+            self.are_done = self.others.load(Acquire) == 0 || cx.engine.host().nanos() >= self.until;
+            std::thread::yield_now();
+            return false;
+        }
+        write_sections(cx, &self.sections);
+        true
+    }
+}
+
+fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) {
     let source = Source {
         engine: cx.engine,
         config: cx.engine.config().snapshot(),
@@ -150,13 +191,12 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
             is(name) || !HIDDEN.contains(name) && ALL.into_iter().any(is) || by_default && is("default")
         };
-        if args.len() == 1 && by_default || args.from(1).any(is_named) {
+        if sections.is_empty() && by_default || sections.iter().any(|word| is_named(word)) {
             text.title(name);
             write_fields(&mut text, &source);
         }
     }
     cx.reply.verbatim(b"txt", text.0.as_bytes());
-    Ok(())
 }
 
 fn server(text: &mut Text, source: &Source<'_>) {
@@ -267,10 +307,14 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("allocator_rss", memory.resident, memory.active);
     text.compared("rss_overhead", memory.rss, memory.resident);
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
-    text.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers"]);
+    // Bytes that commands have appended and no write has taken.
+    let log = persistence::aof::of(source.engine).map_or(0, |aof| aof.journal.waiting());
+    text.field("mem_not_counted_for_evict", log);
+    text.zeros(&["mem_replication_backlog", "mem_total_replication_buffers"]);
     text.zeros(&["mem_replicas_repl_buffer", "mem_clients_slaves"]);
     text.field("mem_clients_normal", accounts.clients);
-    text.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export", "mem_aof_buffer"]);
+    text.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
+    text.field("mem_aof_buffer", log);
     text.field("mem_allocator", memory.allocator);
     text.field("mem_overhead_db_hashtable_rehashing", accounts.resizing());
     text.field("active_defrag_running", 0);
@@ -390,7 +434,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("tracking_total_prefixes", engine.tracking().prefixes());
     text.zeros(&["unexpected_error_replies"]);
     text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
-    text.field("dump_payload_sanitizations", 0);
+    text.field("dump_payload_sanitizations", engine.saves().sanitizations.load(Relaxed));
     text.field("total_reads_processed", metrics::sum(workers, |worker| &worker.reads));
     text.field("total_writes_processed", metrics::sum(workers, |worker| &worker.writes));
     event_loops(text, source, &totals, &rates);
@@ -423,7 +467,7 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
 
 fn debug(text: &mut Text, source: &Source<'_>) {
     let workers = source.engine.metrics();
-    text.field("eventloop_duration_aof_sum", 0);
+    text.field("eventloop_duration_aof_sum", metrics::sum(workers, |worker| &worker.log_nanos) / 1000);
     text.field("eventloop_duration_cron_sum", metrics::sum(workers, |worker| &worker.background_nanos) / 1000);
     text.field("eventloop_duration_max", metrics::max(workers, |worker| &worker.longest_turn_nanos) / 1000);
     text.field("eventloop_cmd_per_cycle_max", metrics::max(workers, |worker| &worker.most_commands_a_turn));
@@ -434,7 +478,7 @@ fn replication(text: &mut Text, source: &Source<'_>) {
     text.field("connected_slaves", 0);
     text.field("replicas_waiting_psync", 0);
     text.field("master_failover_state", "no-failover");
-    text.field("master_replid", &source.process.run_id);
+    text.field("master_replid", source.engine.replication_id());
     text.field("master_replid2", "0".repeat(40));
     text.field("master_repl_offset", 0);
     text.field("second_repl_offset", -1);

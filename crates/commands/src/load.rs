@@ -384,11 +384,13 @@ pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: Optio
 }
 
 pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
+    // What clients bring is one thing, what servers wrote another.
+    let sanitize = config.choice(Directive::SanitizeDumpPayload) == "yes";
+    engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
     Options {
         relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
         check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
-        // What clients bring is one thing, what servers wrote another.
-        sanitize: config.choice(Directive::SanitizeDumpPayload) == "yes",
+        sanitize,
     }
 }
 

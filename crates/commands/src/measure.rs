@@ -4,7 +4,7 @@
 //! each window of commands. What a call of a command within a command (EXEC, a script) takes is part of both.
 //!
 //! A command that goes on in pieces or waits is counted when it ends; what was known at its beginning waits with its
-//! client ([`Unfinished`]). Monitors are told of it when it begins.
+//! client ([`Unfinished`]). Monitors are told of one that waits when it begins, and of all others when they end.
 
 use crate::args::Args;
 use crate::cx::{Flow, Now};
@@ -46,6 +46,8 @@ pub struct Unfinished {
     clock: u64,
     args: Vec<Vec<u8>>,
     took: Took,
+    /// What monitors will be told.
+    line: Option<Vec<u8>>,
 }
 
 /// What a command took.
@@ -96,13 +98,27 @@ pub(crate) fn end(
     start.worker.clock.set(clock);
     let nanos = clock.saturating_sub(start.clock);
     let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
-    let ended = !matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::WaitOn);
-    if ended {
+    let end = match flow {
+        Flow::More(_) => End::Later,
+        Flow::Wait(_) | Flow::WaitOn => End::Unknown,
+        _ => End::Now,
+    };
+    if end == End::Now {
         count(engine, session, start.worker, entry, nanos);
     }
-    if args.has_own() || !ended || engine.wants_to_know(nanos, took.request.max(took.answer) as u64) {
-        tell(engine, session, entry, args, start.clock, took, now, ended);
+    if args.has_own() || end != End::Now || engine.wants_to_know(nanos, took.request.max(took.answer) as u64) {
+        tell(engine, session, entry, args, start.clock, took, now, end);
     }
+}
+
+/// When a command ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Now,
+    /// It goes on in pieces.
+    Later,
+    /// It waits.
+    Unknown,
 }
 
 /// Whoever may want to know of the command is told, or will be when it has ended.
@@ -116,21 +132,22 @@ fn tell(
     clock: u64,
     took: Took,
     now: Now,
-    ended: bool,
+    end: End,
 ) {
-    let kept = session.kept.take();
+    let mut kept = session.kept.take();
+    let mut line = None;
     if engine.audience().is_monitored() && !entry.command.flags.has(SKIP_MONITOR.and(ADMIN)) {
-        match kept.as_ref().and_then(|kept| kept.line.as_deref()) {
-            Some(line) => engine.audience().feed_monitors(session.worker, line),
-            None => {
-                let line = monitor::line(session, entry, args, now);
-                engine.audience().feed_monitors(session.worker, &line);
-            }
-        }
+        let kept = kept.as_mut().and_then(|kept| kept.line.take());
+        line = Some(kept.unwrap_or_else(|| monitor::line(session, entry, args, now)));
     }
-    if !ended {
+    if end != End::Later
+        && let Some(line) = line.take()
+    {
+        engine.audience().feed_monitors(session.worker, &line);
+    }
+    if end != End::Now {
         let args = shown_args(entry, args, kept.as_deref());
-        session.unfinished = Some(Box::new(Unfinished { entry, clock, args, took }));
+        session.unfinished = Some(Box::new(Unfinished { entry, clock, args, took, line }));
     } else if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || shown_args(entry, args, kept.as_deref()));
     }
@@ -178,7 +195,7 @@ pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: u64, answer: 
 pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now) {
     let Some(mut unfinished) = session.unfinished.take() else { return };
     unfinished.took.answer += reply.len();
-    let Unfinished { entry, clock, args, took } = *unfinished;
+    let Unfinished { entry, clock, args, took, .. } = *unfinished;
     let worker = &engine.metrics()[session.worker];
     count(engine, session, worker, entry, engine.host().nanos().saturating_sub(clock));
     let stats = worker.command(entry.id, ids);
@@ -197,7 +214,10 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
 }
 
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
-    let Unfinished { entry, args, took, .. } = unfinished;
+    let Unfinished { entry, args, took, line, .. } = unfinished;
+    if let Some(line) = line {
+        engine.audience().feed_monitors(session.worker, &line);
+    }
     count(engine, session, &engine.metrics()[session.worker], entry, took.nanos);
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || args);

@@ -21,7 +21,7 @@ use crate::shard::{Shard, ShardStats};
 use crate::tracking::{Origin, Tracking};
 use crate::value::Value;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use structures::hashtable::BucketHint;
 
 /// How an engine is built.
@@ -86,6 +86,8 @@ pub struct Engine {
     /// Somebody reads the keyspace as it was at one moment.
     pub(crate) cut_open: AtomicBool,
     saves: Saves,
+    /// 40 hexadecimal digits that name the history of this data set.
+    replication_id: Mutex<String>,
 }
 
 /// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
@@ -136,6 +138,10 @@ pub struct DbSummary {
     pub mean_ttl: u64,
 }
 
+fn new_replication_id() -> String {
+    format!("{:032x}{:08x}", fastrand::u128(..), fastrand::u32(..))
+}
+
 impl Engine {
     /// An engine with the default configuration.
     pub fn new(options: &Options, host: Arc<dyn Host>) -> Self {
@@ -173,6 +179,7 @@ impl Engine {
             timers_paused: AtomicBool::new(false),
             cut_open: AtomicBool::new(false),
             saves: Saves::default(),
+            replication_id: Mutex::new(new_replication_id()),
         }
     }
 
@@ -220,6 +227,15 @@ impl Engine {
     }
 
     /// What is known of saving and loading.
+    pub fn replication_id(&self) -> String {
+        self.replication_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on the data set's history is another one.
+    pub fn change_replication_id(&self) {
+        *self.replication_id.lock().unwrap_or_else(PoisonError::into_inner) = new_replication_id();
+    }
+
     pub fn saves(&self) -> &Saves {
         &self.saves
     }

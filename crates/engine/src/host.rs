@@ -92,6 +92,11 @@ pub trait Host: Send + Sync {
     /// Ends the process the hard way (DEBUG SEGFAULT).
     fn crash(&self) {}
 
+    /// Begins anew as another process with the same number, as the server was called; returns only when that fails.
+    fn restart(&self) -> io::Error {
+        io::ErrorKind::Unsupported.into()
+    }
+
     /// Counts connections anew (CONFIG RESETSTAT).
     fn reset_stats(&self) {}
 

@@ -100,6 +100,8 @@ pub struct WorkerMetrics {
     /// timers and what runs in the background; the longest turn, and the most commands in one.
     pub turn_nanos: Counter,
     pub background_nanos: Counter,
+    /// Nanoseconds that writes of the append-only file took.
+    pub log_nanos: Counter,
     pub longest_turn_nanos: Counter,
     pub most_commands_a_turn: Counter,
     pub error_replies: Counter,
@@ -175,6 +177,7 @@ impl WorkerMetrics {
             turns,
             turn_nanos,
             background_nanos,
+            log_nanos,
             longest_turn_nanos,
             most_commands_a_turn,
             error_replies,
@@ -196,7 +199,7 @@ impl WorkerMetrics {
         for counter in [evicted_clients, query_limit_disconnections, output_limit_disconnections] {
             counter.reset();
         }
-        for counter in [reply_buffer_shrinks, reply_buffer_expands] {
+        for counter in [reply_buffer_shrinks, reply_buffer_expands, log_nanos] {
             counter.reset();
         }
         by_command.get().into_iter().flatten().for_each(CommandStats::reset);

@@ -32,6 +32,8 @@ pub struct Saves {
     pub count: AtomicU64,
     /// Changes that the last save has seen.
     pub changes: AtomicU64,
+    /// Payloads of RESTORE and files whose packed values were searched for what their counts do not tell.
+    pub sanitizations: AtomicU64,
     pub progress: Progress,
     pub loading: Loading,
 }

@@ -17,12 +17,14 @@ use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
 use engine::host::{ConnectionStats, MemoryStats, NewFile, ProcessInfo, Scratch};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -69,6 +71,13 @@ impl EngineHost {
     fn shared(&self) -> Option<Arc<Shared>> {
         self.shared.get().and_then(Weak::upgrade)
     }
+}
+
+/// What the program was called with. The process's title takes the place of the words themselves, so this has to be called
+/// before there is one.
+pub fn arguments() -> &'static [OsString] {
+    static ARGUMENTS: LazyLock<Vec<OsString>> = LazyLock::new(|| std::env::args_os().skip(1).collect());
+    &ARGUMENTS
 }
 
 /// The program as it was called, found from any directory.
@@ -220,6 +229,16 @@ impl engine::host::Host for EngineHost {
         loop {
             std::thread::park();
         }
+    }
+
+    fn restart(&self) -> io::Error {
+        // Files and sockets close themselves.
+        let mut arguments = arguments().to_vec();
+        // What it was called with may be relative to another directory than this is now.
+        if let Some(first) = arguments.first_mut().filter(|_| !self.config_file.is_empty()) {
+            *first = OsString::from_vec(self.config_file.clone());
+        }
+        Command::new(&self.executable).args(arguments).exec()
     }
 
     fn connections(&self) -> ConnectionStats {

@@ -68,7 +68,9 @@ impl Worker {
             aof.stats.delayed.fetch_add(1, Relaxed);
         }
         self.postponed_since = None;
+        let began = self.nanos();
         wrote(&self.shared.engine, aof, &write(aof));
+        self.metrics().log_nanos.add(self.nanos() - began);
     }
 
     /// Keeps the replies of this turn.
