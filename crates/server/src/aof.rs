@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   everysec, no   worker: commands - write - replies            this thread: a sync a second, what could not be written
-//!   always         worker: commands - replies are kept - goes on      this thread: write - sync - tells the workers
+//!   always         worker: commands - write - sync - replies          where a sync is quicker than waking a thread
+//!                  worker: commands - replies are kept - goes on      this thread: write - sync - tells the workers
 //! ```
 //!
-//! With `always` one sync is for all who wait: those who come while it is under way are the next group. What a worker keeps it sends
-//! when the log is durable up to where it was when the commands had run, whether they wrote or read what others had written.
+//! With `always` one sync is for all who wait: those who come while it is under way are the next group, which is waited for a little
+//! when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the commands had run, whether
+//! they wrote or read what others had written.
 
 use crate::mailbox::Letter;
 use crate::shared::Shared;
@@ -126,6 +128,16 @@ impl Bell {
 
 /// Between two syncs, and between two attempts after an error.
 const SECOND: Duration = Duration::from_secs(1);
+/// A sync that takes no longer, in nanoseconds, is done by the worker itself.
+const QUICK: u64 = 100_000;
+/// How long a worker waits for others who sync.
+const PATIENCE: Duration = Duration::from_nanos(QUICK);
+/// The share of the last syncs' time that the next one waits for those who waited for the last one, and the longest time.
+const GATHERING_SHARE: u32 = 2;
+const GATHERING_MAX: Duration = Duration::from_millis(5);
+/// Looks at who has come, in that time.
+const GATHERING_LOOKS: u32 = 16;
+
 /// Starts the thread, which ends when nobody can wake it any more.
 pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
@@ -135,6 +147,7 @@ pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<
 fn run(shared: &Shared, bell: &Receiver<()>) {
     let Some(aof) = of(&shared.engine) else { return };
     let mut last = Instant::now();
+    let mut group = Group::default();
     while !shared.stopping.load(Relaxed) {
         let left = SECOND.saturating_sub(last.elapsed());
         let rung = match bell.recv_timeout(left) {
@@ -151,17 +164,69 @@ fn run(shared: &Shared, bell: &Receiver<()>) {
             last = Instant::now();
         }
         if aof.state() != State::Off {
+            group.gather(aof);
             tend(shared, aof);
         }
     }
+}
+
+/// Those who waited for the last sync.
+#[derive(Default)]
+struct Group {
+    size: u64,
+    /// How many replies had been kept when it began.
+    end: u64,
+}
+
+impl Group {
+    /// Waits for as many as there were last time, who are writing again most likely: a sync that has begun without them would make
+    /// them wait for two.
+    fn gather(&mut self, aof: &Aof) {
+        let took = Duration::from_nanos(aof.stats.sync_nanos.load(Relaxed));
+        let kept = || aof.stats.kept.load(Relaxed);
+        if aof.journal.policy() == Policy::Always && took > PATIENCE && kept() > self.end {
+            let until = Instant::now() + (took / GATHERING_SHARE).min(GATHERING_MAX);
+            while kept() - self.end < self.size && Instant::now() < until {
+                thread::sleep((took / GATHERING_SHARE).min(GATHERING_MAX) / GATHERING_LOOKS);
+            }
+        }
+        let end = kept();
+        (self.size, self.end) = (end - self.end, end);
+    }
+}
+
+/// Notes what a sync took.
+fn note(shared: &Shared, aof: &Aof, took: Duration) {
+    let (nanos, known) = (took.as_nanos() as u64, aof.stats.sync_nanos.load(Relaxed));
+    aof.stats.sync_nanos.store(known - known / 8 + nanos / 8, Relaxed);
+    shared.engine.latency().note("aof-fsync-always", nanos, crate::clock::now().unix_ms());
+}
+
+/// Whether nothing is to be synced now.
+fn rests(shared: &Shared, aof: &Aof) -> bool {
+    aof.stats.rewriting.load(Relaxed) && shared.engine.config().snapshot().flag(Directive::NoAppendFsyncOnRewrite)
+}
+
+/// Makes durable what the calling worker's clients are to be told of. False: the log's thread has to do it.
+pub fn commit(shared: &Shared, aof: &Aof, offset: u64) -> bool {
+    let stats = &aof.stats;
+    let is_quick = stats.sync_nanos.load(Relaxed) <= QUICK && stats.flush_sleep.load(Relaxed) == 0;
+    if !is_quick || aof.has_failed() || rests(shared, aof) {
+        return false;
+    }
+    let clock = Instant::now();
+    let Some(result) = aof.journal.commit(offset, PATIENCE) else { return false };
+    note(shared, aof, clock.elapsed());
+    wrote(&shared.engine, aof, &result);
+    end_waits(&shared.engine, aof);
+    result.is_ok()
 }
 
 /// Writes and syncs as the policy says, and tells those who wait.
 fn tend(shared: &Shared, aof: &Aof) {
     let journal = &aof.journal;
     let mut result = write(aof);
-    let rests =
-        aof.stats.rewriting.load(Relaxed) && shared.engine.config().snapshot().flag(Directive::NoAppendFsyncOnRewrite);
+    let rests = rests(shared, aof);
     let syncs = match journal.policy() {
         Policy::No => false,
         _ => !rests && journal.synced() < journal.written(),
@@ -169,8 +234,7 @@ fn tend(shared: &Shared, aof: &Aof) {
     if result.is_ok() && syncs {
         let clock = Instant::now();
         result = journal.sync().map(drop);
-        let took = clock.elapsed();
-        shared.engine.latency().note("aof-fsync-always", took.as_nanos() as u64, crate::clock::now().unix_ms());
+        note(shared, aof, clock.elapsed());
     }
     if result.is_ok() && (rests || journal.policy() != Policy::Always) {
         journal.release_written();
@@ -180,9 +244,8 @@ fn tend(shared: &Shared, aof: &Aof) {
         result = journal.write();
     }
     wrote(&shared.engine, aof, &result);
-    if aof.stats.keeping.load(Relaxed) {
-        shared.post_all(|| Letter::Durable);
-    }
+    let keepers = shared.keepers.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
+    keepers.for_each(|(worker, _)| shared.post(worker, Letter::Durable));
     end_waits(&shared.engine, aof);
 }
 

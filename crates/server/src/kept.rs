@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   everysec, no   commands ran - what they changed is written - replies are sent
-//!   always         commands ran - replies are kept with the log's offset .... durable up to there: they are sent
+//!   always         commands ran - it is synced, too - replies are sent                                  where that is quick
+//!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
 //! ```
 //!
-//! All replies of a turn are kept, also those of commands that only read: what they saw may not be durable yet. A connection that
+//! Where replies are kept these are all of a turn, also those of commands that only read: what they saw may not be durable yet. A connection that
 //! has kept replies gets later ones after these. While the log cannot be written nothing new is kept, so that
 //! everybody else is told of it.
 
-use crate::aof::write;
+use crate::aof::{commit, write};
 use crate::worker::Worker;
 use commands::Now;
 use commands::aof::wrote;
@@ -42,11 +43,14 @@ impl Worker {
                 let appended = aof.journal.appended();
                 let is_new = appended != std::mem::replace(&mut self.seen_log, appended);
                 if appended > aof.journal.released() {
-                    aof.stats.keeping.store(true, Relaxed);
-                    if is_new || !aof.has_failed() {
-                        self.keep_all(appended);
+                    if commit(&shared, aof, appended) {
+                        self.release_replies(now);
+                    } else {
+                        if is_new || !aof.has_failed() {
+                            self.keep_all(appended);
+                        }
+                        shared.bell.ring();
                     }
-                    shared.bell.ring();
                 }
                 self.keep_behind(appended);
             }
@@ -82,7 +86,8 @@ impl Worker {
             replies.push((token, connection.session.info.id, range));
         }
         if !replies.is_empty() {
-            self.kept.push_back(Kept { offset, bytes: self.reply.take(), replies });
+            let bytes = self.reply.take();
+            self.keep(Kept { offset, bytes, replies });
         }
     }
 
@@ -103,8 +108,16 @@ impl Worker {
             false
         });
         if !replies.is_empty() {
-            self.kept.push_back(Kept { offset, bytes, replies });
+            self.keep(Kept { offset, bytes, replies });
         }
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        if let Some(aof) = of(&self.shared.engine) {
+            aof.stats.kept.fetch_add(kept.replies.len() as u64, Relaxed);
+        }
+        self.kept.push_back(kept);
+        self.shared.keepers[self.index].store(true, Relaxed);
     }
 
     /// Sends what need not be kept any more.
@@ -122,6 +135,9 @@ impl Worker {
                     self.list(token);
                 }
             }
+        }
+        if self.kept.is_empty() {
+            self.shared.keepers[self.index].store(false, Relaxed);
         }
     }
 }

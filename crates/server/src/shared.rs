@@ -39,6 +39,8 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub bell: Bell,
+    /// Of each worker, whether it keeps replies until the log is durable.
+    pub keepers: Vec<AtomicBool>,
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
 }
@@ -53,6 +55,7 @@ impl Shared {
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             bell,
+            keepers: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Offsets count bytes from the start of the process: `synced <= written <= appended`. Appending takes the buffer's lock for as long
-//! as rendering a command takes; writing takes it for a swap. A sync holds no lock.
+//! as rendering a command takes; writing takes it for a swap. A sync holds none but its own.
 //!
 //! **Nothing torn.** A write that fails in the middle is taken back by cutting the file off where it began; what cannot be taken back is
 //! gone on with exactly where it ended. What was appended stays here until it is written.
@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
+use std::time::Duration;
 
 /// When the file is synced (`appendfsync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ struct Output {
     turn: Option<(usize, Target)>,
     /// Written and not synced, if the policy is to keep that.
     unsynced: Vec<u8>,
+    /// The end of the file, as long as `unsynced`, may be lost and is still to be cut off.
+    is_torn: bool,
     /// Files before the present one that are not synced yet.
     ended: Vec<Arc<dyn LogFile>>,
 }
@@ -67,6 +70,8 @@ struct Output {
 pub struct Journal {
     buffer: Mutex<Buffer>,
     output: Mutex<Output>,
+    /// Held by whoever syncs.
+    syncs: Mutex<()>,
     appended: AtomicU64,
     written: AtomicU64,
     synced: AtomicU64,
@@ -189,6 +194,7 @@ impl Journal {
     pub fn write(&self) -> io::Result<()> {
         let mut output = self.output.lock();
         let output = &mut *output;
+        self.cut_torn(output)?;
         if output.pending.is_empty() && self.waiting() == 0 && self.buffer.lock().turn.is_none() {
             return Ok(());
         }
@@ -263,7 +269,7 @@ impl Journal {
                 // The old file stays until it is durable.
                 output.target = Some(old);
                 output.turn = Some((0, next));
-                return Err(error);
+                return Err(self.write_again(output, error));
             }
             output.ended.push(old.file);
         }
@@ -274,8 +280,24 @@ impl Journal {
 
     /// Makes durable what was written before this was called, and answers up to which offset that is.
     pub fn sync(&self) -> io::Result<u64> {
+        let _syncs = self.syncs.lock();
+        self.sync_in_turn()
+    }
+
+    /// Writes and syncs what is appended, unless it is released up to `offset` already. None: others are at it for longer than
+    /// `patience`.
+    pub fn commit(&self, offset: u64, patience: Duration) -> Option<io::Result<()>> {
+        let _syncs = self.syncs.try_lock_for(patience)?;
+        if self.released() >= offset {
+            return Some(Ok(()));
+        }
+        Some(self.write().and_then(|()| self.sync_in_turn().map(drop)))
+    }
+
+    fn sync_in_turn(&self) -> io::Result<u64> {
         let (mut ended, file, written) = {
             let mut output = self.output.lock();
+            self.cut_torn(&mut output)?;
             let file = output.target.as_ref().map(|target| Arc::clone(&target.file));
             (std::mem::take(&mut output.ended), file, self.written())
         };
@@ -291,8 +313,7 @@ impl Journal {
         let mut output = self.output.lock();
         if let Err(error) = result {
             output.ended.append(&mut ended);
-            self.write_again(&mut output);
-            return Err(error);
+            return Err(self.write_again(&mut output, error));
         }
         let synced = self.synced.fetch_max(written, AcqRel).max(written);
         self.released.fetch_max(synced, AcqRel);
@@ -302,12 +323,20 @@ impl Journal {
         Ok(synced)
     }
 
-    /// What may be lost is pending again, if it was kept.
-    fn write_again(&self, output: &mut Output) {
+    /// A sync failed: what may be lost is to be written again, if it was kept.
+    fn write_again(&self, output: &mut Output, error: io::Error) -> io::Error {
+        output.is_torn = true;
+        // The error that is reported is the one that came first; who writes or syncs next tries again.
+        let _ = self.cut_torn(output);
+        error
+    }
+
+    /// Before anything else is done to the file: a later sync would not know of what this one has lost.
+    fn cut_torn(&self, output: &mut Output) -> io::Result<()> {
         let lost = output.unsynced.len() as u64;
-        let Some(target) = output.target.as_mut().filter(|_| lost > 0) else { return };
-        let start = target.len.saturating_sub(lost);
-        if target.file.truncate(start).is_ok() {
+        if let Some(target) = output.target.as_mut().filter(|_| output.is_torn && lost > 0) {
+            let start = target.len.saturating_sub(lost);
+            target.file.truncate(start)?;
             target.len = start;
             let mut pending = std::mem::take(&mut output.unsynced);
             pending.append(&mut output.pending);
@@ -318,6 +347,8 @@ impl Journal {
             self.written.fetch_sub(lost, Release);
             self.size.fetch_sub(lost, Relaxed);
         }
+        output.is_torn = false;
+        Ok(())
     }
 }
 

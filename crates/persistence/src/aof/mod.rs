@@ -82,8 +82,10 @@ pub struct Stats {
     pub delayed: AtomicU64,
     /// The error's number in the system after a write or sync failed; 0: all is well.
     pub error: AtomicI64,
-    /// Somebody keeps replies until the log is durable; never false again.
-    pub keeping: AtomicBool,
+    /// Replies that were kept so far until the log is durable.
+    pub kept: AtomicU64,
+    /// What a sync takes, in nanoseconds, on average of the last few.
+    pub sync_nanos: AtomicU64,
     /// Microseconds to sleep before a write (DEBUG AOF-FLUSH-SLEEP).
     pub flush_sleep: AtomicU64,
 }

@@ -1,0 +1,406 @@
+//! The whole path from commands to a disk that fails, and back after a crash.
+//!
+//! ```text
+//!   commands - engine - log, snapshots - disk with faults            crash           a new engine reads what is left
+//!   write 1, 2, 3 ... n                  d of them durable            |               it has writes 1 to p: d <= p <= n
+//! ```
+//!
+//! Every write is a transaction that also notes its number, so that what was read says which p it is; that engine is compared with one
+//! that ran the first p writes and nothing else. Rewrites and saves go on in threads of their own meanwhile.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "faults/disk.rs"]
+mod disk;
+
+use commands::aof::{load_and_begin, wrote};
+use commands::{Args, Now, Session, dispatch, load};
+use disk::{Disk, Faults};
+use engine::config::{ApplyHooks, Caller, Config, Directive};
+use engine::effects::{Event, Garbage};
+use engine::host::{Alone, Host, NewFile};
+use engine::{Engine, Options};
+use persistence::aof::journal::Policy;
+use persistence::aof::storage::Storage;
+use persistence::aof::{Aof, check, of};
+use proptest::prelude::*;
+use resp::Reply;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Runs background work in threads, and has files on the disk.
+struct Keeper {
+    disk: Disk,
+    engine: OnceLock<Weak<Engine>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Host for Keeper {
+    fn free(&self, garbage: Vec<Garbage>) {
+        drop(garbage);
+    }
+
+    fn events(&self, _: Vec<Event>) {}
+
+    fn unix_us(&self, _: i64) -> i64 {
+        NOW.unix_us
+    }
+
+    fn sleep(&self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    fn create_file(&self, path: &[u8]) -> io::Result<Box<dyn NewFile>> {
+        self.disk.create(path)
+    }
+
+    fn open_file(&self, path: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        self.disk.open(path)
+    }
+
+    fn in_background(&self, work: fn(&Engine)) -> io::Result<()> {
+        let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
+        self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
+        Ok(())
+    }
+}
+
+struct NoHooks;
+
+impl ApplyHooks for NoHooks {
+    fn apply(&self, _: Directive, _: &Config) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(path.to_vec())
+    }
+}
+
+/// How data is to survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Log(Policy),
+    Snapshots,
+}
+
+const NOW: Now = Now { unix_us: 1_700_000_000_000_000 };
+const OPTIONS: Options = Options { shards: 8, databases: 2, hash_seed: 7, workers: 1 };
+
+fn run(engine: &Engine, session: &mut Session, words: &[&str]) -> String {
+    let (mut args, mut reply): (Args<'_>, _) = (words.into(), Reply::default());
+    dispatch::execute(engine, session, &mut args, NOW, &mut reply);
+    String::from_utf8(reply.take()).unwrap()
+}
+
+/// One write: what it does to which key.
+type Write = (u8, u8);
+
+/// Runs write number `number`; false if it is refused.
+fn run_write(engine: &Engine, session: &mut Session, number: usize, (kind, key): Write) -> bool {
+    let (number, key) = (number.to_string(), format!("{}:{key}", kind % 5));
+    let command = match kind % 5 {
+        0 => vec!["SET", &key, &number],
+        1 => vec!["INCRBY", &key, &number],
+        2 => vec!["RPUSH", &key, &number, "x"],
+        3 => vec!["HSET", &key, &number, "value"],
+        _ => vec!["ZADD", &key, &number, "member"],
+    };
+    run(engine, session, &["MULTI"]);
+    let queued = [run(engine, session, &["SET", "last", &number]), run(engine, session, &command)];
+    let reply = run(engine, session, &["EXEC"]);
+    if queued.iter().all(|reply| reply == "+QUEUED\r\n") {
+        assert!(reply.starts_with("*2\r\n"), "{reply}");
+        return true;
+    }
+    assert!(queued.iter().all(|reply| reply.starts_with("-MISCONF ")), "{queued:?}");
+    assert!(reply.starts_with("-EXECABORT"), "{reply}");
+    false
+}
+
+struct Machine {
+    mode: Mode,
+    disk: Disk,
+    host: Arc<Keeper>,
+    engine: Arc<Engine>,
+    session: Session,
+    /// Those that ran.
+    writes: Vec<Write>,
+    /// How long the log was after each of them, since the machine was started, and of how many there were before.
+    offsets: Vec<u64>,
+    before: usize,
+    /// How many of them survive whatever comes.
+    durable: usize,
+    /// How many a save in the background will make durable, if it goes well.
+    saving: Option<usize>,
+}
+
+impl Machine {
+    fn start(mode: Mode, disk: Disk) -> Machine {
+        let host = Arc::new(Keeper { disk: disk.clone(), engine: OnceLock::new(), threads: Mutex::default() });
+        let engine = Arc::new(Engine::new(&OPTIONS, Arc::clone(&host) as Arc<dyn Host>));
+        host.engine.set(Arc::downgrade(&engine)).unwrap();
+        engine.install_log(Arc::new(Aof::new(Arc::new(disk.clone()), b"logs", b"log.aof")));
+        let saves = if mode == Mode::Snapshots { "3600 1" } else { "" };
+        let caller = Caller { local: true, loading: false };
+        engine.config().set(&[(b"save", saves.as_bytes())], caller, &NoHooks).unwrap();
+        engine.saves().set_loading(true);
+        match mode {
+            Mode::Log(policy) => {
+                of(&engine).unwrap().journal.set_policy(policy);
+                if load_and_begin(&engine).is_err() {
+                    repair(&disk);
+                    drop((engine, host));
+                    return Machine::start(mode, disk);
+                }
+            }
+            Mode::Snapshots => drop(load::load_file(&engine, false).unwrap()),
+        }
+        engine.saves().set_loading(false);
+        let session = Session::local();
+        let (writes, offsets) = (Vec::new(), Vec::new());
+        Machine { mode, disk, host, engine, session, writes, offsets, before: 0, durable: 0, saving: None }
+    }
+
+    fn aof(&self) -> &Aof {
+        of(&self.engine).unwrap()
+    }
+
+    fn run(&mut self, words: &[&str]) -> String {
+        run(&self.engine, &mut self.session, words)
+    }
+
+    fn write(&mut self, write: Write) -> bool {
+        let ran = run_write(&self.engine, &mut self.session, self.writes.len() + 1, write);
+        if ran {
+            self.writes.push(write);
+            self.offsets.push(self.aof().journal.appended());
+        }
+        ran
+    }
+
+    /// What comes before replies are sent.
+    fn end_turn(&mut self) {
+        let Mode::Log(policy) = self.mode else { return };
+        let journal = &self.aof().journal;
+        let result = match policy {
+            Policy::Always => journal.commit(journal.appended(), Duration::MAX).unwrap(),
+            _ => journal.write(),
+        };
+        wrote(&self.engine, self.aof(), &result);
+        self.note_durable();
+    }
+
+    /// What the log's thread does once a second.
+    fn tend(&mut self) {
+        let Mode::Log(_) = self.mode else { return };
+        let journal = &self.aof().journal;
+        let result = journal.write().and_then(|()| journal.sync().map(drop));
+        wrote(&self.engine, self.aof(), &result);
+        self.note_durable();
+    }
+
+    fn note_durable(&mut self) {
+        let synced = self.aof().journal.synced();
+        let durable = self.before + self.offsets.iter().filter(|offset| **offset <= synced).count();
+        assert!(durable >= self.durable, "what was durable is so no more");
+        self.durable = durable;
+    }
+
+    fn save(&mut self) {
+        let reply = self.run(&["SAVE"]);
+        if reply == "+OK\r\n" && self.mode == Mode::Snapshots {
+            self.durable = self.writes.len();
+        }
+    }
+
+    fn save_in_background(&mut self) {
+        self.note_saved();
+        if self.run(&["BGSAVE"]).starts_with('+') {
+            self.saving = Some(self.writes.len());
+        }
+    }
+
+    fn note_saved(&mut self) {
+        let saves = self.engine.saves();
+        if let Some(saving) = self.saving.take_if(|_| !saves.is_running())
+            && !saves.has_failed()
+            && self.mode == Mode::Snapshots
+        {
+            self.durable = self.durable.max(saving);
+        }
+    }
+
+    fn join(&mut self) {
+        let threads = std::mem::take(&mut *self.host.threads.lock().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        self.note_saved();
+    }
+
+    /// The machine goes down in this moment, and starts again.
+    fn crash(mut self, seed: u64) -> Machine {
+        let left = self.disk.crash(seed);
+        // What was done in the background after that moment is nobody's.
+        let durable = self.durable;
+        self.join();
+        let mut next = Machine::start(self.mode, left);
+        let last = next.run(&["GET", "last"]);
+        let count: usize = last.lines().nth(1).map_or(0, |number| number.parse().unwrap());
+        assert!(count >= durable && count <= self.writes.len(), "{durable} to {}: {count}", self.writes.len());
+        self.writes.truncate(count);
+        let (alone, mut session) = (Engine::new(&OPTIONS, Arc::new(Alone)), Session::local());
+        for (index, write) in self.writes.iter().enumerate() {
+            assert!(run_write(&alone, &mut session, index + 1, *write));
+        }
+        assert_eq!(next.run(&["DEBUG", "DIGEST"]), run(&alone, &mut session, &["DEBUG", "DIGEST"]));
+        (next.before, next.durable) = (count, count);
+        next.writes = std::mem::take(&mut self.writes);
+        next
+    }
+
+    /// The disk is sound again: so is the service.
+    fn recover(&mut self) {
+        self.disk.set(Faults::default());
+        self.join();
+        self.tend();
+        if self.mode == Mode::Snapshots {
+            self.save_in_background();
+            self.join();
+        }
+        assert!(self.write((0, 0)), "the disk is sound");
+        self.tend();
+        self.save();
+        assert_eq!(self.durable, self.writes.len());
+    }
+}
+
+/// Does what an operator does with a log that is refused: cuts the first file that is not whole, and gives up those after it.
+fn repair(disk: &Disk) {
+    let text = String::from_utf8(disk.content(b"logs/log.aof.manifest").unwrap()).unwrap();
+    let (mut lines, mut is_cut) = (0, false);
+    for line in text.lines().filter(|line| line.ends_with("type i")) {
+        let name = line.split(' ').nth(1).unwrap();
+        let path = format!("logs/{name}").into_bytes();
+        let content = disk.content(&path).unwrap();
+        let found = check::analyze(&mut &content[..], 0, name, None, &mut lines).unwrap();
+        let good = if is_cut { 0 } else { found.good };
+        is_cut |= good < content.len() as u64;
+        disk.append(&path).unwrap().0.truncate(good).unwrap();
+    }
+    assert!(is_cut, "what is whole is read");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Write),
+    EndTurn,
+    Tend,
+    Rewrite,
+    Save,
+    SaveInBackground,
+    Wait,
+    Fail(Faults),
+    Recover,
+    Crash(u64),
+}
+
+fn faults(forgives: bool) -> impl Strategy<Value = Faults> {
+    let maybe = |most: usize| prop::option::of(0..most);
+    (maybe(400), maybe(60), any::<[bool; 3]>()).prop_map(
+        move |(room, short, [write_fails, sync_fails, truncate_fails])| {
+            let short = short.map(|short| short + 1);
+            Faults { room, short, write_fails: write_fails && room.is_none(), sync_fails, truncate_fails, forgives }
+        },
+    )
+}
+
+fn steps(mode: Mode) -> impl Strategy<Value = Vec<Step>> {
+    // What a failed sync has lost is not known any more where only the present second is kept.
+    let forgives = mode != Mode::Log(Policy::Always);
+    let step = prop_oneof![
+        12 => any::<(u8, u8)>().prop_map(|(kind, key)| Step::Write((kind, key % 3))),
+        6 => Just(Step::EndTurn),
+        2 => Just(Step::Tend),
+        2 => Just(Step::Rewrite),
+        1 => Just(Step::Save),
+        2 => Just(Step::SaveInBackground),
+        2 => Just(Step::Wait),
+        2 => faults(forgives).prop_map(Step::Fail),
+        1 => Just(Step::Recover),
+        2 => any::<u64>().prop_map(Step::Crash),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+fn check_steps(mode: Mode, steps: Vec<Step>) {
+    let mut machine = Machine::start(mode, Disk::default());
+    for step in steps {
+        match step {
+            Step::Write(write) => _ = machine.write(write),
+            Step::EndTurn => machine.end_turn(),
+            Step::Tend => machine.tend(),
+            Step::Rewrite => _ = machine.run(&["BGREWRITEAOF"]),
+            Step::Save => machine.save(),
+            Step::SaveInBackground => machine.save_in_background(),
+            Step::Wait => thread::sleep(Duration::from_micros(300)),
+            Step::Fail(faults) => machine.disk.set(faults),
+            Step::Recover => machine.recover(),
+            Step::Crash(seed) => machine = machine.crash(seed),
+        }
+    }
+    machine.recover();
+    machine.crash(1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn always_loses_nothing_that_was_acknowledged(steps in steps(Mode::Log(Policy::Always))) {
+        check_steps(Mode::Log(Policy::Always), steps);
+    }
+
+    #[test]
+    fn everysec_loses_nothing_that_was_synced(steps in steps(Mode::Log(Policy::EverySecond))) {
+        check_steps(Mode::Log(Policy::EverySecond), steps);
+    }
+
+    #[test]
+    fn a_snapshot_that_fails_leaves_the_one_before(steps in steps(Mode::Snapshots)) {
+        check_steps(Mode::Snapshots, steps);
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_of_and_got_over() {
+    let mut machine = Machine::start(Mode::Log(Policy::EverySecond), Disk::default());
+    assert!(machine.write((0, 1)));
+    machine.disk.set(Faults { room: Some(10), ..Faults::default() });
+    machine.end_turn();
+    assert_eq!(machine.disk.room(), Some(0));
+    let full = "-MISCONF Errors writing to the AOF file: No space left on device\r\n";
+    assert_eq!(machine.run(&["SET", "k", "v"]), full);
+    assert_eq!(machine.run(&["GET", "last"]), "$1\r\n1\r\n");
+    machine.recover();
+    assert_eq!(machine.run(&["SET", "k", "v"]), "+OK\r\n");
+}
+
+#[test]
+fn a_failed_save_is_told_of_and_got_over() {
+    let mut machine = Machine::start(Mode::Snapshots, Disk::default());
+    assert!(machine.write((0, 1)));
+    for faults in [
+        Faults { room: Some(20), ..Faults::default() },
+        Faults { write_fails: true, ..Faults::default() },
+        Faults { sync_fails: true, ..Faults::default() },
+    ] {
+        machine.disk.set(faults);
+        machine.save_in_background();
+        machine.join();
+        let refused = machine.run(&["SET", "k", "v"]);
+        assert!(refused.starts_with("-MISCONF ") && refused.contains("snapshots"), "{refused}");
+        assert_eq!(machine.run(&["SAVE"]), "-ERR\r\n");
+        machine.recover();
+    }
+}

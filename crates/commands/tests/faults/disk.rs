@@ -1,0 +1,261 @@
+//! A disk in memory that fails as it is told to, and that a crash leaves as a real one might be left.
+//!
+//! ```text
+//!   bytes   [ durable ........ | dirty ...... | lost ... ]
+//!   crash     stays              each page     zeros          and the file may end anywhere behind what is durable
+//!                                stays or is zeros
+//! ```
+//!
+//! A sync makes dirty bytes durable. One that fails loses them, as Linux does: they are clean in memory, so that the next sync has
+//! nothing to do and succeeds. Names change durably.
+
+use engine::host::NewFile;
+use persistence::aof::storage::{LogFile, Storage};
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Bytes that a crash keeps or loses together.
+const PAGE: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Durable,
+    Dirty,
+    Lost,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    fates: Vec<Fate>,
+}
+
+/// What goes wrong from now on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Bytes that the disk still takes.
+    pub room: Option<usize>,
+    /// Bytes that one write takes at most.
+    pub short: Option<usize>,
+    pub write_fails: bool,
+    pub sync_fails: bool,
+    pub truncate_fails: bool,
+    /// A sync that fails leaves dirty what it was to save.
+    pub forgives: bool,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    names: BTreeMap<Vec<u8>, usize>,
+    contents: Vec<Content>,
+    faults: Faults,
+    temporary: usize,
+}
+
+#[derive(Clone, Default)]
+pub struct Disk(Arc<Mutex<State>>);
+
+fn io_error() -> io::Error {
+    io::Error::from_raw_os_error(5)
+}
+
+impl State {
+    fn find(&self, name: &[u8]) -> io::Result<usize> {
+        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn make(&mut self, name: &[u8]) -> usize {
+        self.contents.push(Content::default());
+        self.names.insert(name.to_vec(), self.contents.len() - 1);
+        self.contents.len() - 1
+    }
+
+    fn write(&mut self, file: usize, bytes: &[u8]) -> io::Result<usize> {
+        if self.faults.write_fails {
+            return Err(io_error());
+        }
+        let mut taken = bytes.len().min(self.faults.short.unwrap_or(usize::MAX));
+        if let Some(room) = &mut self.faults.room {
+            taken = taken.min(*room);
+            *room -= taken;
+            if taken == 0 && !bytes.is_empty() {
+                return Err(io::Error::from_raw_os_error(28));
+            }
+        }
+        let content = &mut self.contents[file];
+        content.bytes.extend_from_slice(&bytes[..taken]);
+        content.fates.resize(content.bytes.len(), Fate::Dirty);
+        Ok(taken)
+    }
+
+    fn sync(&mut self, file: usize) -> io::Result<()> {
+        let fails = self.faults.sync_fails;
+        if !fails || !self.faults.forgives {
+            let new = if fails { Fate::Lost } else { Fate::Durable };
+            self.contents[file].fates.iter_mut().filter(|fate| **fate == Fate::Dirty).for_each(|fate| *fate = new);
+        }
+        if fails { Err(io_error()) } else { Ok(()) }
+    }
+}
+
+impl Content {
+    /// What is found after the machine went down.
+    fn crash(&mut self, random: &mut fastrand::Rng) {
+        for (page, fates) in self.bytes.chunks_mut(PAGE).zip(self.fates.chunks(PAGE)) {
+            let stays = random.bool();
+            let gone = |fate: &Fate| *fate == Fate::Lost || *fate == Fate::Dirty && !stays;
+            page.iter_mut().zip(fates).filter(|(_, fate)| gone(fate)).for_each(|(byte, _)| *byte = 0);
+        }
+        let durable = self.fates.iter().rposition(|fate| *fate == Fate::Durable).map_or(0, |last| last + 1);
+        if random.bool() {
+            self.bytes.truncate(random.usize(durable..=self.bytes.len()));
+        }
+        self.fates = vec![Fate::Durable; self.bytes.len()];
+    }
+}
+
+impl Disk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics here")
+    }
+
+    pub fn set(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    pub fn room(&self) -> Option<usize> {
+        self.state().faults.room
+    }
+
+    /// A sound disk with what a crash of the machine leaves now of this one.
+    pub fn crash(&self, seed: u64) -> Disk {
+        let mut state = self.state().clone();
+        let mut random = fastrand::Rng::with_seed(seed);
+        state.contents.iter_mut().for_each(|content| content.crash(&mut random));
+        state.faults = Faults::default();
+        Disk(Arc::new(Mutex::new(state)))
+    }
+
+    pub fn content(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        let state = self.state();
+        Ok(state.contents[state.find(name)?].bytes.clone())
+    }
+
+    /// A new file that takes the place of one of that name in the end.
+    pub fn create(&self, name: &[u8]) -> io::Result<Box<dyn NewFile>> {
+        let mut state = self.state();
+        state.temporary += 1;
+        let temporary = format!("temp-{}", state.temporary).into_bytes();
+        let file = state.make(&temporary);
+        Ok(Box::new(Temporary { disk: self.clone(), file, temporary, name: name.to_vec() }))
+    }
+}
+
+struct File {
+    disk: Disk,
+    file: usize,
+}
+
+impl LogFile for File {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.state().write(self.file, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.state().sync(self.file)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if state.faults.truncate_fails {
+            return Err(io_error());
+        }
+        let content = &mut state.contents[self.file];
+        content.bytes.truncate(len as usize);
+        content.fates.truncate(len as usize);
+        Ok(())
+    }
+}
+
+struct Temporary {
+    disk: Disk,
+    file: usize,
+    temporary: Vec<u8>,
+    name: Vec<u8>,
+}
+
+impl Write for Temporary {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Others go on meanwhile.
+        std::thread::yield_now();
+        self.disk.state().write(self.file, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl NewFile for Temporary {
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.sync(self.file)?;
+        state.names.insert(self.name.clone(), self.file);
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        self.disk.state().names.remove(&self.temporary);
+    }
+}
+
+impl Storage for Disk {
+    fn append(&self, name: &[u8]) -> io::Result<(Arc<dyn LogFile>, u64)> {
+        let mut state = self.state();
+        let file = match state.find(name) {
+            Ok(file) => file,
+            Err(_) if state.faults.room == Some(0) => return Err(io::Error::from_raw_os_error(28)),
+            Err(_) => state.make(name),
+        };
+        let len = state.contents[file].bytes.len() as u64;
+        Ok((Arc::new(File { disk: self.clone(), file }), len))
+    }
+
+    fn open(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        let bytes = self.content(name)?;
+        let len = bytes.len() as u64;
+        Ok((Box::new(Cursor::new(bytes)), len))
+    }
+
+    fn replace(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
+        let mut file = self.create(name)?;
+        file.write_all(content)?;
+        file.commit()
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let file = state.find(from)?;
+        if state.faults.write_fails {
+            return Err(io_error());
+        }
+        state.names.remove(from);
+        state.names.insert(to.to_vec(), file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &[u8]) -> io::Result<()> {
+        self.state().names.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn create_dir(&self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self, name: &[u8]) -> io::Result<u64> {
+        self.content(name).map(|bytes| bytes.len() as u64)
+    }
+}
