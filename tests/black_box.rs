@@ -21,6 +21,8 @@ mod commands;
 mod connections;
 #[path = "black_box/cores.rs"]
 mod cores;
+#[path = "black_box/crashes.rs"]
+mod crashes;
 #[path = "black_box/debug.rs"]
 mod debug;
 #[path = "black_box/dialogue.rs"]

@@ -1,94 +1,12 @@
-//! The append-only file: what was acknowledged is there after the process was killed, whatever it did at that moment.
-//!
-//! `CINNABAR_CRASH_ROUNDS=50` makes the crash tests thorough; the few rounds that they have otherwise find what is plainly wrong.
+//! The append-only file: turned on and off, read again, torn and mended. `crashes.rs` kills the server.
 
+use crate::crashes::count;
 use crate::harness::{Server, eventually, is_peer};
-use redis::{Connection, RedisResult, cmd, pipe};
+use redis::{RedisResult, cmd};
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::thread;
-use std::time::Duration;
-
-const WRITERS: usize = 4;
-
-/// What one writer knows of its counter.
-#[derive(Default)]
-struct Counter {
-    asked: AtomicU64,
-    acknowledged: AtomicU64,
-}
-
-/// Counts in two keys at once, and keeps the numbers in a list.
-fn count(connection: &mut Connection, writer: usize) -> RedisResult<u64> {
-    let (one, other, list) = (format!("one:{writer}"), format!("other:{writer}"), format!("list:{writer}"));
-    let counted: (u64, u64, u64) = pipe().atomic().incr(&one, 1).incr(&other, 1).rpush(&list, "x").query(connection)?;
-    assert!(counted.0 == counted.1 && counted.1 == counted.2, "{counted:?}");
-    Ok(counted.0)
-}
-
-fn write_until_it_ends(mut connection: Connection, counters: &[Counter], writer: usize, ended: &AtomicBool) {
-    while !ended.load(SeqCst) {
-        counters[writer].asked.fetch_add(1, SeqCst);
-        match count(&mut connection, writer) {
-            Ok(number) => counters[writer].acknowledged.store(number, SeqCst),
-            Err(_) => return,
-        }
-    }
-}
-
-fn crash_again_and_again(policy: &str, threads: usize) {
-    let rounds = std::env::var("CINNABAR_CRASH_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3u64);
-    let options = ["--appendonly", "yes", "--appendfsync", policy];
-    // Rewrites all the time, too.
-    let rewrites = ["--auto-aof-rewrite-percentage", "20", "--auto-aof-rewrite-min-size", "1"];
-    let mut server = Server::start_with_threads(threads, &[&options[..], &rewrites].concat());
-    let counters: Vec<Counter> = (0..WRITERS).map(|_| Counter::default()).collect();
-    for round in 0..rounds {
-        let ended = AtomicBool::new(false);
-        let pid = server.pid();
-        thread::scope(|scope| {
-            for writer in 0..WRITERS {
-                let (connection, counters, ended) = (server.client(), &counters, &ended);
-                scope.spawn(move || write_until_it_ends(connection, counters, writer, ended));
-            }
-            thread::sleep(Duration::from_millis(100 + round * 37 % 200));
-            let killed = Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().expect("sh");
-            assert!(killed.success());
-            ended.store(true, SeqCst);
-        });
-        server.crash();
-        let mut connection = server.client();
-        for (writer, counter) in counters.iter().enumerate() {
-            let key = |name: &str| format!("{name}:{writer}");
-            let one: Option<u64> = cmd("GET").arg(key("one")).query(&mut connection).expect("a number");
-            let other: Option<u64> = cmd("GET").arg(key("other")).query(&mut connection).expect("a number");
-            let list: u64 = cmd("LLEN").arg(key("list")).query(&mut connection).expect("a length");
-            let (one, other) = (one.unwrap_or(0), other.unwrap_or(0));
-            assert!(one == other && other == list, "half a transaction: {one}, {other}, {list}");
-            let (asked, acknowledged) = (counter.asked.load(SeqCst), counter.acknowledged.load(SeqCst));
-            assert!(one >= acknowledged, "round {round}: {acknowledged} were acknowledged, {one} are there");
-            assert!(one <= asked, "round {round}: {asked} were asked for, {one} are there");
-            counter.asked.store(one, SeqCst);
-            counter.acknowledged.store(one, SeqCst);
-        }
-    }
-    assert!(server.stop().success());
-}
-
-#[test]
-fn nothing_acknowledged_is_lost_with_always() {
-    crash_again_and_again("always", 2);
-}
-
-/// A process that is killed leaves what it has written: the system is still there.
-#[test]
-fn nothing_acknowledged_is_lost_by_killing_with_no() {
-    crash_again_and_again("no", 1);
-    crash_again_and_again("no", 4);
-}
 
 #[test]
 fn what_was_written_a_second_before_is_there_with_everysec() {

@@ -28,7 +28,7 @@ pub struct Kept {
 }
 
 /// Milliseconds that a write waits for a sync that is under way, which might make it wait for the disk.
-const PATIENCE: i64 = 2000;
+const PATIENCE: i64 = 1000;
 
 impl Worker {
     /// To be called before replies are sent: what their commands changed is written, or they are kept.
