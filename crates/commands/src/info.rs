@@ -425,7 +425,8 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("pubsub_channels", audience.count(Kind::Channel));
     text.field("pubsub_patterns", audience.count(Kind::Pattern));
     text.field("pubsubshard_channels", audience.count(Kind::Shard));
-    text.zeros(&["latest_fork_usec", "total_forks"]);
+    text.field("latest_fork_usec", engine.saves().cut_nanos.load(Relaxed) / 1000);
+    text.field("total_forks", engine.saves().forks.load(Relaxed));
     text.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits"]);
     text.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
     text.zeros(&["total_active_defrag_time", "current_active_defrag_time"]);

@@ -135,6 +135,7 @@ fn start(engine: &Engine) -> bool {
     }
     match host.in_background(save_in_background) {
         Ok(()) => {
+            engine.saves().forks.fetch_add(1, Relaxed);
             host.notice(&format!("Background saving started by pid {}", host.process().id));
             true
         }

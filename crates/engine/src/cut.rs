@@ -388,6 +388,7 @@ impl Engine {
         let limit = (self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3;
         let mut locks = self.locks().escalated();
         (0..self.locks().len()).for_each(|index| _ = locks.get(index));
+        let began = self.host().nanos();
         if self.cut_open.swap(true, Relaxed) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
@@ -421,6 +422,7 @@ impl Engine {
             }
         }
         then();
+        self.saves().cut_nanos.store(self.host().nanos() - began, Relaxed);
         Ok(begun)
     }
 

@@ -34,6 +34,10 @@ pub struct Saves {
     pub changes: AtomicU64,
     /// Payloads of RESTORE and files whose packed values were searched for what their counts do not tell.
     pub sanitizations: AtomicU64,
+    /// Saves and rewrites that were begun in the background: for each of them other servers fork.
+    pub forks: AtomicU64,
+    /// Nanoseconds for which the last cut stopped everybody.
+    pub cut_nanos: AtomicU64,
     pub progress: Progress,
     pub loading: Loading,
 }

@@ -94,7 +94,7 @@ pub fn tick(engine: &Engine, now_ms: i64) {
     if !idle {
         return;
     }
-    if aof.state() == State::Waiting || stats.scheduled.load(Relaxed) {
+    if aof.state() == State::Waiting || stats.scheduled.load(Relaxed) || aof.journal.is_in_doubt() {
         if !is_limited(engine, aof, now_ms) {
             rewrite::start(engine, aof);
         }

@@ -28,7 +28,10 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
     stats.scheduled.store(false, Relaxed);
     stats.started_at.store(host.unix_us(0) / 1000, Relaxed);
     match host.in_background(run) {
-        Ok(()) => true,
+        Ok(()) => {
+            engine.saves().forks.fetch_add(1, Relaxed);
+            true
+        }
         Err(error) => {
             host.log(&format!("Can't rewrite append only file in background: {}", reason(&error)));
             stats.rewriting.store(false, Relaxed);
@@ -99,7 +102,9 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
     };
     host.notice(&format!("Background append only file rewriting started by pid {}", host.process().id));
     let temporary = format!("temp-rewriteaof-bg-{}.aof", host.process().id).into_bytes();
+    let mut cut_at = 0;
     let mut begin = || {
+        cut_at = aof.journal.appended();
         if let Some(target) = next.take() {
             match state {
                 State::Waiting => {
@@ -116,7 +121,9 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
         host.notice(&format!("Successfully created the temporary AOF base file {names}"));
         finish(engine, aof, rdb, &temporary)
     });
-    if result.is_err() {
+    if result.is_ok() {
+        aof.journal.settle(cut_at);
+    } else {
         // The error that is reported is the one that came first.
         let _ = aof.storage.remove(&temporary);
         if state == State::Waiting {

@@ -41,8 +41,6 @@ pub struct Faults {
     pub write_fails: bool,
     pub sync_fails: bool,
     pub truncate_fails: bool,
-    /// A sync that fails leaves dirty what it was to save.
-    pub forgives: bool,
 }
 
 #[derive(Clone, Default)]
@@ -91,10 +89,8 @@ impl State {
 
     fn sync(&mut self, file: usize) -> io::Result<()> {
         let fails = self.faults.sync_fails;
-        if !fails || !self.faults.forgives {
-            let new = if fails { Fate::Lost } else { Fate::Durable };
-            self.contents[file].fates.iter_mut().filter(|fate| **fate == Fate::Dirty).for_each(|fate| *fate = new);
-        }
+        let new = if fails { Fate::Lost } else { Fate::Durable };
+        self.contents[file].fates.iter_mut().filter(|fate| **fate == Fate::Dirty).for_each(|fate| *fate = new);
         if fails { Err(io_error()) } else { Ok(()) }
     }
 }

@@ -13,7 +13,7 @@
 //! gone on with exactly where it ended. What was appended stays here until it is written.
 //!
 //! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] what is not durable is kept, so it is cut off and
-//! written once more.
+//! written once more. Otherwise all up to there is in doubt: no later sync makes it durable, but a new base does.
 
 use super::storage::LogFile;
 use engine::log::{GROUP_BEGIN, GROUP_END, put_select};
@@ -75,6 +75,8 @@ pub struct Journal {
     appended: AtomicU64,
     written: AtomicU64,
     synced: AtomicU64,
+    /// Up to where a failed sync may have lost what was not kept; 0: nothing.
+    doubt: AtomicU64,
     /// Up to where replies may be sent that wait for it.
     released: AtomicU64,
     policy: AtomicU8,
@@ -129,6 +131,19 @@ impl Journal {
         self.released.fetch_max(self.written(), AcqRel);
     }
 
+    /// Whether a failed sync may have lost what only a new base has.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.load(Acquire) > 0
+    }
+
+    /// There is a durable base of the moment when the log was that long.
+    pub fn settle(&self, appended: u64) {
+        let _syncs = self.syncs.lock();
+        if self.doubt.load(Acquire) <= appended {
+            self.doubt.store(0, Release);
+        }
+    }
+
     /// Whether somebody is syncing now.
     pub fn is_syncing(&self) -> bool {
         self.syncing.load(Relaxed)
@@ -178,6 +193,7 @@ impl Journal {
     pub fn begin(&self, target: Target) {
         let (mut output, mut buffer) = (self.output.lock(), self.buffer.lock());
         *buffer = Buffer::default();
+        self.doubt.store(0, Release);
         let appended = self.appended();
         *output = Output { target: Some(target), ..Output::default() };
         self.written.store(appended, Release);
@@ -315,7 +331,8 @@ impl Journal {
             output.ended.append(&mut ended);
             return Err(self.write_again(&mut output, error));
         }
-        let synced = self.synced.fetch_max(written, AcqRel).max(written);
+        let durable = if self.is_in_doubt() { self.synced() } else { written };
+        let synced = self.synced.fetch_max(durable, AcqRel).max(durable);
         self.released.fetch_max(synced, AcqRel);
         let left = (self.written() - written).min(output.unsynced.len() as u64) as usize;
         let durable = output.unsynced.len() - left;
@@ -326,6 +343,10 @@ impl Journal {
     /// A sync failed: what may be lost is to be written again, if it was kept.
     fn write_again(&self, output: &mut Output, error: io::Error) -> io::Error {
         output.is_torn = true;
+        let known = self.written().saturating_sub(output.unsynced.len() as u64);
+        if self.synced() < known {
+            self.doubt.fetch_max(known, AcqRel);
+        }
         // The error that is reported is the one that came first; who writes or syncs next tries again.
         let _ = self.cut_torn(output);
         error
