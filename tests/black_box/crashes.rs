@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   writers      one:n other:n list:n ... each in one transaction, and each notes what was acknowledged, and when
-//!   a disturber  BGREWRITEAOF, BGSAVE - which take a tenth of a second
+//!   a disturber  BGREWRITEAOF, BGSAVE - which take some hundredths of a second
 //!   kill -9, start, compare, go on with what is there
 //! ```
 //!
@@ -113,8 +113,8 @@ struct Crashes {
 
 impl Crashes {
     fn start(promise: Promise, threads: usize, options: &[&str]) -> Crashes {
-        // A save takes a tenth of a second.
-        let slow = ["--rdb-key-save-delay", "1000", "--stop-writes-on-bgsave-error", "no"];
+        // A save takes some hundredths of a second.
+        let slow = ["--rdb-key-save-delay", "400", "--stop-writes-on-bgsave-error", "no"];
         let server = Server::start_with_threads(threads, &[options, &slow].concat());
         let mut pipe = pipe();
         (0..100).for_each(|number| _ = pipe.set(format!("key:{number}"), number));
