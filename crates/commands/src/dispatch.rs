@@ -270,10 +270,12 @@ fn is_possible(engine: &Engine, session: &Session, entry: &Entry) -> bool {
 fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> {
     // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
     let lockless = entry.command.keys.is_empty() && session.watching.is_none();
-    if engine.scripts().is_busy() && !(entry.command.flags.has(ALLOW_BUSY) && lockless) {
-        return Some(script::busy(engine));
-    }
     let hindrance = engine.saves().hindrance();
+    if engine.scripts().is_busy() && !(entry.command.flags.has(ALLOW_BUSY) && lockless) {
+        // The script may be one that is read from the log.
+        let loads = hindrance.is_loading() && !entry.command.flags.has(LOADING);
+        return Some(if loads { Error::LOADING } else { script::busy(engine) });
+    }
     if hindrance.is_short_of_memory() && needs_memory(session, entry) {
         return Some(Error::OUT_OF_MEMORY);
     }

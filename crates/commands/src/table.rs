@@ -140,8 +140,8 @@ impl Table {
     }
 }
 
-/// Commands that run scripts.
-const SCRIPTS: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec"];
+/// Commands that run scripts; DEBUG reads a log that has some.
+const SCRIPTS: [&str; 8] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "exec", "debug"];
 
 impl Entry {
     fn new(command: &'static Command, called: &[u8], container: &str, count: &mut usize) -> Entry {
