@@ -84,6 +84,7 @@ fn labour(mut client: Connection, worker: &str, claimed: &AtomicU64) {
 /// What the process does: it works until it is killed, and claims nothing.
 fn work_as_process(port: &str) {
     let mut client = connect(&format!("redis://127.0.0.1:{port}/"));
+    redis::cmd("CLIENT").arg(&["SETNAME", VICTIM]).exec(&mut client).expect("a name");
     loop {
         let entries = read(&mut client, VICTIM);
         entries.iter().for_each(|entry| work(&mut client, entry));
@@ -102,6 +103,9 @@ fn kill(client: &mut Connection, mut process: Child) -> u64 {
     sleep(Duration::from_millis(fastrand::u64(5..100)));
     process.kill().expect("to kill it");
     process.wait().expect("its end");
+    // What it has still sent is done when its connection is gone.
+    let mut clients = || redis::cmd("CLIENT").arg("LIST").query::<String>(client).expect("who is connected");
+    assert!(eventually(|| !clients().contains(&format!("name={VICTIM} "))), "its connection stays");
     let pending: StreamPendingCountReply =
         client.xpending_consumer_count("jobs", "workers", "-", "+", 10, VICTIM).expect("what it had");
     pending.ids.len() as u64
