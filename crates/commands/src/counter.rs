@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, FAST, Group, ROW, WRITE, key};
 use engine::Error;
-use engine::edit::Ttl;
+use engine::edit::{Edit, Ttl};
 use engine::effects::EventClass;
 use engine::value::{NewString, Str};
 use resp::long_double::LongDouble;
@@ -87,16 +87,26 @@ fn decrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn add(cx: &mut Cx<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
-    let old = match edit.string()? {
-        None => 0,
-        Some(Str::Int(n)) => n,
-        Some(Str::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::NOT_AN_INTEGER)?,
+    let plus = |old: i64| old.checked_add(increment).ok_or(Error::OVERFLOW);
+    let sum = match edit.update_int(plus) {
+        Some(sum) => sum?,
+        None => add_to_text(&mut edit, plus)?,
     };
-    let sum = old.checked_add(increment).ok_or(Error::OVERFLOW)?;
-    edit.set_string(NewString::Int(sum), Ttl::Keep);
     edit.commit(EventClass::STRING, "incrby");
     cx.reply.int(sum);
     Ok(())
+}
+
+/// The same for a key that is missing or does not hold its integer as one.
+#[inline(never)]
+fn add_to_text(edit: &mut Edit<'_>, plus: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
+    let sum = plus(match edit.string()? {
+        None => 0,
+        Some(Str::Int(n)) => n,
+        Some(Str::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::NOT_AN_INTEGER)?,
+    })?;
+    edit.set_string(NewString::Int(sum), Ttl::Keep);
+    Ok(sum)
 }
 
 fn incrbyfloat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -299,6 +299,21 @@ impl SetOptions {
 }
 
 fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() > 3 {
+        return set_as_told(cx, args);
+    }
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    edit.set_string(NewString::encode(value), Ttl::Clear);
+    edit.commit(EventClass::STRING, "set");
+    cx.reply.ok();
+    Ok(())
+}
+
+/// SET with options.
+#[inline(never)]
+fn set_as_told(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = SetOptions::parse(args)?;
     let deadline = options.lifetime.deadline(cx, args)?;
     let value = args.take(2);

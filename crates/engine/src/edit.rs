@@ -124,6 +124,25 @@ impl<'k> Edit<'k> {
         }
     }
 
+    /// Puts what `change` makes of the key's integer in its place, the deadline stays, and returns that; None, and nothing is
+    /// done, where the value is no integer in the form of one.
+    #[inline]
+    pub fn update_int(&mut self, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
+        let spot = self.spot.filter(|_| !self.db.cut.is_open())?;
+        let mut entry = self.db.table.at_mut(spot)?;
+        let new = match change(entry.get().int()?) {
+            Ok(new) => new,
+            Err(error) => return Some(Err(error)),
+        };
+        let meta = self.engine.access_clock(self.now).fresh();
+        self.changed = true;
+        entry.update(|entry| {
+            entry.set_value(NewValue::Int(new));
+            entry.set_meta(meta);
+        });
+        Some(Ok(new))
+    }
+
     /// Makes the key an object.
     pub fn set_object(&mut self, object: Object, ttl: Ttl) {
         object.keep(|value| self.set_value(value, ttl));

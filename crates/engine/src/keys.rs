@@ -79,13 +79,49 @@ impl<'e> Held<'e> {
     }
 }
 
+/// The same as a command has them: the one lock of most commands lies apart, so that it is given up in place.
+struct Locks<'e> {
+    index: usize,
+    one: Option<MutexGuard<'e, Shard>>,
+    /// Not [`Held::One`], and nothing where there is `one`.
+    others: Held<'e>,
+}
+
+impl<'e> Locks<'e> {
+    #[inline(always)]
+    fn of(held: Held<'e>) -> Self {
+        match held {
+            Held::One(index, guard) => Locks { index, one: Some(guard), others: Held::Nothing },
+            others => Locks { index: 0, one: None, others },
+        }
+    }
+
+    /// Takes all of them out.
+    fn take(&mut self) -> Held<'e> {
+        let others = std::mem::replace(&mut self.others, Held::Nothing);
+        self.one.take().map_or(others, |guard| Held::One(self.index, guard))
+    }
+
+    #[inline(always)]
+    fn release(&mut self) {
+        self.one = None;
+        if !matches!(self.others, Held::Nothing) {
+            std::mem::replace(&mut self.others, Held::Nothing).release();
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.one.is_none() && matches!(self.others, Held::Nothing)
+    }
+}
+
 /// A time before all deadlines.
 const NO_TIME: i64 = -1;
 
 /// One command's access to the keyspace.
 pub struct Keys<'e> {
     engine: &'e Engine,
-    held: Held<'e>,
+    held: Locks<'e>,
     db: u32,
     now: i64,
     /// Reads leave the access clock alone (CLIENT NO-TOUCH).
@@ -97,7 +133,7 @@ impl<'e> Keys<'e> {
     /// `now`: Unix time in milliseconds; it stands still for the command.
     #[inline(always)]
     pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, now: i64) -> Self {
-        Keys { engine, held, db, now, no_touch: false, effects: Effects::default() }
+        Keys { engine, held: Locks::of(held), db, now, no_touch: false, effects: Effects::default() }
     }
 
     pub fn engine(&self) -> &'e Engine {
@@ -194,8 +230,8 @@ impl<'e> Keys<'e> {
     #[inline(always)]
     pub fn read<R>(&mut self, key: Key<'_>, then: impl FnOnce(Option<&Found<'_>>) -> R) -> R {
         let (index, local) = place(key);
-        if let Held::One(held, guard) = &mut self.held
-            && *held == index
+        if let Some(guard) = &mut self.held.one
+            && self.held.index == index
             && !self.no_touch
         {
             let shard: &mut Shard = guard;
@@ -234,11 +270,11 @@ impl<'e> Keys<'e> {
     /// read several keys at the same time. What has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
         let (index, local) = place(key);
-        let shard: &Shard = match &self.held {
-            Held::One(held, guard) => Some(&**guard).filter(|_| *held == index),
-            Held::Several(several) => several.held(index),
-            Held::Anything(any) => any.held(index),
-            Held::Nothing => None,
+        let shard: &Shard = match (&self.held.one, &self.held.others) {
+            (Some(guard), _) => Some(&**guard).filter(|_| self.held.index == index),
+            (None, Held::Several(several)) => several.held(index),
+            (None, Held::Anything(any)) => any.held(index),
+            (None, _) => None,
         }?;
         let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
         Some(found.value())
@@ -300,7 +336,7 @@ impl<'e> Keys<'e> {
     /// One shard, locked for the call if it is not held already. Only for commands without declared keys:
     /// who holds a few locks must not wait for another.
     pub fn with_shard<R>(&mut self, index: usize, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
-        match &mut self.held {
+        match &mut self.held.others {
             Held::Anything(any) => visit(any.get(index), &mut self.effects),
             _ => visit(&mut self.engine.locks().one(index), &mut self.effects),
         }
@@ -308,8 +344,8 @@ impl<'e> Keys<'e> {
 
     /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
     pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) {
-        if let Held::Nothing = self.held {
-            self.held = Held::keys(self.engine, hashes);
+        if self.held.is_nothing() {
+            self.held = Locks::of(Held::keys(self.engine, hashes));
         }
     }
 
@@ -333,7 +369,7 @@ impl<'e> Keys<'e> {
     /// The shard of this key, locked for the call if the command holds nothing.
     pub fn with_shard_of<R>(&mut self, key: Key<'_>, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
         let (index, _) = place(key);
-        if let Held::Nothing = self.held {
+        if self.held.is_nothing() {
             return visit(&mut self.engine.locks().one(index), &mut self.effects);
         }
         visit(Self::shard_of(&mut self.held, index), &mut self.effects)
@@ -342,24 +378,22 @@ impl<'e> Keys<'e> {
     /// From now on everything that is locked stays locked until the command ends. Only for commands that
     /// hold nothing.
     pub fn escalate(&mut self) {
-        if let Held::Nothing = self.held {
-            self.held = Held::Anything(Box::new(self.engine.locks().escalated()));
+        if self.held.is_nothing() {
+            self.held = Locks::of(Held::Anything(Box::new(self.engine.locks().escalated())));
         }
     }
 
     /// The right to any shard in the place of the locks that the row asked for. Only before anything was looked at: others
     /// may come in between. Who runs inside of another command has the locks that it needs.
     pub fn broaden(&mut self) {
-        if let Held::One(..) = self.held {
-            self.held = Held::Nothing;
+        if self.held.one.take().is_some() {
             self.escalate();
         }
     }
 
     /// The shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
     pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) {
-        if let Held::One(..) = self.held {
-            self.held = Held::Nothing;
+        if self.held.one.take().is_some() {
             self.hold(hashes);
         }
     }
@@ -374,33 +408,28 @@ impl<'e> Keys<'e> {
     /// The same, for those who go on, with other locks or without.
     #[inline(always)]
     pub fn unlock(&mut self) {
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            // Nearly always, and then a few instructions.
-            Held::One(_, guard) => drop(guard),
-            others => others.release(),
-        }
+        self.held.release();
     }
 
     /// Whether the shard of a key of this hash may be touched.
     #[inline]
     pub fn reaches(&self, hash: KeyHash) -> bool {
-        match &self.held {
-            Held::Nothing => false,
-            Held::One(held, _) => *held == hash.shard(),
+        match &self.held.others {
             Held::Several(several) => several.held(hash.shard()).is_some(),
             Held::Anything(_) => true,
+            _ => self.held.one.is_some() && self.held.index == hash.shard(),
         }
     }
 
     /// Whether any shard may be touched.
     pub fn reaches_all(&self) -> bool {
-        matches!(self.held, Held::Anything(_))
+        matches!(self.held.others, Held::Anything(_))
     }
 
     /// Gives up what is held for the right to any shard. Others may come in between.
     pub fn escalate_anew(&mut self) {
         if !self.reaches_all() {
-            self.held = Held::Nothing;
+            self.unlock();
             self.escalate();
         }
     }
@@ -408,14 +437,14 @@ impl<'e> Keys<'e> {
     /// Makes sure that [`reach_for`](Self::reach_for) can add shards later; false if that has to wait for somebody who may be
     /// waiting for ours.
     pub fn enter_gate(&mut self) -> bool {
-        let (held, entered) = match std::mem::replace(&mut self.held, Held::Nothing) {
+        let (held, entered) = match self.held.take() {
             Held::One(index, guard) => match self.engine.locks().joined(index, guard) {
                 Ok(several) => (Held::Several(Box::new(several)), true),
                 Err(guard) => (Held::One(index, guard), false),
             },
             other => (other, true),
         };
-        self.held = held;
+        self.held = Locks::of(held);
         entered
     }
 
@@ -429,26 +458,25 @@ impl<'e> Keys<'e> {
         if !self.enter_gate() {
             return false;
         }
-        let Held::Several(several) = &mut self.held else { return false };
+        let Held::Several(several) = &mut self.held.others else { return false };
         several.add(locks, hash.shard(), give_up)
     }
 
     #[inline(always)]
-    fn shard_of<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
-        if let Held::One(held_index, guard) = held {
-            assert!(*held_index == index, "a command touches declared keys only");
+    fn shard_of<'h>(held: &'h mut Locks<'e>, index: usize) -> &'h mut Shard {
+        if let Some(guard) = &mut held.one {
+            assert!(held.index == index, "a command touches declared keys only");
             return guard;
         }
-        Self::shard_among(held, index)
+        Self::shard_among(&mut held.others, index)
     }
 
     #[inline(never)]
     fn shard_among<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
         match held {
-            Held::One(_, guard) => guard,
             Held::Several(several) => several.get(index),
             Held::Anything(any) => any.get(index),
-            Held::Nothing => panic!("a command touches declared keys only"),
+            Held::One(..) | Held::Nothing => panic!("a command touches declared keys only"),
         }
     }
 }

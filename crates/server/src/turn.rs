@@ -150,7 +150,7 @@ impl Worker {
         let mut spans = std::mem::take(&mut self.spans);
         loop {
             spans.clear();
-            self.fill_window(&mut unparsed, left_out, &mut window, &mut spans, now);
+            let owns = self.fill_window(&mut unparsed, left_out, &mut window, &mut spans, now);
             if window.is_empty() {
                 break;
             }
@@ -162,7 +162,7 @@ impl Worker {
                 let done = self.run_some(left, &spans, &unparsed, now);
                 left = &mut left[done..];
             }
-            window::clear(&mut window);
+            window::clear(&mut window, owns);
             if self.reply.len() >= REPLY_HIGH {
                 self.write_replies(now);
             }
@@ -170,6 +170,7 @@ impl Worker {
         self.spans = spans;
     }
 
+    /// Fills the window; true if some item may own memory.
     fn fill_window<'b>(
         &mut self,
         unparsed: &mut Unparsed<'b>,
@@ -177,8 +178,9 @@ impl Worker {
         window: &mut Vec<Item<'b>>,
         spans: &mut Vec<Span>,
         now: Now,
-    ) {
+    ) -> bool {
         let Unparsed { arena, inputs, place } = unparsed;
+        let mut owns = false;
         while let Some(input) = inputs.get(place.input) {
             let bytes = match &input.bytes {
                 Bytes::Arena(range) => &arena[range.clone()],
@@ -191,17 +193,19 @@ impl Worker {
                 let clock = engine.metrics()[self.index].clock.get();
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
                 let tired = connection.has_enough || clock.saturating_sub(place.since) > self.visit_max;
-                let familiar = &mut self.familiar;
+                let (familiar, owned) = (&mut self.familiar, &mut owns);
                 let (window, spans) = (&mut *window, &mut *spans);
-                let mut filler = Filler { engine, token, limits, now, patience, tired, kept, familiar, window, spans };
+                let mut filler =
+                    Filler { engine, token, limits, now, patience, tired, kept, familiar, owned, window, spans };
                 if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
-                    return;
+                    return owns;
                 }
             }
             input.is_done.set(input.is_done.get() || is_for_now);
             let since = self.shared.engine.metrics()[self.index].clock.get();
             *place = Place { input: place.input + 1, offset: 0, since };
         }
+        owns
     }
 
     /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are done

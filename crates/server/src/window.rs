@@ -58,14 +58,13 @@ pub enum What {
     Done,
 }
 
-/// Empties the window. Nearly all items own nothing, and then nothing has to be done.
+/// Empties the window. `owns`: some item may own memory. Nearly always none does, and then nothing has to be done.
 #[inline]
-pub fn clear(window: &mut Vec<Item<'_>>) {
-    for item in window.drain(..) {
-        match &item.what {
-            What::Command { own, prepared, .. } if own.is_empty() && prepared.is_inline() => std::mem::forget(item),
-            _ => drop(item),
-        }
+pub fn clear(window: &mut Vec<Item<'_>>, owns: bool) {
+    if owns {
+        window.clear();
+    } else {
+        window.drain(..).for_each(std::mem::forget);
     }
 }
 
@@ -200,6 +199,8 @@ pub struct Filler<'w, 'b> {
     /// Where to note what is kept, if the input has a buffer of its own.
     pub kept: Option<&'w Cell<Option<(usize, usize)>>>,
     pub familiar: &'w mut Familiar,
+    /// Set when an item may own memory.
+    pub owned: &'w mut bool,
     pub window: &'w mut Vec<Item<'b>>,
     pub spans: &'w mut Vec<Span>,
 }
@@ -230,11 +231,11 @@ impl<'b> Filler<'_, 'b> {
                     Wire::Resp(_) => What::Queued { prepared: self.prepare(&args, db), args },
                     Wire::Book => What::BookQueued { args },
                 };
-                self.window.push(Item { token: self.token, db, bytes: &[], what });
+                self.push(Item { token: self.token, db, bytes: &[], what });
                 continue;
             }
             if let Some(error) = connection.violation.take() {
-                self.window.push(Item { token: self.token, db, bytes: &[], what: What::Violation(error) });
+                self.push(Item { token: self.token, db, bytes: &[], what: What::Violation(error) });
                 return Filled::Input;
             }
             let rest = &bytes[*offset..];
@@ -267,11 +268,17 @@ impl<'b> Filler<'_, 'b> {
             let (engine, spans) = (self.engine, &self.spans[first..]);
             let ahead = |hash| engine.prefetch_bucket(db, hash);
             let prepared = dispatch::prepare_parsed(engine, entry, rest, spans, ahead);
+            *self.owned |= !prepared.is_inline();
             let what = What::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
             self.window.push(Item { token: self.token, db, bytes: rest, what });
             at += consumed;
         }
         *offset = at;
+    }
+
+    fn push(&mut self, item: Item<'b>) {
+        *self.owned = true;
+        self.window.push(item);
     }
 
     fn keep(&self, connection: &mut Connection, bytes: &[u8], part: Range<usize>) {
@@ -296,14 +303,14 @@ impl<'b> Filler<'_, 'b> {
                 let args = Args::request(rest, &self.spans[first..], owned.into());
                 let prepared = self.prepare(&args, db);
                 let what = What::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
-                self.window.push(Item { token: self.token, db, bytes: rest, what });
+                self.push(Item { token: self.token, db, bytes: rest, what });
                 Consumed::Go(consumed)
             }
             Ok(Progress::Empty { consumed }) => Consumed::Go(consumed),
             Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
             Ok(Progress::Large { keep }) => Consumed::Wait { keep },
             Err(error) => {
-                self.window.push(Item { token: self.token, db, bytes: rest, what: What::Violation(error) });
+                self.push(Item { token: self.token, db, bytes: rest, what: What::Violation(error) });
                 Consumed::Wait { keep: 0 }
             }
         }
@@ -314,12 +321,12 @@ impl<'b> Filler<'_, 'b> {
         match resp::book::parse_request(rest, self.spans) {
             Ok(Some(consumed)) => {
                 let what = What::Book { spans: first..self.spans.len() };
-                self.window.push(Item { token: self.token, db, bytes: rest, what });
+                self.push(Item { token: self.token, db, bytes: rest, what });
                 Consumed::Go(consumed)
             }
             Ok(None) => Consumed::Wait { keep: rest.len() },
             Err(_) => {
-                self.window.push(Item { token: self.token, db, bytes: &[], what: What::BookViolation });
+                self.push(Item { token: self.token, db, bytes: &[], what: What::BookViolation });
                 Consumed::Wait { keep: 0 }
             }
         }

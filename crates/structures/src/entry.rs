@@ -331,6 +331,14 @@ impl<P> Entry<P> {
         }
     }
 
+    /// The integer, when the value is one.
+    #[inline]
+    pub fn int(&self) -> Option<i64> {
+        let head = self.head();
+        (head & KIND_MASK == KIND_INT)
+            .then(|| self.read_word(Shape { head, key_len: 0, value_len: 0 }.word_at()) as i64)
+    }
+
     /// Sets or removes the deadline.
     pub fn set_deadline(&mut self, deadline: Option<u64>) {
         let old = self.shape();
@@ -625,6 +633,7 @@ mod tests {
                 }
                 prop_assert_eq!(entry.deadline(), deadline);
                 prop_assert_eq!(entry.meta(), meta);
+                prop_assert_eq!(entry.int(), if let Op::Int(n) = &value { Some(*n) } else { None });
                 match (&value, entry.value()) {
                     (Op::Inline(bytes), ValueRef::Inline(seen)) => prop_assert_eq!(&bytes[..], seen),
                     (Op::Packed(bytes), ValueRef::Packed(seen)) => prop_assert_eq!(&bytes[..], seen),

@@ -70,6 +70,7 @@ mod tests;
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::num::NonZeroU64;
 use std::ops::Deref;
 
 pub use self::entry::{Entry, OccupiedEntry, VacantEntry};
@@ -228,23 +229,23 @@ impl<T: Handle> HashTable<T> {
     pub fn spot(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<Spot> {
         let (place, _) = self.locate(hash, eq)?;
         let moved = position(hash) < self.frontier_position;
-        Some(Spot { moved, bucket: index(hash, self.array(hash).len()), place })
+        Some(Spot::new(moved, index(hash, self.array(hash).len()), place))
     }
 
     /// The entry at a spot. The table must not have been changed since, or it may be another one or none.
     #[inline]
     pub fn at(&self, spot: Spot) -> Option<Ref<'_, T>> {
-        let array = if spot.moved { &self.new } else { &self.old };
-        let bits = array.get(spot.bucket)?.bits_at(spot.place)?;
+        let array = if spot.moved() { &self.new } else { &self.old };
+        let bits = array.get(spot.bucket())?.bits_at(spot.place())?;
         Some(self.borrow(bits))
     }
 
     /// The same, to be changed.
     #[inline]
     pub fn at_mut(&mut self, spot: Spot) -> Option<OccupiedEntry<'_, T>> {
-        let array = if spot.moved { &mut self.new } else { &mut self.old };
-        let bits = array.get(spot.bucket)?.bits_at(spot.place)?;
-        Some(OccupiedEntry::new(array.at_mut(spot.bucket), &mut self.counts, spot.place, bits))
+        let array = if spot.moved() { &mut self.new } else { &mut self.old };
+        let bits = array.get(spot.bucket())?.bits_at(spot.place())?;
+        Some(OccupiedEntry::new(array.at_mut(spot.bucket()), &mut self.counts, spot.place(), bits))
     }
 
     /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash. `pred`
@@ -634,13 +635,47 @@ impl BucketHint {
     }
 }
 
-/// Where an entry was found.
+/// Where an entry was found, in one word, so that callers keep and copy it in a register.
+///
+/// ```text
+///   bit 63     28      6      2     1   0
+///      +--------+-------+------+-----+---+
+///      | bucket | depth | slot | new | 1 |   new: in the new array
+///      +--------+-------+------+-----+---+
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Spot {
-    /// In the new array.
-    moved: bool,
-    bucket: usize,
-    place: Place,
+pub struct Spot(NonZeroU64);
+
+/// The lowest bits of a spot's parts. A shard has less than 2^36 buckets and a chain less than 2^22 lines, by their memory.
+const SPOT_NEW: u32 = 1;
+const SPOT_SLOT: u32 = 2;
+const SPOT_DEPTH: u32 = 6;
+const SPOT_BUCKET: u32 = 28;
+
+impl Spot {
+    #[inline]
+    fn new(moved: bool, bucket: usize, place: Place) -> Spot {
+        debug_assert!(place.depth < 1 << (SPOT_BUCKET - SPOT_DEPTH) && bucket < 1 << (64 - SPOT_BUCKET));
+        let places = (place.depth as u64) << SPOT_DEPTH | (place.slot as u64) << SPOT_SLOT;
+        Spot(NonZeroU64::MIN | (bucket as u64) << SPOT_BUCKET | places | u64::from(moved) << SPOT_NEW)
+    }
+
+    #[inline]
+    fn moved(self) -> bool {
+        self.0.get() >> SPOT_NEW & 1 != 0
+    }
+
+    #[inline]
+    fn bucket(self) -> usize {
+        (self.0.get() >> SPOT_BUCKET) as usize
+    }
+
+    #[inline]
+    fn place(self) -> Place {
+        let bits = self.0.get();
+        let depth = (bits >> SPOT_DEPTH) as usize & ((1 << (SPOT_BUCKET - SPOT_DEPTH)) - 1);
+        Place { depth, slot: (bits >> SPOT_SLOT) as usize & 0xf }
+    }
 }
 
 /// The next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
