@@ -104,7 +104,7 @@ fn a_restart_saves_and_a_crash_does_not() {
             let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).expect("an address");
             let connection = client.get_connection();
             let id = connection.and_then(|mut it| redis::cmd("INFO").query::<String>(&mut it));
-            id.is_ok_and(|info| !info.contains(&began) && info.contains("loading:0"))
+            id.is_ok_and(|info| !info.contains(&began) && info.contains("\nloading:0"))
         });
         assert!(goes_on, "after {line}: {}", server.folder.read("stdout"));
         assert_eq!(client(&server)("GET k"), value, "after {line}");

@@ -140,7 +140,7 @@ impl Connection {
 
     /// Whether it has more to read than it should.
     pub fn is_full(&self) -> bool {
-        self.outbox.len() > OUTBOX_FULL
+        self.outbox.len() > OUTBOX_FULL && !self.withheld
     }
 
     /// Whether something may be sent as soon as the socket takes it.
