@@ -45,9 +45,13 @@ impl LargeArg {
         self.filled
     }
 
-    /// Bytes of memory that the argument holds so far, with what is reserved.
+    /// Bytes of memory that the argument counts for once it has begun to arrive: what it holds, with what is reserved, or what
+    /// it will hold up to [`RESERVE`], so that nobody is told of less only because the rest is still on its way.
     pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity()
+        match self.bytes.capacity() {
+            0 => 0,
+            held => held.max(self.total.min(RESERVE)),
+        }
     }
 
     /// Room to read into: never empty while bytes are missing, never more than are missing. Tell
