@@ -41,7 +41,7 @@ impl Token {
 }
 
 pub(super) fn decode(lua: &Lua, text: &[u8], options: Options) -> mlua::Result<Value> {
-    if text.starts_with(b"\0") || text.get(1) == Some(&0) {
+    if text.len() > 1 && text[..2].contains(&0) {
         return Err(message(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
     let mut parser = Parser { lua, text, at: 0, began: 0, options };
@@ -75,7 +75,8 @@ impl Parser<'_> {
         self.began = self.at;
         let rest = &self.text[self.at..];
         let (token, len) = match rest.first() {
-            None => (Token::End, 0),
+            // A zero ends the text for C.
+            None | Some(0) => (Token::End, 0),
             Some(b'{') => (Token::ObjectBegin, 1),
             Some(b'}') => (Token::ObjectEnd, 1),
             Some(b'[') => (Token::ArrayBegin, 1),

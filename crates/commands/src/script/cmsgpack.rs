@@ -136,7 +136,7 @@ fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result
         let text = format!("Start offset {offset} greater than input length {}.", data.len());
         return Err(message(lua, text));
     }
-    let everything = function == "unpack";
+    let everything = limit as usize == 0 && offset as usize == 0;
     let limit = if everything { usize::MAX } else { limit as usize };
     let mut reader = Reader { lua, data: &data, at: offset as usize };
     let mut found = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! | in a format | is |
 //! |---|---|
-//! | `<` `>` `=` | little, big, native byte order from here on |
+//! | `<` `>` | little, big byte order from here on |
 //! | `!n` | alignment to at most n bytes (8 without a number) |
 //! | `b` `B` `h` `H` `l` `L` `T` | 1, 2 and 8 bytes, `T` a size; capitals are unsigned |
 //! | `i` `I` with a number | that many bytes, 4 without |
@@ -86,14 +86,10 @@ impl<'f> Format<'f> {
                     self.big = true;
                     continue;
                 }
-                b'=' => {
-                    self.big = cfg!(target_endian = "big");
-                    continue;
-                }
                 b'!' => {
                     self.align = self.number(ALIGNMENT)?;
                     if self.align == 0 || !self.align.is_power_of_two() {
-                        return Err(message(self.lua, "alignment is not a power of 2"));
+                        return Err(message(self.lua, format!("alignment {} is not a power of 2", self.align)));
                     }
                     continue;
                 }
@@ -103,10 +99,12 @@ impl<'f> Format<'f> {
                 b'T' => Item::Integer { size: 8, signed: false },
                 b'i' | b'I' => self.integer(option == b'i')?,
                 b'f' => Item::Float,
-                b'd' | b'n' => Item::Double,
+                b'd' => Item::Double,
                 b'x' => Item::Padding,
                 b'c' => Item::Bytes(self.number(1)?),
                 b's' => Item::Text,
+                // What has no size is not looked at by who asks for sizes.
+                other if self.function == "size" && other.is_ascii_alphanumeric() => continue,
                 _ => {
                     let text = format!("invalid format option '{}'", char::from(option));
                     return Err(bad_argument(self.lua, 1, self.function, &text));
@@ -181,6 +179,9 @@ fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
     let too_short = || words.wrong(1, "data string too short");
     while let Some((item, padding)) = format.next(position)? {
         position = position.saturating_add(padding);
+        if position > data.len() {
+            return Err(too_short());
+        }
         let rest = data.get(position..).unwrap_or_default();
         let mut take = |size: usize| {
             let end = position.checked_add(size)?;
