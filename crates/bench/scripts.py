@@ -4,10 +4,10 @@
 usage: scripts.py [--only WORD] [--rounds N] [--port PORT] BENCHMARK NAME=COMMAND NAME=COMMAND...
 BENCHMARK is valkey-benchmark or cinnabar-benchmark; {port} in a COMMAND is replaced. Each server runs on processor 0 and
 the load on processor 1. What counts is user and system time of the server by /proc, as a ratio to the first server's.
-Then a script of 200,000 GETs: the processor time that it takes, and, with all processors, the longest round trips of
-clients of every worker that want a key of another shard meanwhile, while others want the script's own key.
+Then a script of 200,000 GETs: the processor time that it takes, and, with all processors, the round trips of clients of
+every worker that want other keys meanwhile, while some want the script's own.
 """
-import argparse, os, socket, statistics, threading, time
+import argparse, os, socket, statistics, time
 from families import Server, benchmark, encode
 
 GET = "return redis.call('GET', KEYS[1])"
@@ -52,34 +52,42 @@ def long_script(server):
         return (server.cpu() - before) / ROUNDS * 1e6
 
 
-def probe(connection, key, stop, waits):
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    request = encode("GET", key)
-    while not stop.is_set():
-        began = time.perf_counter()
-        connection.sendall(request)
-        connection.recv(200)
-        waits.append(time.perf_counter() - began)
-        time.sleep(0.0005)
+def probe(connections, seconds, waits):
+    """Each asks for a key of its own, one after the other."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        for n, connection in enumerate(connections):
+            began = time.perf_counter()
+            connection.sendall(encode("GET", f"other:{n}"))
+            connection.recv(200)
+            waits[n].append((time.perf_counter() - began) * 1e3)
 
 
 def others(server):
-    """Milliseconds: the longest and the 99th percentile of the round trips of clients that do not want the script's key."""
+    """Milliseconds of the round trips of clients of all workers, without and with a long script: the median client's 99th
+    percentile and longest. A key may lie in the script's shard, so not all clients count."""
     os.system(f"taskset -acp 0-{os.cpu_count() - 1} {server.process.pid} >/dev/null")
     os.sched_setaffinity(0, range(os.cpu_count()))
-    stop, waits, own = threading.Event(), [], []
-    script = server.connect()
-    probes = [threading.Thread(target=probe, args=(server.connect(), f"other:{n}", stop, waits)) for n in range(CLIENTS)]
-    probes += [threading.Thread(target=probe, args=(server.connect(), "own", stop, own)) for n in range(CLIENTS)]
-    [thread.start() for thread in probes]
-    for _ in range(ROUNDS):
-        run_long(script)
-        time.sleep(0.01)
-    stop.set()
-    [thread.join() for thread in probes]
+    script, wanting = server.connect(), [server.connect() for _ in range(CLIENTS)]
+    connections = [server.connect() for _ in range(CLIENTS)]
+    [connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) for connection in connections]
+    figures = []
+    for with_script in False, True:
+        waits = [[] for _ in connections]
+        for _ in range(ROUNDS):
+            if with_script:
+                script.sendall(encode("EVAL", MANY, "1", "own") * 5)
+                [connection.sendall(encode("GET", "own")) for connection in wanting]
+            probe(connections, 0.1, waits)
+            if with_script:
+                received = b""
+                while len(received) < len(b":1\r\n") * 5:
+                    received += script.recv(100)
+                [connection.recv(100) for connection in wanting]
+        waits = [sorted(own) for own in waits]
+        figures += [statistics.median(own[len(own) * 99 // 100] for own in waits), statistics.median(own[-1] for own in waits)]
     os.sched_setaffinity(0, {1})
-    waits.sort()
-    return waits[-1] * 1e3, waits[len(waits) * 99 // 100] * 1e3, len(waits)
+    return figures
 
 
 def main():
@@ -113,8 +121,8 @@ def main():
         medians = [statistics.median(of[name]) for name in names]
         print(f"| {case} | " + " | ".join(f"{us:.2f}" for us in medians) + f" | {medians[-1] / medians[0]:.2f} |")
     for name, rounds in waited.items():
-        shown = ", ".join(f"{longest:.2f} ({common:.2f}, {count})" for longest, common, count in rounds)
-        print(f"{name}: others waited for a long script at most (99 of 100, round trips) ms: {shown}")
+        for quiet, quiet_max, busy, busy_max in rounds:
+            print(f"{name}, ms for others, 99 of 100 (all): {quiet:.2f} ({quiet_max:.2f}), with a long script {busy:.2f} ({busy_max:.2f})")
 
 
 if __name__ == "__main__":

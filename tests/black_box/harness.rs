@@ -253,7 +253,14 @@ pub fn send(socket: &mut TcpStream, bytes: &[u8]) {
 /// Reads as many bytes as `expected` has, and compares.
 #[track_caller]
 pub fn expect_bytes(socket: &mut impl Read, expected: &[u8]) {
-    let mut found = vec![0; expected.len()];
+    let found = bytes_of(socket, expected.len());
+    let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(found == *expected, "found {:?}, expected {:?}", show(&found), show(expected));
+}
+
+/// The next bytes that come; fewer when no more do.
+pub fn bytes_of(socket: &mut impl Read, count: usize) -> Vec<u8> {
+    let mut found = vec![0; count];
     let mut filled = 0;
     while filled < found.len() {
         match socket.read(&mut found[filled..]) {
@@ -262,8 +269,8 @@ pub fn expect_bytes(socket: &mut impl Read, expected: &[u8]) {
             Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&found[..filled])),
         }
     }
-    let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(found[..filled] == *expected, "found {:?}, expected {:?}", show(&found[..filled]), show(expected));
+    found.truncate(filled);
+    found
 }
 
 /// Reads until the server closes the connection. A reset counts as closing: it means only that the server had not

@@ -1,7 +1,7 @@
 //! Scripts and functions over the wire: values both ways, long runs and how they are ended from other connections, the debugger.
 
 use crate::dialogue::{ask, dialogue, show};
-use crate::harness::{Server, eventually, expect_bytes, is_peer, on_each_thread_count, send};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, is_peer, on_each_thread_count, send};
 use redis::{Connection, Value};
 
 fn eval(client: &mut Connection, script: &str, keys: &[&str], words: &[&str]) -> String {
@@ -94,6 +94,84 @@ fn a_long_script_is_told_of_and_ended() {
             expect_bytes(&mut socket, b"-ERR Script killed by user with ");
             assert!(clients.iter_mut().all(|client| eventually(|| ask(client, "PING") == "PONG")));
         }
+    });
+}
+
+/// A client whose script, with the key `k`, runs by now.
+fn begin(server: &Server, script: &str) -> std::net::TcpStream {
+    let mut socket = server.socket();
+    send(&mut socket, &request(script, &["k"]));
+    let mut client = server.client();
+    assert!(eventually(|| ask(&mut client, "CLIENT LIST").contains("cmd=eval")));
+    socket
+}
+
+/// Commands of every way to take locks, with a key that the script has, another one, or all.
+const WAITING: [&str; 16] = [
+    "GET k",
+    "MGET other k",
+    "SCAN 0 COUNT 1000",
+    "KEYS *",
+    "DBSIZE",
+    "RANDOMKEY",
+    "FLUSHALL",
+    "FLUSHDB SYNC",
+    "SWAPDB 0 1",
+    "INFO keyspace",
+    "SORT other BY *",
+    "COPY k other",
+    "EVAL return(redis.call('get','k')) 0",
+    "EVAL return(redis.call('get',KEYS[1])) 1 k",
+    "BLPOP k 0",
+    "WATCH k",
+];
+
+#[test]
+fn who_asked_before_the_server_was_busy_is_told_then() {
+    on_each_thread_count(&["--busy-reply-threshold", "300"], |server| {
+        let mut clients = crowd(server);
+        assert_eq!(ask(&mut clients[0], "SET k v"), "OK");
+        assert_eq!(ask(&mut clients[0], "LPUSH other 1"), "1");
+        let mut transaction = server.socket();
+        send(&mut transaction, b"MULTI\r\nKEYS *\r\n");
+        expect_bytes(&mut transaction, b"+OK\r\n+QUEUED\r\n");
+        let mut socket = begin(server, "redis.call('GET', KEYS[1]) while true do end");
+        let mut waiting: Vec<_> = WAITING.iter().map(|command| (command, server.socket())).collect();
+        send(&mut transaction, b"EXEC\r\n");
+        for (command, socket) in &mut waiting {
+            let mut words = command.split(' ');
+            let mut request = redis::cmd(words.next().expect("a name"));
+            words.for_each(|word| _ = request.arg(word));
+            send(socket, &request.get_packed_command());
+        }
+        for (command, socket) in &mut waiting {
+            println!("{command}");
+            expect_bytes(socket, b"-BUSY ");
+        }
+        expect_bytes(&mut transaction, b"-EXECABORT Transaction discarded because of: BUSY ");
+        assert!(eventually(|| ask(&mut clients[3], "SCRIPT KILL") == "OK"));
+        expect_bytes(&mut socket, b"-ERR Script killed by user with ");
+        assert_eq!(ask(&mut clients[5], "GET k"), "\"v\"", "nothing was flushed");
+    });
+}
+
+#[test]
+fn a_script_keeps_only_those_waiting_who_want_its_keys() {
+    on_each_thread_count(&["--busy-reply-threshold", "4000"], |server| {
+        let mut clients = crowd(server);
+        let mut socket = begin(server, "while true do redis.call('GET', KEYS[1]) end");
+        let mut wanting: Vec<_> = (0..8).map(|_| server.socket()).collect();
+        wanting.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
+        let mut others: Vec<_> = (0..24).map(|_| server.socket()).collect();
+        for (n, socket) in others.iter_mut().enumerate() {
+            send(socket, format!("GET other:{n}\r\n").as_bytes());
+        }
+        let kinds: Vec<u8> = others.iter_mut().map(|socket| bytes_of(socket, 1)[0]).collect();
+        // Some of the keys may lie where the script's does.
+        assert!(kinds.iter().filter(|kind| **kind == b'$').count() > 12, "{kinds:?}");
+        wanting.iter_mut().for_each(|socket| expect_bytes(socket, b"-BUSY "));
+        assert!(eventually(|| ask(&mut clients[0], "SCRIPT KILL") == "OK"));
+        expect_bytes(&mut socket, b"-ERR Script killed by user with ");
     });
 }
 

@@ -15,8 +15,9 @@
 //! The change log gets RESP commands, whoever asked.
 
 use crate::args::Args;
-use crate::cx::{Cx, KeyArgs, Now};
+use crate::cx::{Cx, Flow, KeyArgs, Now};
 use crate::row::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
+use crate::script;
 use crate::session::Session;
 use crate::table::Table;
 use engine::access::is_due;
@@ -93,7 +94,12 @@ fn execute<'e>(
     if !row.keys.is_empty() {
         key_args.push((1, engine.hasher().hash(&args[1])));
     }
-    crate::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
+    let start = reply.len();
+    let (flow, _) = crate::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
+    if matches!(flow, Flow::NotNow) {
+        reply.truncate(start);
+        reply.error(script::busy(engine));
+    }
 }
 
 /// Runs the RESP command of the same name.
@@ -161,7 +167,7 @@ fn keys(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
                     break;
                 }
             }
-        });
+        })?;
     }
     reply.end_array(mark, count);
     Ok(())

@@ -212,7 +212,7 @@ fn system_text(error: &io::Error) -> String {
 }
 
 fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.keys.each_shard(|_, shard, _| shard.stats.reset());
+    cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
     cx.engine.metrics().iter().for_each(|worker| worker.reset());
     cx.engine.scripts().reset_evicted();
     cx.engine.host().reset_stats();

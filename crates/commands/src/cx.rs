@@ -3,11 +3,12 @@
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::row::Command;
+use crate::script;
 use crate::session::Session;
-use engine::Engine;
 use engine::blocked::Ticket;
 use engine::hash::KeyHash;
 use engine::keys::{Key, Keys};
+use engine::{Engine, Error};
 use resp::Reply;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub enum Flow {
     Wait(Arc<Ticket>),
     /// Another attempt of one who waits found nothing either.
     WaitOn,
+    /// The command has done nothing: it wants a lock that a script has for long, and is to be run again a little later.
+    NotNow,
     /// The server ends (SHUTDOWN).
     Shutdown,
 }
@@ -89,6 +92,21 @@ impl Cx<'_> {
         match std::mem::take(&mut self.flow) {
             Flow::More(mut work) => while !work.step(self) {},
             other => self.flow = other,
+        }
+    }
+
+    /// What a piece of a command that has not replied yet came to: whether it has ended. One that wants a lock that a script
+    /// has for long is tried again, until the script keeps the server busy.
+    pub fn ends(&mut self, piece: Result<bool, Error>) -> bool {
+        match piece {
+            Ok(done) => done,
+            Err(error) if error.is_not_now() && !self.engine.scripts().is_busy() => false,
+            Err(error) => {
+                let error = if error.is_not_now() { script::busy(self.engine) } else { error };
+                self.engine.metrics()[self.session.worker].count_error(error.as_bytes());
+                self.reply.error(&error);
+                true
+            }
         }
     }
 

@@ -68,8 +68,8 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         (b"config-rewrite-force-all", 2) => return rewrite_file(cx, true),
         (b"crash-and-recover" | b"restart", 2..) => return restart(cx, args, name == b"restart"),
-        (b"digest", 2) => digest(cx),
-        (b"digest-value", 2..) => digest_values(cx, args),
+        (b"digest", 2) => digest(cx)?,
+        (b"digest-value", 2..) => digest_values(cx, args)?,
         (b"error", 3) => return Err(Error::new(&args[2])),
         (b"htstats", 3 | 4) => return table_stats(cx, args),
         (b"htstats-key", 3 | 4) => return debug_values::table_of_key(cx, args),
@@ -126,7 +126,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.engine.saves().skip_checksums(resp::number::parse_i64_c(&args[2]).unwrap_or(0) != 0);
             cx.reply.ok();
         }
-        (b"sleep", 3) => sleep(cx, &args[2]),
+        (b"sleep", 3) => sleep(cx, &args[2])?,
         (b"structsize", 2) => debug_values::struct_sizes(cx),
         (b"stringmatch-test", 2) => {
             match_at_random();
@@ -213,9 +213,10 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         return Err(Error::text("ERR Error trying to save the DB, check server logs."));
     }
     if !given("noflush") {
+        cx.keys.escalate()?;
         // Nobody is to see the keyspace empty.
         engine.saves().set_loading(true);
-        empty_all(cx);
+        empty_all(cx)?;
         cx.keys.unlock();
     }
     let loaded = load::load_file(engine, given("merge"));
@@ -237,11 +238,12 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 /// Empties the keyspace and reads the append-only file.
 fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
     let engine = cx.engine;
+    cx.keys.escalate()?;
     // Nobody is to see the keyspace empty.
     engine.saves().set_loading(true);
     let logs = engine.has_log();
     engine.set_logging(false);
-    empty_all(cx);
+    empty_all(cx)?;
     cx.keys.unlock();
     let loaded = aof::load_again(engine);
     engine.set_logging(logs);
@@ -253,20 +255,20 @@ fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
 }
 
 /// Nobody is served meanwhile, whichever thread he has.
-fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) {
+fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) -> Result<(), Error> {
     let seconds = resp::number::parse_f64_c(seconds).unwrap_or(0.0).clamp(0.0, 3600.0);
-    cx.keys.escalate();
-    cx.keys.each_shard(|_, _, _| {});
+    cx.keys.escalate()?;
     let time = Duration::from_secs_f64(seconds);
     cx.engine.host().sleep(time);
     // Whoever is served after this command is served that much later.
     cx.now.unix_us += time.as_micros() as i64;
     cx.reply.ok();
+    Ok(())
 }
 
 /// The whole data set at one moment.
-fn digest(cx: &mut Cx<'_>) {
-    cx.keys.escalate();
+fn digest(cx: &mut Cx<'_>) -> Result<(), Error> {
+    cx.keys.escalate()?;
     let mut digest = Digest::default();
     for db in 0..cx.engine.databases() {
         let mut mixed = false;
@@ -278,13 +280,14 @@ fn digest(cx: &mut Cx<'_>) {
                 }
                 digest.add_key(entry.key(), &entry.value(), entry.deadline().is_some());
             }
-        });
+        })?;
     }
     cx.reply.simple(digest.to_string());
+    Ok(())
 }
 
-fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) {
-    cx.keys.escalate();
+fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+    cx.keys.escalate()?;
     cx.reply.array(args.len() - 2);
     for name in args.from(2) {
         let mut digest = Digest::default();
@@ -294,10 +297,11 @@ fn digest_values(cx: &mut Cx<'_>, args: &Args<'_>) {
         }
         cx.reply.simple(digest.to_string());
     }
+    Ok(())
 }
 
 fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     let clock = cx.engine.access_clock(cx.now_ms());
     let key = cx.keys.key(&args[2]);
     let Some(found) = cx.keys.peek_stale(key) else { return Err(Error::NO_SUCH_KEY) };
@@ -359,7 +363,7 @@ fn serialized_len(value: &Value<'_>) -> usize {
 
 /// How full a database's tables are, all of them together.
 fn table_stats(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let overview = Overview::of(&mut cx.keys);
+    let overview = Overview::of(&mut cx.keys)?;
     let db = usize::try_from(args.int(2)?).ok().and_then(|index| overview.dbs.get(index));
     let db = db.ok_or(Error::text("ERR Out of range database"))?;
     let mut text = "[Dictionary HT]\n".to_owned();
@@ -427,7 +431,7 @@ fn populate(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         return Err(Error::STRING_TOO_LONG);
     }
     let prefix = args.get(3).unwrap_or(b"key");
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     for number in 0..count {
         let name = [prefix, b":", itoa::Buffer::new().format(number).as_bytes()].concat();
         let mut value = format!("value:{number}").into_bytes();

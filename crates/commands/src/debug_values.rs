@@ -23,7 +23,7 @@ const NO_TABLE: Error = Error::text("ERR The value stored at the specified key i
 
 /// DEBUG LISTPACK key
 pub fn listpack(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
     let value = found.value();
     if value.encoding() != "listpack" {
@@ -44,7 +44,7 @@ pub fn listpack(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 /// DEBUG QUICKLIST key [0|1]: the nodes; with 1 their elements, too.
 pub fn quicklist(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let full = args.get(3).and_then(resp::number::parse_i64_c).unwrap_or(0) != 0;
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
     let Value::Payload(Object::List(list)) = found.value() else { return Err(NOT_A_QUICKLIST) };
     let Some(stats) = list.stats() else { return Err(NOT_A_QUICKLIST) };
@@ -104,7 +104,7 @@ fn each_element(value: &Value<'_>, see: &mut dyn FnMut(Item<'_>)) {
 
 /// DEBUG HTSTATS-KEY key [full]
 pub fn table_of_key(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
     let stats = match found.value() {
         Value::Payload(Object::Set(set)) => set.table_stats(),
@@ -138,7 +138,7 @@ fn table_text(stats: &Stats, full: bool) -> String {
 
 /// DEBUG SDSLEN key
 pub fn string_lengths(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
     let (len, avail, beyond) = match found.value() {
         Value::Inline(bytes) => (bytes.len(), found.room(), 0),

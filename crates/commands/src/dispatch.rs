@@ -172,6 +172,11 @@ impl Prepared {
         self.entry.is_some_and(|entry| entry.runs_scripts)
     }
 
+    /// Whether the command can run while a script has its thread: it runs none itself, and its row names the locks that it takes.
+    pub fn runs_meanwhile(&self) -> bool {
+        self.entry.is_none_or(|entry| !entry.runs_scripts && !entry.may_touch_more)
+    }
+
     /// The row, unless the command is refused anyway.
     pub fn entry(&self) -> Option<&'static Entry> {
         self.entry
@@ -196,6 +201,9 @@ pub fn run<'e>(
                 return Flow::Next;
             }
             let flow = call(engine, session, entry, &prepared.keys, args, now, reply);
+            if matches!(flow, Flow::NotNow) {
+                return put_off(engine, session, args, reply, start);
+            }
             if session.caching {
                 tracking::end_caching(session, entry);
             }
@@ -233,17 +241,31 @@ pub fn run_steady<'e>(
     // As `call` with one key, whose lock nearly always is free.
     let start = measure::begin(engine, session, entry, args, now, reply);
     let shard = hash.shard();
-    let (flow, failed) = match engine.locks().one_unless(shard, || engine.scripts().is_busy()) {
-        Some(guard) => {
-            call_locked(engine, session, entry.command, Held::One(shard, guard), &prepared.keys, args, now, reply)
-        }
-        None => refuse_busy(engine, session, reply),
-    };
+    let patience = session.patience;
+    let Some(guard) = engine.locks().one_unless(shard, || patience.is_over(engine)) else { return Flow::NotNow };
+    let held = Held::One(shard, guard);
+    let (flow, failed) = call_locked(engine, session, entry.command, held, &prepared.keys, args, now, reply);
+    if matches!(flow, Flow::NotNow) {
+        return flow;
+    }
     if failed {
         measure::count_failed(engine, session.worker, entry);
     }
     measure::end(engine, session, entry, args, start, now, &flow, reply);
     flow
+}
+
+/// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with that.
+#[cold]
+fn put_off(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut Reply, start: usize) -> Flow {
+    reply.truncate(start);
+    session.kept = None;
+    if !engine.scripts().is_busy() {
+        return Flow::NotNow;
+    }
+    reject(engine, session, args, &script::busy(engine), reply);
+    end_reply(session, reply, start);
+    Flow::Next
 }
 
 /// Whether some commands cannot run for now.
@@ -380,6 +402,9 @@ pub(crate) fn call(
 ) -> Flow {
     let start = measure::begin(engine, session, entry, args, now, reply);
     let (flow, failed) = call_row(engine, session, entry.command, key_args, args, now, reply);
+    if matches!(flow, Flow::NotNow) {
+        return flow;
+    }
     if failed {
         measure::count_failed(engine, session.worker, entry);
     }
@@ -398,17 +423,10 @@ pub(crate) fn call_row<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
-    match Held::keys_unless_busy(engine, key_args.iter().map(|(_, hash)| *hash)) {
+    match Held::keys_with(engine, key_args.iter().map(|(_, hash)| *hash), session.patience) {
         Some(held) => call_locked(engine, session, row, held, key_args, args, now, reply),
-        None => refuse_busy(engine, session, reply),
+        None => (Flow::NotNow, false),
     }
-}
-
-/// A lock that the command needs is not free, and a script that runs for too long keeps the server busy.
-#[cold]
-fn refuse_busy(engine: &Engine, session: &Session, reply: &mut Reply) -> (Flow, bool) {
-    refuse(engine, session, &script::busy(engine), reply);
-    (Flow::Next, true)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
@@ -426,6 +444,7 @@ fn call_locked<'e>(
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, now.unix_ms());
     keys.set_no_touch(session.no_touch);
+    keys.set_patience(session.patience);
     // Under the locks: the log is not turned on or off meanwhile.
     let logs = engine.has_log();
     if logs {
@@ -434,6 +453,10 @@ fn call_locked<'e>(
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = match (row.run)(&mut cx, args) {
         Ok(()) => false,
+        Err(error) if error.is_not_now() => {
+            cx.flow = Flow::NotNow;
+            false
+        }
         Err(error) => {
             refuse(engine, cx.session, &error, cx.reply);
             true
@@ -511,7 +534,8 @@ pub fn step<'e>(
     reply: &'e mut Reply,
 ) -> bool {
     let (start, clock) = (reply.len(), engine.host().nanos());
-    let keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
+    let mut keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
+    keys.set_patience(session.patience);
     let mut cx =
         Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
@@ -534,7 +558,11 @@ pub fn execute<'e>(
     reply: &'e mut Reply,
 ) -> Flow {
     let prepared = prepare(engine, args);
-    match (run(engine, session, &prepared, args, now, reply), prepared.entry()) {
+    let mut flow = run(engine, session, &prepared, args, now, reply);
+    while matches!(flow, Flow::NotNow) {
+        flow = run(engine, session, &prepared, args, now, reply);
+    }
+    match (flow, prepared.entry()) {
         (Flow::More(mut work), Some(entry)) => {
             while !step(engine, session, entry.command, &mut *work, now, reply) {}
             Flow::Next

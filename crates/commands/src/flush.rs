@@ -90,7 +90,7 @@ pub const COMMANDS: &[Command] = &[
 fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let db = cx.keys.db_index() as usize;
     let mut count = 0;
-    cx.keys.each_shard(|_, shard, _| count += shard.dbs[db].table.len());
+    cx.keys.each_shard(|_, shard, _| count += shard.dbs[db].table.len())?;
     cx.reply.int(count as i64);
     Ok(())
 }
@@ -106,9 +106,10 @@ fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Empties all databases at once, and forgets the functions; the memory is freed in the background.
-pub(crate) fn empty_all(cx: &mut Cx<'_>) {
+pub(crate) fn empty_all(cx: &mut Cx<'_>) -> Result<(), Error> {
+    drop(empty(cx, 0..cx.engine.databases(), true)?);
     cx.engine.scripts().clear_libraries();
-    drop(empty(cx, 0..cx.engine.databases(), true));
+    Ok(())
 }
 
 fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>, all: bool) -> Result<(), Error> {
@@ -118,7 +119,7 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>, all: bool) -> Resu
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::SYNTAX),
     };
-    let (mut work, removed) = empty(cx, dbs, background);
+    let (mut work, removed) = empty(cx, dbs, background)?;
     // The log is told of a flush even when there was nothing to remove.
     cx.keys.effects.dirty += removed.max(1);
     work.saves = all && wants_save(cx);
@@ -150,11 +151,11 @@ fn wants_save(cx: &mut Cx<'_>) -> bool {
 }
 
 /// Empties these databases: what is left to free, unless that is done in the background, and how many keys there were.
-fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeReply, u64) {
+fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
     let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.now_ms());
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     cx.keys.each_shard(|_, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
         for index in dbs.clone() {
@@ -177,11 +178,11 @@ fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> (FreeBeforeRep
                 work.tables.push((table, expiry));
             }
         }
-    });
+    })?;
     if engine.tracking().is_on() {
         cx.keys.effects.rare().flushed = true;
     }
-    (work, removed)
+    Ok((work, removed))
 }
 
 /// FLUSHALL SYNC and FLUSHDB SYNC, when nothing is locked any more.
@@ -250,7 +251,7 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let database = |n: i32| usize::try_from(n).ok().filter(|db| *db < databases).ok_or(Error::DB_INDEX);
     let (one, two) = (database(one)?, database(two)?);
     let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
-    cx.keys.escalate();
+    cx.keys.escalate()?;
     cx.keys.each_shard(|_, shard, effects| {
         let Ok([first, second]) = shard.dbs.get_disjoint_mut([one, two]) else { return };
         let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
@@ -266,11 +267,11 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             let ready = db.blocked.keys();
             effects.rare().ready.extend(ready.map(|key| (index as u32, key.to_vec())));
         }
-    });
+    })?;
     cx.keys.with_shard(0, |shard, effects| {
         shard.stats.dirty += 1;
         effects.dirty += 1;
-    });
+    })?;
     cx.reply.ok();
     Ok(())
 }

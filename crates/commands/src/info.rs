@@ -145,7 +145,7 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let until = cx.engine.host().nanos() + PATIENCE;
         cx.flow = Flow::More(Box::new(Info { sections, others, until, are_done: false }));
     } else {
-        write_sections(cx, &sections);
+        write_sections(cx, &sections)?;
     }
     Ok(())
 }
@@ -171,17 +171,17 @@ impl Piecewise for Info {
             std::thread::yield_now();
             return false;
         }
-        write_sections(cx, &self.sections);
-        true
+        let written = write_sections(cx, &self.sections).map(|()| true);
+        cx.ends(written)
     }
 }
 
-fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) {
+fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
     let source = Source {
         engine: cx.engine,
         config: cx.engine.config().snapshot(),
         process: cx.engine.host().process(),
-        overview: Overview::of(&mut cx.keys),
+        overview: Overview::of(&mut cx.keys)?,
         now_us: cx.now.unix_us,
     };
     let mut text = Text::default();
@@ -197,6 +197,7 @@ fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) {
         }
     }
     cx.reply.verbatim(b"txt", text.0.as_bytes());
+    Ok(())
 }
 
 fn server(text: &mut Text, source: &Source<'_>) {

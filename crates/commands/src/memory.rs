@@ -169,7 +169,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 }
 
 fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys));
+    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?);
     let Accounts { memory, overview, clients, scripts, functions } = &accounts;
     let selected = cx.session.db as usize;
     let keys = overview.total(|db| db.keys) as u64;
@@ -268,7 +268,7 @@ fn allocator_report(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn doctor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys));
+    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?);
     let report = diagnosis(&accounts, cx.engine.clients().len() as u64);
     cx.reply.verbatim(b"txt", report.as_bytes());
     Ok(())

@@ -96,21 +96,21 @@ impl Walk {
 
     /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows those
     /// that the filter lets through.
-    /// Returns how much of `max` that was, or None at the end.
+    /// Returns how much of `max` that was, or None at the end. An error: nothing was visited.
     fn piece(
         &mut self,
         keys: &mut Keys<'_>,
         max: usize,
         filter: &Filter,
         mut show: impl FnMut(&KeyEntry),
-    ) -> Option<usize> {
+    ) -> Result<Option<usize>, Error> {
         let (mut entries, mut buckets) = (0, 0);
         let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
         while self.shard < keys.engine().locks().len() {
             if entries >= max || buckets >= bucket_max {
-                return Some(entries.max(buckets / BUCKETS_PER_ENTRY));
+                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
             }
-            self.shard_piece(keys, filter, |entry| {
+            let went = self.shard_piece(keys, filter, |entry| {
                 match entry {
                     Some(entry) => {
                         entries += 1;
@@ -122,13 +122,22 @@ impl Walk {
                 }
                 entries < max && buckets < bucket_max
             });
+            if went.is_err() && entries + buckets > 0 {
+                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
+            }
+            went?;
         }
-        None
+        Ok(None)
     }
 
     /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
     /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
-    fn shard_piece(&mut self, keys: &mut Keys<'_>, filter: &Filter, mut visit: impl FnMut(Option<&KeyEntry>) -> bool) {
+    fn shard_piece(
+        &mut self,
+        keys: &mut Keys<'_>,
+        filter: &Filter,
+        mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
+    ) -> Result<(), Error> {
         let (engine, db, now) = (keys.engine(), keys.db_index(), keys.now());
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last given up.
@@ -155,12 +164,13 @@ impl Walk {
             if !expired.is_empty() {
                 engine.remove_expired(shard, effects, db, &expired, now);
             }
-        });
+        })?;
         match at {
             Some(position) => self.position = position,
             None => (self.shard, self.position) = (self.shard + 1, 0),
         }
         self.exact = true;
+        Ok(())
     }
 }
 
@@ -206,14 +216,27 @@ impl Listing {
     }
 
     /// Does the first piece, which for most is the only one.
-    fn begin(mut self, cx: &mut Cx<'_>) {
-        if !self.step(cx) {
+    fn begin(mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if !self.piece(cx)? {
             cx.flow = Flow::More(Box::new(self));
         }
+        Ok(())
+    }
+
+    fn piece(&mut self, cx: &mut Cx<'_>) -> Result<bool, Error> {
+        if let Some(walk) = self.walk.take() {
+            self.gather(walk, cx)?;
+        }
+        if self.walk.is_none()
+            && let Some(chunk) = self.names.pop_front()
+        {
+            cx.reply.raw(chunk.as_slice());
+        }
+        Ok(self.walk.is_none() && self.names.is_empty())
     }
 
     /// One piece of the walk; the reply begins when it was the last.
-    fn gather(&mut self, mut walk: Walk, cx: &mut Cx<'_>) {
+    fn gather(&mut self, mut walk: Walk, cx: &mut Cx<'_>) -> Result<(), Error> {
         let Listing { filter, names, count, .. } = self;
         let max = self.left.map_or(PIECE, |left| left.min(PIECE));
         let used = walk.piece(&mut cx.keys, max, filter, |entry| {
@@ -227,30 +250,31 @@ impl Listing {
                 }
             }
         });
+        let used = match used {
+            Ok(used) => used,
+            Err(error) => {
+                self.walk = Some(walk);
+                return Err(error);
+            }
+        };
         self.left = self.left.map(|left| left.saturating_sub(used.unwrap_or(0)));
         if used.is_some() && self.left != Some(0) {
             self.walk = Some(walk);
-            return;
+            return Ok(());
         }
         if self.with_cursor {
             cx.reply.array(2);
             cx.reply.bulk(walk.cursor(&cx.keys).to_string().as_bytes());
         }
         cx.reply.array(self.count);
+        Ok(())
     }
 }
 
 impl Piecewise for Listing {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
-        if let Some(walk) = self.walk.take() {
-            self.gather(walk, cx);
-        }
-        if self.walk.is_none()
-            && let Some(chunk) = self.names.pop_front()
-        {
-            cx.reply.raw(chunk.as_slice());
-        }
-        self.walk.is_none() && self.names.is_empty()
+        let done = self.piece(cx);
+        cx.ends(done)
     }
 }
 
@@ -275,8 +299,7 @@ fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         index += 2;
     }
     let walk = Walk::from_cursor(&cx.keys, cursor);
-    Listing::new(walk, filter, Some(count)).begin(cx);
-    Ok(())
+    Listing::new(walk, filter, Some(count)).begin(cx)
 }
 
 /// Cursors are unsigned. As in Valkey, who reads them by the rules of C, they end at a zero byte; and where they are no
@@ -311,7 +334,7 @@ fn kind(name: &[u8]) -> Result<&'static str, Error> {
 fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pattern = &args[1];
     if !pattern.iter().any(|byte| b"*?[\\".contains(byte)) {
-        let found = is_live(cx, pattern);
+        let found = is_live(cx, pattern)?;
         cx.reply.array(found.into());
         if found {
             cx.reply.bulk(pattern);
@@ -321,12 +344,11 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut filter = Filter::default();
     filter.set_pattern(pattern);
     let walk = Walk { shard: 0, position: 0, exact: true, expires: false };
-    Listing::new(walk, filter, None).begin(cx);
-    Ok(())
+    Listing::new(walk, filter, None).begin(cx)
 }
 
 /// Whether this key, of which the row knows nothing, is there.
-fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> bool {
+fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
     let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.now_ms());
     let local = hash.local();
     cx.keys.with_shard(hash.shard(), |shard, _| {
@@ -343,7 +365,7 @@ const PAUSED_TRIES: usize = 100;
 fn randomkey(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut name = None;
     for tries in 0..RANDOM_TRIES {
-        match random_entry(cx) {
+        match random_entry(cx)? {
             Draw::Live(found) => {
                 name = Some(found);
                 break;
@@ -374,13 +396,13 @@ enum Draw {
 }
 
 /// Any entry, each as likely as another.
-fn random_entry(cx: &mut Cx<'_>) -> Draw {
+fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
     let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.now_ms());
     let mut lens = Vec::with_capacity(engine.locks().len());
-    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db as usize].table.len()));
+    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db as usize].table.len()))?;
     let total = lens.iter().sum::<usize>();
     if total == 0 {
-        return Draw::Empty;
+        return Ok(Draw::Empty);
     }
     let mut pick = fastrand::usize(..total);
     for (index, len) in lens.into_iter().enumerate() {
@@ -404,7 +426,7 @@ fn random_entry(cx: &mut Cx<'_>) -> Draw {
             Draw::Live(name)
         });
     }
-    Draw::Empty
+    Ok(Draw::Empty)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::pubsub::Subscriptions;
 use crate::row::Flags;
 use crate::transaction::{Multi, Watching};
 use engine::clients::ClientInfo;
+use engine::keys::Patience;
 use engine::tracking::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,6 +44,8 @@ pub struct Session {
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     pub watching: Option<Box<Watching>>,
+    /// What its commands do about locks that are not free.
+    pub patience: Patience,
     /// What it subscribes to, if anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
@@ -95,6 +98,7 @@ impl Session {
             no_touch: false,
             multi: None,
             watching: None,
+            patience: Patience::Long,
             subscriptions: None,
             tracker: None,
             caching: false,

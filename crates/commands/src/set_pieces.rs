@@ -17,6 +17,7 @@
 
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::set::reply_member;
+use engine::Error;
 use engine::keys::{Key, Keys};
 use engine::listing::{Lister, Listing};
 use engine::value::{Collection, Object, Value};
@@ -43,8 +44,8 @@ pub enum Operation {
 pub fn begin(cx: &mut Cx<'_>, operation: Operation, names: &[Key<'_>]) {
     let protocol = cx.reply.protocol();
     let inputs = names.iter().filter_map(|key| Input::begin(&mut cx.keys, *key, protocol)).collect();
-    cx.flow =
-        Flow::More(Box::new(Job { operation, inputs, walked: 0, chunks: VecDeque::new(), count: 0, replies: false }));
+    let chunks = VecDeque::new();
+    cx.flow = Flow::More(Box::new(Job { operation, inputs, walked: 0, piece: None, chunks, count: 0, replies: false }));
 }
 
 struct Job {
@@ -52,16 +53,26 @@ struct Job {
     inputs: Vec<Input>,
     /// The input that is walked through.
     walked: usize,
+    /// Members of that input that not all others have been asked about.
+    piece: Option<Piece>,
     chunks: VecDeque<Reply>,
     count: usize,
     replies: bool,
 }
 
+struct Piece {
+    members: Vec<Vec<u8>>,
+    /// There are no more.
+    is_last: bool,
+    /// The input that is asked next.
+    asked: usize,
+}
+
 impl Piecewise for Job {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.replies {
-            self.work(cx);
-            return false;
+            let went = self.work(cx).map(|()| false);
+            return cx.ends(went);
         }
         if let Some(chunk) = self.chunks.pop_front() {
             cx.reply.raw(chunk.as_slice());
@@ -71,27 +82,34 @@ impl Piecewise for Job {
 }
 
 impl Job {
-    fn work(&mut self, cx: &mut Cx<'_>) {
-        let (mut members, done) = match self.inputs.get_mut(self.walked) {
-            Some(input) => input.piece(&mut cx.keys),
-            None => (Vec::new(), true),
-        };
+    fn work(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
         let (others, wanted) = match self.operation {
             Operation::Union => (0..self.walked, false),
             Operation::Intersection => (1..self.inputs.len(), true),
             Operation::Difference => (1..self.inputs.len(), false),
         };
-        for other in &self.inputs[others] {
-            other.retain(&mut cx.keys, &mut members, wanted);
+        if self.piece.is_none() {
+            let (members, is_last) = match self.inputs.get_mut(self.walked) {
+                Some(input) => input.piece(&mut cx.keys)?,
+                None => (Vec::new(), true),
+            };
+            self.piece = Some(Piece { members, is_last, asked: others.start });
         }
+        if let Some(piece) = &mut self.piece {
+            while piece.asked < others.end {
+                self.inputs[piece.asked].retain(&mut cx.keys, &mut piece.members, wanted)?;
+                piece.asked += 1;
+            }
+        }
+        let Some(Piece { members, is_last, .. }) = self.piece.take() else { return Ok(()) };
         if !members.is_empty() {
             let mut chunk = Reply::new(Vec::new(), cx.reply.protocol());
             members.iter().for_each(|member| reply_member(&mut chunk, Item::Bytes(member)));
             self.count += members.len();
             self.chunks.push_back(chunk);
         }
-        if !done {
-            return;
+        if !is_last {
+            return Ok(());
         }
         self.walked += 1;
         if self.operation != Operation::Union || self.walked >= self.inputs.len() {
@@ -99,6 +117,7 @@ impl Job {
             cx.reply.set(self.count);
             self.replies = true;
         }
+        Ok(())
     }
 }
 
@@ -173,7 +192,7 @@ impl Input {
     }
 
     /// Some more members, and whether they were the last.
-    fn piece(&mut self, keys: &mut Keys<'_>) -> (Vec<Vec<u8>>, bool) {
+    fn piece(&mut self, keys: &mut Keys<'_>) -> Result<(Vec<Vec<u8>>, bool), Error> {
         let mut members = Vec::with_capacity(PIECE);
         let done = match &mut self.source {
             Source::Copy { set, is_shown } => {
@@ -191,13 +210,13 @@ impl Input {
                     }
                     (None, None) => true,
                 }
-            }),
+            })?,
         };
-        (members, done)
+        Ok((members, done))
     }
 
     /// Keeps of `members` those that this set had, or those that it had not.
-    fn retain(&self, keys: &mut Keys<'_>, members: &mut Vec<Vec<u8>>, wanted: bool) {
+    fn retain(&self, keys: &mut Keys<'_>, members: &mut Vec<Vec<u8>>, wanted: bool) -> Result<(), Error> {
         match &self.source {
             Source::Copy { set, .. } => members.retain(|member| set.contains(member) == wanted),
             Source::Table { listing, walks, followed } => listing.look(keys, &self.name, |object| {
@@ -209,8 +228,9 @@ impl Input {
                     (None, Some(moved)) => members.retain(|member| moved.all.contains(member) == wanted),
                     (None, None) => {}
                 }
-            }),
+            })?,
         }
+        Ok(())
     }
 
     fn end(self, keys: &mut Keys<'_>) {

@@ -227,9 +227,9 @@ impl Elements {
 fn sort_with(cx: &mut Cx<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<(), Error> {
     let source = cx.key(args, 1);
     if options.looks_further() {
-        cx.keys.broaden();
+        cx.keys.broaden()?;
     } else if let Some(store) = options.store {
-        cx.keys.hold_instead([source.hash, cx.keys.key(&args[store]).hash].into_iter());
+        cx.keys.hold_instead([source.hash, cx.keys.key(&args[store]).hash].into_iter())?;
     }
     let mut keeps_order = options.keeps_order();
     let (mut alpha, mut by) = (options.alpha, options.by.as_ref());

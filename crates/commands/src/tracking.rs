@@ -256,7 +256,7 @@ pub(crate) fn remember(cx: &mut Cx<'_>, args: &Args<'_>, keys: &[(usize, KeyHash
     }
     for (index, hash) in keys {
         let key = Key { name: &args[*index], hash: *hash };
-        if cx.keys.with_shard_of(key, |shard, _| shard.tracked.remember(key.name, tracker.client.id)) {
+        if let Ok(true) = cx.keys.with_shard_of(key, |shard, _| shard.tracked.remember(key.name, tracker.client.id)) {
             cx.engine.tracking().count_key();
         }
     }

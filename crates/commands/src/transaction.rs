@@ -245,10 +245,7 @@ fn is_stale(table: &engine::shard::Table, local: u64, name: &[u8], now: i64) -> 
 /// Watches nothing any more. No lock may be held.
 fn unwatch(engine: &Engine, session: &mut Session) {
     if let Some(watching) = stop_watching(session) {
-        for key in &watching.keys {
-            let mut shard = engine.locks().one(key.hash.shard());
-            shard.dbs[key.db as usize].watchers.unwatch(&key.name, &watching.flag);
-        }
+        watching.keys.into_iter().for_each(|key| engine.unwatch(key, &watching.flag));
     }
 }
 
@@ -261,20 +258,22 @@ fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
 }
 
 fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let multi = leave(cx.session).ok_or(Error::text("ERR EXEC without MULTI"))?;
+    let multi = cx.session.multi.as_ref().ok_or(Error::text("ERR EXEC without MULTI"))?;
     if multi.aborted {
+        leave(cx.session);
         unwatch(cx.engine, cx.session);
         return Err(ABORTED);
     }
-    let watching = stop_watching(cx.session);
-    let watched = watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
+    let watched = cx.session.watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
     if multi.commands.iter().any(|queued| queued.entry.may_touch_more) {
-        cx.keys.escalate();
+        cx.keys.escalate()?;
     } else {
         let named = multi.commands.iter().flat_map(|queued| &queued.keys).map(|(_, hash)| *hash);
         let hashes: Vec<KeyHash> = named.chain(watched).collect();
-        cx.keys.hold(hashes.into_iter());
+        cx.keys.hold(hashes.into_iter())?;
     }
+    let Some(multi) = leave(cx.session) else { return Ok(()) };
+    let watching = stop_watching(cx.session);
     if watching.is_some_and(|watching| end_watch(cx, &watching)) {
         cx.reply.null_array();
         return Ok(());

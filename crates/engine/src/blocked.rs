@@ -28,7 +28,8 @@ use crate::clients::ClientInfo;
 use crate::effects::{Effects, ReadyKey};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
-use crate::keys::{Held, Keys};
+use crate::keys::{Held, Keys, Patience};
+use crate::leftovers::Leftover;
 use crate::shard::{Db, Shard};
 use crate::sync::{AtomicU8, MutexGuard, spin};
 use crate::tracking::Origin;
@@ -160,14 +161,23 @@ pub struct Chance<'t> {
 }
 
 impl<'t> Chance<'t> {
-    /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile.
+    /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile, or that has to be done later.
     pub fn take<'e>(self, engine: &'e Engine) -> Option<(Claim<'t>, Held<'e>)>
     where
         't: 'e,
     {
         let held = match self.guard {
             Some((index, guard)) => Held::One(index, guard),
-            None => Held::keys(engine, self.ticket.hashes.iter().copied()),
+            None => {
+                let hashes = self.ticket.hashes.iter().copied();
+                let Some(held) = Held::keys_with(engine, hashes, Patience::Short) else {
+                    for key in &self.ticket.keys {
+                        engine.leave_for_later(Leftover::Ready((key.db, key.name.to_vec())));
+                    }
+                    return None;
+                };
+                held
+            }
         };
         let state = &self.ticket.state;
         let claimed = state.compare_exchange(WAITING, SERVING, Ordering::AcqRel, Ordering::Acquire);
@@ -212,7 +222,10 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
         // Each ticket is tried once, so that one that finds nothing cannot keep this going.
         let mut tried = 0;
         loop {
-            let guard = engine.locks().one(hash.shard());
+            let Some(guard) = engine.locks().one_unless(hash.shard(), || engine.scripts().is_long()) else {
+                engine.leave_for_later(Leftover::Ready((db, name)));
+                break;
+            };
             let Some(ticket) = next(&guard.dbs[db as usize], &name, hash, tried, server) else { break };
             tried = ticket.arrival;
             let chance = chance(&ticket, guard, hash);
@@ -243,13 +256,15 @@ fn chance<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -
 }
 
 /// Takes a ticket that has been finished out of the queues; one that was served is out of them. No lock may be held.
-pub fn leave(engine: &Engine, ticket: &Ticket) {
+pub fn leave(engine: &Engine, ticket: &Arc<Ticket>) {
     if ticket.state.load(Ordering::Acquire) != FINISHED {
         return;
     }
     for key in &ticket.keys {
-        let mut shard = engine.locks().one(key.hash.shard());
-        shard.dbs[key.db as usize].blocked.leave(&key.name, ticket.arrival);
+        match engine.locks().one_unless(key.hash.shard(), || engine.scripts().is_long()) {
+            Some(mut shard) => shard.dbs[key.db as usize].blocked.leave(&key.name, ticket.arrival),
+            None => return engine.leave_for_later(Leftover::Ticket(Arc::clone(ticket))),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
 use crate::keys::Key;
 use crate::latency::LatencyMonitor;
+use crate::leftovers::Leftovers;
 use crate::locks::LockSet;
 use crate::log::{Batch, ChangeLog, put_command};
 use crate::metrics::{Rates, Totals, WorkerMetrics};
@@ -88,6 +89,7 @@ pub struct Engine {
     saves: Saves,
     /// 40 hexadecimal digits that name the history of this data set.
     replication_id: Mutex<String>,
+    pub(crate) leftovers: Leftovers,
 }
 
 /// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
@@ -180,6 +182,7 @@ impl Engine {
             cut_open: AtomicBool::new(false),
             saves: Saves::default(),
             replication_id: Mutex::new(new_replication_id()),
+            leftovers: Leftovers::default(),
         }
     }
 

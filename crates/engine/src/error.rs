@@ -32,6 +32,13 @@ impl Error {
         Error { counted: true, ..self }
     }
 
+    /// Nobody is told: the command waits for a lock that a long script has, has changed nothing, and is to be run again later.
+    pub const NOT_NOW: Error = Error::text("NOTNOW");
+
+    pub fn is_not_now(&self) -> bool {
+        *self == Error::NOT_NOW
+    }
+
     pub fn is_counted(&self) -> bool {
         self.counted
     }

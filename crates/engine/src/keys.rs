@@ -11,7 +11,7 @@ use crate::edit::Edit;
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
-use crate::locks::{Escalated, Several};
+use crate::locks::{Claim, Escalated, Several};
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
@@ -38,6 +38,26 @@ pub enum Held<'e> {
     Anything(Box<Escalated<'e, Shard>>),
 }
 
+/// What a command does about a lock that is not free, as long as it has changed nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// It waits, unless a script keeps the server busy.
+    #[default]
+    Long,
+    /// It waits, unless a script has run for a while, which may have the lock: it is run again later.
+    Short,
+}
+
+impl Patience {
+    /// Whether it is at its end.
+    pub fn is_over(self, engine: &Engine) -> bool {
+        match self {
+            Patience::Long => engine.scripts().is_busy(),
+            Patience::Short => engine.scripts().is_long(),
+        }
+    }
+}
+
 impl<'e> Held<'e> {
     /// Locks the shards of these keys.
     #[inline(always)]
@@ -45,10 +65,14 @@ impl<'e> Held<'e> {
         Held::keys_unless(engine, hashes, || false).unwrap_or(Held::Nothing)
     }
 
-    /// The same; None when one of the locks is not free and a script that runs for too long keeps the server busy.
+    /// The same; None when that takes more patience.
     #[inline(always)]
-    pub fn keys_unless_busy(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Option<Self> {
-        Held::keys_unless(engine, hashes, || engine.scripts().is_busy())
+    pub fn keys_with(
+        engine: &'e Engine,
+        hashes: impl ExactSizeIterator<Item = KeyHash>,
+        patience: Patience,
+    ) -> Option<Self> {
+        Held::keys_unless(engine, hashes, || patience.is_over(engine))
     }
 
     #[inline(always)]
@@ -126,6 +150,7 @@ pub struct Keys<'e> {
     now: i64,
     /// Reads leave the access clock alone (CLIENT NO-TOUCH).
     no_touch: bool,
+    patience: Patience,
     pub effects: Effects,
 }
 
@@ -133,7 +158,15 @@ impl<'e> Keys<'e> {
     /// `now`: Unix time in milliseconds; it stands still for the command.
     #[inline(always)]
     pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, now: i64) -> Self {
-        Keys { engine, held: Locks::of(held), db, now, no_touch: false, effects: Effects::default() }
+        Keys {
+            engine,
+            held: Locks::of(held),
+            db,
+            now,
+            no_touch: false,
+            patience: Patience::Long,
+            effects: Effects::default(),
+        }
     }
 
     pub fn engine(&self) -> &'e Engine {
@@ -152,6 +185,10 @@ impl<'e> Keys<'e> {
 
     pub fn set_no_touch(&mut self, no_touch: bool) {
         self.no_touch = no_touch;
+    }
+
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
     }
 
     /// The database that keys are looked up in from now on.
@@ -327,26 +364,48 @@ impl<'e> Keys<'e> {
 
     /// Visits every shard, one at a time. Locks that are not held already are held for the visit only,
     /// unless the command may take anything: then they stay, and the whole walk is atomic.
-    pub fn each_shard(&mut self, mut visit: impl FnMut(usize, &mut Shard, &mut Effects)) {
-        for index in 0..self.engine.locks().len() {
-            self.with_shard(index, |shard, effects| visit(index, shard, effects));
-        }
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]: not all were visited.
+    pub fn each_shard(&mut self, mut visit: impl FnMut(usize, &mut Shard, &mut Effects)) -> Result<(), Error> {
+        (0..self.engine.locks().len())
+            .try_for_each(|index| self.with_shard(index, |shard, effects| visit(index, shard, effects)))
     }
 
     /// One shard, locked for the call if it is not held already. Only for commands without declared keys:
     /// who holds a few locks must not wait for another.
-    pub fn with_shard<R>(&mut self, index: usize, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
-        match &mut self.held.others {
-            Held::Anything(any) => visit(any.get(index), &mut self.effects),
-            _ => visit(&mut self.engine.locks().one(index), &mut self.effects),
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn with_shard<R>(
+        &mut self,
+        index: usize,
+        visit: impl FnOnce(&mut Shard, &mut Effects) -> R,
+    ) -> Result<R, Error> {
+        let held = match (&mut self.held.one, &mut self.held.others) {
+            (Some(guard), _) => Some(&mut **guard).filter(|_| self.held.index == index),
+            (None, Held::Anything(any)) => Some(any.get(index)),
+            (None, Held::Several(several)) => several.held_mut(index),
+            (None, _) => None,
+        };
+        if let Some(shard) = held {
+            return Ok(visit(shard, &mut self.effects));
         }
+        let (engine, patience) = (self.engine, self.patience);
+        let guard = engine.locks().one_unless(index, || patience.is_over(engine));
+        let mut guard = guard.ok_or(Error::NOT_NOW)?;
+        Ok(visit(&mut guard, &mut self.effects))
     }
 
     /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
-    pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) {
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.is_nothing() {
-            self.held = Locks::of(Held::keys(self.engine, hashes));
+            self.held = Locks::of(Held::keys_with(self.engine, hashes, self.patience).ok_or(Error::NOT_NOW)?);
         }
+        Ok(())
     }
 
     /// The ticket waits at all of its keys, whose locks must be held.
@@ -367,35 +426,108 @@ impl<'e> Keys<'e> {
     }
 
     /// The shard of this key, locked for the call if the command holds nothing.
-    pub fn with_shard_of<R>(&mut self, key: Key<'_>, visit: impl FnOnce(&mut Shard, &mut Effects) -> R) -> R {
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn with_shard_of<R>(
+        &mut self,
+        key: Key<'_>,
+        visit: impl FnOnce(&mut Shard, &mut Effects) -> R,
+    ) -> Result<R, Error> {
         let (index, _) = place(key);
         if self.held.is_nothing() {
-            return visit(&mut self.engine.locks().one(index), &mut self.effects);
+            return self.with_shard(index, visit);
         }
-        visit(Self::shard_of(&mut self.held, index), &mut self.effects)
+        Ok(visit(Self::shard_of(&mut self.held, index), &mut self.effects))
     }
 
-    /// From now on everything that is locked stays locked until the command ends. Only for commands that
-    /// hold nothing.
-    pub fn escalate(&mut self) {
-        if self.held.is_nothing() {
-            self.held = Locks::of(Held::Anything(Box::new(self.engine.locks().escalated())));
+    /// Locks everything, for as long as the command runs. Only for commands that hold nothing.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn escalate(&mut self) -> Result<(), Error> {
+        if !self.held.is_nothing() {
+            return Ok(());
         }
+        let (engine, patience) = (self.engine, self.patience);
+        let mut any = engine.locks().escalated_unless(|| patience.is_over(engine)).ok_or(Error::NOT_NOW)?;
+        if !(0..engine.locks().len()).all(|index| any.take(index, || patience.is_over(engine))) {
+            return Err(Error::NOT_NOW);
+        }
+        self.held = Locks::of(Held::Anything(Box::new(any)));
+        Ok(())
     }
 
-    /// The right to any shard in the place of the locks that the row asked for. Only before anything was looked at: others
+    /// Everything in the place of the locks that the row asked for. Only before anything was looked at: others
     /// may come in between. Who runs inside of another command has the locks that it needs.
-    pub fn broaden(&mut self) {
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn broaden(&mut self) -> Result<(), Error> {
         if self.held.one.take().is_some() {
-            self.escalate();
+            self.escalate()?;
         }
+        Ok(())
     }
 
     /// The shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
-    pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) {
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.one.take().is_some() {
-            self.hold(hashes);
+            self.hold(hashes)?;
         }
+        Ok(())
+    }
+
+    /// Gives up what is held for the right to any shard; each is locked when it is [reached](Self::reach_soon) for. Others may
+    /// come in between.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn escalate_anew(&mut self) -> Result<(), Error> {
+        if !self.reaches_all() {
+            self.held.release();
+            let (engine, patience) = (self.engine, self.patience);
+            let any = engine.locks().escalated_unless(|| patience.is_over(engine)).ok_or(Error::NOT_NOW)?;
+            self.held = Locks::of(Held::Anything(Box::new(any)));
+        }
+        Ok(())
+    }
+
+    /// Locks a shard, for who has the right to any; false if that takes more patience.
+    pub fn take(&mut self, index: usize) -> bool {
+        let (engine, patience) = (self.engine, self.patience);
+        match &mut self.held.others {
+            Held::Anything(any) => any.take(index, || patience.is_over(engine)),
+            _ => false,
+        }
+    }
+
+    /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right to any.
+    /// Calls `meanwhile` now and then while it waits.
+    pub fn add(&mut self, claim: Option<&Claim<'_>>, index: usize, mut meanwhile: impl FnMut()) {
+        let locks = self.engine.locks();
+        let mut several = match (self.held.take(), claim) {
+            (Held::Anything(mut any), _) => {
+                while !any.take(index, || true) {
+                    meanwhile();
+                }
+                self.held = Locks::of(Held::Anything(any));
+                return;
+            }
+            (Held::Several(several), Some(_)) => several,
+            (Held::One(held, guard), Some(claim)) => Box::new(locks.joined(claim, held, guard)),
+            (other, _) => {
+                self.held = Locks::of(other);
+                return;
+            }
+        };
+        if let Some(claim) = claim {
+            several.add(locks, claim, index, meanwhile);
+        }
+        self.held = Locks::of(Held::Several(several));
     }
 
     /// Gives up the locks. What is left to do without them is in the effects.
@@ -424,42 +556,6 @@ impl<'e> Keys<'e> {
     /// Whether any shard may be touched.
     pub fn reaches_all(&self) -> bool {
         matches!(self.held.others, Held::Anything(_))
-    }
-
-    /// Gives up what is held for the right to any shard. Others may come in between.
-    pub fn escalate_anew(&mut self) {
-        if !self.reaches_all() {
-            self.unlock();
-            self.escalate();
-        }
-    }
-
-    /// Makes sure that [`reach_for`](Self::reach_for) can add shards later; false if that has to wait for somebody who may be
-    /// waiting for ours.
-    pub fn enter_gate(&mut self) -> bool {
-        let (held, entered) = match self.held.take() {
-            Held::One(index, guard) => match self.engine.locks().joined(index, guard) {
-                Ok(several) => (Held::Several(Box::new(several)), true),
-                Err(guard) => (Held::One(index, guard), false),
-            },
-            other => (other, true),
-        };
-        self.held = Locks::of(held);
-        entered
-    }
-
-    /// Adds the shard of a key to those that are held, without giving any of them up; false if it cannot be waited for, or
-    /// `give_up` says that it would take long.
-    pub fn reach_for(&mut self, hash: KeyHash, give_up: impl Fn() -> bool) -> bool {
-        if self.reaches(hash) {
-            return true;
-        }
-        let locks = self.engine.locks();
-        if !self.enter_gate() {
-            return false;
-        }
-        let Held::Several(several) = &mut self.held.others else { return false };
-        several.add(locks, hash.shard(), give_up)
     }
 
     #[inline(always)]

@@ -27,6 +27,7 @@ pub mod host;
 pub mod kept;
 pub mod keys;
 pub mod latency;
+mod leftovers;
 pub mod listing;
 pub mod locks;
 pub mod log;

@@ -24,6 +24,7 @@
 //! # Locks
 //! A listing's own lock is taken after the shard's. A listing whose client has gone is forgotten at the next occasion.
 
+use crate::Error;
 use crate::keys::{Key, Keys};
 use crate::shard::Table;
 use crate::sync::Mutex;
@@ -80,6 +81,7 @@ impl Listing {
             slot.listings.add(key.name, &listing);
             Some(listing)
         })
+        .ok()?
     }
 
     /// Writes one piece; true when it was the last.
@@ -102,11 +104,20 @@ impl Listing {
             }
             Some(done)
         });
-        done.unwrap_or(false)
+        // Where the lock was not to be had, the next piece may be luckier.
+        done.ok().flatten().unwrap_or(false)
     }
 
     /// Shows the collection as it lies now, for who asks more of it than a list; None when it was written down.
-    pub fn look<R>(&self, keys: &mut Keys<'_>, name: &[u8], see: impl FnOnce(Option<&Object>) -> R) -> R {
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn look<R>(
+        &self,
+        keys: &mut Keys<'_>,
+        name: &[u8],
+        see: impl FnOnce(Option<&Object>) -> R,
+    ) -> Result<R, Error> {
         let key = keys.key(name);
         let local = key.hash.local();
         keys.with_shard_of(key, |shard, _| match &*self.state.lock() {
@@ -123,7 +134,8 @@ impl Listing {
     /// Gives up what it lists.
     pub fn end(&self, keys: &mut Keys<'_>, name: &[u8]) {
         let key = keys.key(name);
-        keys.with_shard_of(key, |shard, _| shard.dbs[self.db as usize].listings.forget(self));
+        // The shard forgets it some time in any case.
+        let _ = keys.with_shard_of(key, |shard, _| shard.dbs[self.db as usize].listings.forget(self));
         let state = std::mem::replace(&mut *self.state.lock(), State::Written(VecDeque::new()));
         if let State::Owned(_, object) = state
             && let Some(object) = Arc::into_inner(object)

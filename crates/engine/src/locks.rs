@@ -15,16 +15,19 @@
 //! only for locks above those that they hold. While one of the third kind is inside, no second kind is,
 //! so whoever holds a shard lock that it waits for is of the first kind and waits for nothing.
 //!
-//! One of the second kind may need a lock more after it has begun to change things ([`Several::add`]: a script that meets a key
-//! it did not declare). It says so in a flag, and those of its kind that have not all of their locks yet give back what
-//! they have and begin again when the flag is down: they have done nothing so far. Those that have all end without
-//! waiting. Only one at a time may be in need; a second one waits a moment, and then does without.
+//! One of the first or second kind may need a lock more after it has begun to change things ([`Several::add`]: a script that meets
+//! a key it did not declare). Before its first change it [claims](LockSet::claim) the right to that, which one has at a time and
+//! the third way takes, too. Nobody waits for it who holds anything else: a script that does not get it gives up its
+//! locks, for it has changed nothing, and begins again on the third way. Who uses it says so in a flag, and those on the second
+//! way that have not all of their locks yet give back what they have and begin again when the flag is down. Everybody
+//! else who holds one ends without waiting. So a script that has changed something always gets the lock.
 //!
 //! Atomic: whoever holds the locks of a set of shards alone reads and writes what lies in them. Two
 //! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
 //! every shard that both touch, because all locks of a command are held until it has ended.
 
-use crate::sync::{AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_soon, read_soon};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{lock_briefly, lock_soon, read_soon, write_briefly, write_soon};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -36,16 +39,21 @@ struct Padded<L>(L);
 /// Lanes of the gate.
 const LANES: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
-/// How often a lock is tried while somebody else is in need; that is over by then unless he needs one of ours.
-const ADD_ATTEMPTS: usize = if cfg!(feature = "shuttle") { 3 } else { 1000 };
+/// How often the claim is tried: most who have it change a key or two.
+const CLAIM_ATTEMPTS: usize = if cfg!(feature = "shuttle") { 2 } else { 200 };
 
 /// N locked values and the gate.
 pub struct LockSet<T> {
     gate: Box<[Padded<RwLock<()>>]>,
     slots: Box<[Padded<Mutex<T>>]>,
-    /// Somebody on the second way needs a lock more.
+    /// The right to take more locks.
+    claim: Padded<Mutex<()>>,
+    /// Who has it needs one.
     in_need: Padded<AtomicBool>,
 }
+
+/// The right to take more locks than one has: [`LockSet::claim`].
+pub struct Claim<'l>(#[expect(dead_code, reason = "held, not looked at")] MutexGuard<'l, ()>);
 
 /// Why not all locks were taken.
 enum Obstacle {
@@ -68,13 +76,14 @@ pub struct Escalated<'l, T> {
     set: &'l LockSet<T>,
     guards: SmallVec<[Option<MutexGuard<'l, T>>; 8]>,
     _gate: Vec<RwLockWriteGuard<'l, ()>>,
+    _claim: Claim<'l>,
 }
 
 impl<T> LockSet<T> {
     pub fn new(values: impl IntoIterator<Item = T>) -> Self {
         let slots = values.into_iter().map(|value| Padded(Mutex::new(value))).collect();
         let gate = (0..LANES).map(|_| Padded(RwLock::new(()))).collect();
-        LockSet { gate, slots, in_need: Padded(AtomicBool::new(false)) }
+        LockSet { gate, slots, claim: Padded(Mutex::new(())), in_need: Padded(AtomicBool::new(false)) }
     }
 
     pub fn len(&self) -> usize {
@@ -101,14 +110,8 @@ impl<T> LockSet<T> {
 
     #[cold]
     fn wait_for_one(&self, index: usize, give_up: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
-        loop {
-            if let Some(guard) = lock_soon(&self.slots[index].0) {
-                return Some(guard);
-            }
-            if give_up() {
-                return None;
-            }
-        }
+        let lock = &self.slots[index].0;
+        obtain(|| lock_soon(lock), || lock_briefly(lock), give_up)
     }
 
     /// [`several`](Self::several), or None when one of them is not free and `give_up` says that it will not be soon.
@@ -121,19 +124,16 @@ impl<T> LockSet<T> {
         indices.dedup();
         // Any lane is right; the sum spreads those who want different shards.
         let lane = &self.gate[indices.iter().sum::<usize>() % LANES].0;
-        let gate = loop {
-            match read_soon(lane) {
-                Some(gate) => break gate,
-                None if give_up() => return None,
-                None => {}
-            }
-        };
+        let gate = obtain(|| read_soon(lane), || lane.try_read(), &give_up)?;
         loop {
             match self.all_of(indices, &give_up) {
                 Ok(guards) => return Some(Several { guards, _gate: gate }),
                 Err(Obstacle::GivenUp) => return None,
                 Err(Obstacle::Need) => {
                     while self.in_need.0.load(Relaxed) {
+                        if give_up() {
+                            return None;
+                        }
                         crate::sync::spin();
                     }
                 }
@@ -152,14 +152,14 @@ impl<T> LockSet<T> {
     #[cold]
     fn wait_unless_needed(&self, index: usize, give_up: impl Fn() -> bool) -> Result<MutexGuard<'_, T>, Obstacle> {
         loop {
+            if give_up() {
+                return lock_briefly(&self.slots[index].0).ok_or(Obstacle::GivenUp);
+            }
             if let Some(guard) = lock_soon(&self.slots[index].0) {
                 return Ok(guard);
             }
             if self.in_need.0.load(Relaxed) {
                 return Err(Obstacle::Need);
-            }
-            if give_up() {
-                return Err(Obstacle::GivenUp);
             }
         }
     }
@@ -175,38 +175,72 @@ impl<T> LockSet<T> {
         self.several_unless(indices, || false).expect("nobody gives up")
     }
 
-    /// The lock of one shard as the first of several, which are added by [`Several::add`]; the guard comes back when
-    /// that would have to wait.
-    pub fn joined<'l>(&'l self, index: usize, guard: MutexGuard<'l, T>) -> Result<Several<'l, T>, MutexGuard<'l, T>> {
-        let Some(gate) = self.gate.iter().find_map(|lane| lane.0.try_read()) else { return Err(guard) };
-        Ok(Several { guards: smallvec::smallvec![(index, guard)], _gate: gate })
+    /// The right to take more locks later, for who holds some and is about to change what they guard. None when somebody else
+    /// has it: then those locks have to be given up.
+    pub fn claim(&self) -> Option<Claim<'_>> {
+        for _ in 0..CLAIM_ATTEMPTS {
+            if let Some(guard) = self.claim.0.try_lock() {
+                return Some(Claim(guard));
+            }
+            crate::sync::spin();
+        }
+        None
+    }
+
+    /// The lock of one shard as the first of several, which are added by [`Several::add`].
+    pub fn joined<'l>(&'l self, _: &Claim<'_>, index: usize, guard: MutexGuard<'l, T>) -> Several<'l, T> {
+        // Nobody writes: who would, has no claim.
+        let gate = self.gate[index % LANES].0.read();
+        Several { guards: smallvec::smallvec![(index, guard)], _gate: gate }
     }
 
     pub fn escalated(&self) -> Escalated<'_, T> {
-        let gate = self.gate.iter().map(|lane| lane.0.write()).collect();
-        Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate }
+        self.escalated_unless(|| false).expect("nobody gives up")
+    }
+
+    /// [`escalated`](Self::escalated), or None when that takes a while and `give_up` says that it will take longer.
+    pub fn escalated_unless(&self, give_up: impl Fn() -> bool) -> Option<Escalated<'_, T>> {
+        let claim = Claim(obtain(|| lock_soon(&self.claim.0), || lock_briefly(&self.claim.0), &give_up)?);
+        let lane = |lane| obtain(|| write_soon(lane), || write_briefly(lane), &give_up);
+        let gate = self.gate.iter().map(|padded| lane(&padded.0)).collect::<Option<_>>()?;
+        Some(Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate, _claim: claim })
+    }
+}
+
+/// What is waited for `soon`, or, from when `give_up` says so, to be had at once.
+fn obtain<G>(soon: impl Fn() -> Option<G>, at_once: impl Fn() -> Option<G>, give_up: impl Fn() -> bool) -> Option<G> {
+    loop {
+        if give_up() {
+            return at_once();
+        }
+        if let Some(guard) = soon() {
+            return Some(guard);
+        }
     }
 }
 
 impl<'l, T> Several<'l, T> {
-    /// Adds a lock. False when `give_up` says that its holder will go on for long, or when somebody else needs one of ours in
-    /// the same way.
-    pub fn add(&mut self, set: &'l LockSet<T>, index: usize, give_up: impl Fn() -> bool) -> bool {
-        let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return true };
-        let mut guard = set.try_one(index);
-        for _ in 0..ADD_ATTEMPTS {
-            if guard.is_some() {
-                break;
-            }
-            if !set.in_need.0.swap(true, SeqCst) {
-                guard = set.wait_for_one(index, &give_up);
-                set.in_need.0.store(false, SeqCst);
-                break;
-            }
-            crate::sync::spin();
-            guard = set.try_one(index);
-        }
-        guard.map(|guard| self.guards.insert(at, (index, guard))).is_some()
+    /// Adds a lock, for who has claimed that. Calls `meanwhile` now and then while it waits.
+    pub fn add(&mut self, set: &'l LockSet<T>, _: &Claim<'_>, index: usize, mut meanwhile: impl FnMut()) {
+        let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return };
+        let guard = set.try_one(index).unwrap_or_else(|| {
+            set.in_need.0.store(true, SeqCst);
+            let guard = loop {
+                match lock_soon(&set.slots[index].0) {
+                    Some(guard) => break guard,
+                    None => meanwhile(),
+                }
+            };
+            set.in_need.0.store(false, SeqCst);
+            guard
+        });
+        self.guards.insert(at, (index, guard));
+    }
+
+    /// The value behind lock `index`, if that is held.
+    pub fn held_mut(&mut self, index: usize) -> Option<&mut T> {
+        let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
+        Some(&mut self.guards[at].1)
     }
 
     /// # Panics
@@ -233,6 +267,16 @@ impl<T> Escalated<'_, T> {
     /// The value behind lock `index`, if that is held already.
     pub fn held(&self, index: usize) -> Option<&T> {
         self.guards[index].as_deref()
+    }
+
+    /// Takes lock `index` now, unless it is held already. False when that takes a while and `give_up`, which is asked now and
+    /// then, says so.
+    pub fn take(&mut self, index: usize, give_up: impl Fn() -> bool) -> bool {
+        let set = self.set;
+        if self.guards[index].is_none() {
+            self.guards[index] = set.one_unless(index, give_up);
+        }
+        self.guards[index].is_some()
     }
 }
 
@@ -263,13 +307,29 @@ mod tests {
             while set.try_one(1).is_some() {
                 std::thread::yield_now();
             }
-            assert!(held.add(&set, 1, || false) && held.add(&set, 1, || false));
+            let claim = set.claim().expect("nobody else wants it");
+            held.add(&set, &claim, 1, || {});
+            held.add(&set, &claim, 1, || {});
             assert_eq!((*held.get(1), *held.get(5)), (1, 5));
-            assert!(!set.in_need.0.load(Relaxed));
+            assert!(!set.in_need.0.load(Relaxed) && set.claim().is_none());
+            assert!(set.escalated_unless(|| true).is_none());
             drop(held);
         });
-        let _other = set.one(2);
-        assert!(!set.several(&mut smallvec![3]).add(&set, 2, || true), "its holder goes on for long");
+        assert!(set.claim().is_some());
+    }
+
+    #[test]
+    fn who_waits_may_give_up() {
+        let set = LockSet::new(0..4);
+        let held = set.several(&mut smallvec![1, 2]);
+        assert!(set.one_unless(1, || true).is_none() && set.several_unless(&mut smallvec![0, 1], || true).is_none());
+        assert!(set.escalated_unless(|| true).is_none() && set.claim().is_some(), "nothing is left behind");
+        drop(held);
+        let one = set.one(1);
+        let mut any = set.escalated_unless(|| true).expect("nobody is in");
+        assert!(!any.take(1, || true) && any.take(2, || true));
+        drop(one);
+        assert!(any.take(1, || true));
     }
 
     #[test]
@@ -296,44 +356,50 @@ mod interleavings {
         *held.get(to) += 1;
     }
 
-    /// A script that takes from the first shard before it learns that it needs the second.
-    fn grower(set: &Arc<LockSet<i64>>, shards: [usize; 2]) -> impl FnOnce() + Send + 'static {
-        let set = Arc::clone(set);
-        move || {
-            let mut held = set.several(&mut smallvec![shards[0]]);
-            *held.get(shards[0]) -= 3;
+    /// A script that takes from the first shard before it learns that it needs the second; it begins again with the right to
+    /// any if it cannot claim that.
+    fn script(set: &LockSet<i64>, [first, second]: [usize; 2], amount: i64) {
+        let guard = set.one(first);
+        let Some(claim) = set.claim() else {
+            drop(guard);
+            let mut held = set.escalated();
+            *held.get(first) -= amount;
             thread::yield_now();
-            assert!(held.add(&set, shards[1], || false), "nobody else is in need");
-            *held.get(shards[1]) += 3;
-        }
+            *held.get(second) += amount;
+            return;
+        };
+        let mut held = set.joined(&claim, first, guard);
+        *held.get(first) -= amount;
+        thread::yield_now();
+        held.add(set, &claim, second, || {});
+        *held.get(second) += amount;
     }
 
-    /// Two scripts that want what the other has: one of them does without.
+    fn spawn(set: &Arc<LockSet<i64>>, run: impl FnOnce(&LockSet<i64>) + Send + 'static) -> thread::JoinHandle<()> {
+        let set = Arc::clone(set);
+        thread::spawn(move || run(&set))
+    }
+
+    /// Scripts that want what the other has, with others that hold several locks or want all: all of them end.
     fn rivals() {
         let set = Arc::new(LockSet::new([10i64, 10, 10]));
-        let rivals = [[0, 1], [1, 0]].map(|[first, second]| {
-            let set = Arc::clone(&set);
-            thread::spawn(move || {
-                let mut held = set.several(&mut smallvec![first]);
-                thread::yield_now();
-                let added = held.add(&set, second, || false);
-                if added {
-                    *held.get(first) -= 1;
-                    *held.get(second) += 1;
-                }
-                added
-            })
-        });
-        let other = Arc::clone(&set);
-        let other = thread::spawn(move || transfer(&mut other.several(&mut smallvec![0, 1, 2]), 2, 0));
-        let added = rivals.map(|thread| thread.join().expect("no thread fails"));
-        other.join().expect("no thread fails");
-        assert!(added.contains(&true), "both gave up");
-        assert_eq!((0..3).map(|index| *set.one(index)).sum::<i64>(), 30);
+        let threads = [
+            spawn(&set, |set| script(set, [0, 1], 1)),
+            spawn(&set, |set| script(set, [1, 0], 2)),
+            spawn(&set, |set| transfer(&mut set.several(&mut smallvec![0, 1, 2]), 2, 0)),
+            spawn(&set, |set| {
+                let mut all = set.escalated();
+                let total: i64 = (0..3).rev().map(|index| *all.get(index)).sum();
+                assert_eq!(total, 30, "a script was seen half done");
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread fails"));
+        let amounts: Vec<i64> = (0..3).map(|index| *set.one(index)).collect();
+        assert_eq!(amounts, [12, 9, 9]);
     }
 
     #[test]
-    fn of_two_in_need_one_gets_its_lock() {
+    fn rivals_both_get_what_they_need() {
         shuttle::check_random(rivals, 20_000);
         shuttle::check_pct(rivals, 20_000, 4);
     }
@@ -366,7 +432,7 @@ mod interleavings {
             let total: i64 = (0..SHARDS).map(|index| *held.get(index)).sum();
             assert_eq!(total, 10 * SHARDS as i64, "a transfer was seen half done");
         }));
-        threads.push(thread::spawn(grower(&set, [2, 0])));
+        threads.push(spawn(&set, |set| script(set, [2, 0], 3)));
         let single = Arc::clone(&set);
         threads.push(thread::spawn(move || {
             for index in 0..SHARDS {

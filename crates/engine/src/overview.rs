@@ -3,6 +3,7 @@
 //! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command holds
 //! all locks.
 
+use crate::Error;
 use crate::keys::Keys;
 use crate::shard::{Db, ShardStats};
 use structures::hashtable::PLACES;
@@ -48,7 +49,9 @@ const TTL_SAMPLE: usize = 16;
 const BUCKET: usize = 64;
 
 impl Overview {
-    pub fn of(keys: &mut Keys<'_>) -> Overview {
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn of(keys: &mut Keys<'_>) -> Result<Overview, Error> {
         let now = keys.now().max(0) as u64;
         let mut overview =
             Overview { dbs: vec![DbOverview::default(); keys.engine().databases()], ..Overview::default() };
@@ -63,11 +66,11 @@ impl Overview {
                 *time += u128::from(left) * db.expiry.keys.len() as u128;
                 sum.add(db);
             }
-        });
+        })?;
         for (db, time) in overview.dbs.iter_mut().zip(times) {
             db.mean_ttl = time.checked_div(db.expires as u128).unwrap_or(0) as u64;
         }
-        overview
+        Ok(overview)
     }
 
     /// The sum of one number over all databases.

@@ -118,6 +118,8 @@ pub struct Scripts {
     /// Those that have run for longer than the threshold.
     busy: Mutex<Vec<Arc<Running>>>,
     busy_count: AtomicUsize,
+    /// How many have run for longer than others are to wait for their locks.
+    long_count: AtomicUsize,
     /// Bytes of each worker's interpreter, together.
     interpreters: AtomicUsize,
     /// DEBUG SET-DISABLE-DENY-SCRIPTS.
@@ -138,6 +140,7 @@ impl Default for Scripts {
             next_library: 0.into(),
             busy: Mutex::default(),
             busy_count: 0.into(),
+            long_count: 0.into(),
             interpreters: 0.into(),
             deny_disabled: false.into(),
         }
@@ -271,9 +274,18 @@ impl Scripts {
         self.busy_count.load(Relaxed) > 0
     }
 
-    /// How many scripts have.
-    pub fn busy_count(&self) -> usize {
-        self.busy_count.load(Relaxed)
+    /// Whether some script has run for so long that who wants its locks had better do something else meanwhile.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        self.long_count.load(Relaxed) > 0
+    }
+
+    pub fn begin_long(&self) {
+        self.long_count.fetch_add(1, Relaxed);
+    }
+
+    pub fn end_long(&self) {
+        self.long_count.fetch_sub(1, Relaxed);
     }
 
     /// `running` has passed the threshold.

@@ -5,15 +5,36 @@
 mod primitives {
     pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicU8};
+    use std::time::Duration;
 
-    /// The lock, unless it is not free for some milliseconds.
+    /// How long a wait lasts before who waits looks around: much longer than commands hold locks.
+    const SOON: Duration = Duration::from_micros(250);
+    /// As long as a short command takes.
+    const BRIEFLY: Duration = Duration::from_micros(20);
+
+    /// The lock, unless it is not free for a while.
     pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-        mutex.try_lock_for(std::time::Duration::from_millis(5))
+        mutex.try_lock_for(SOON)
     }
 
-    /// The same of a read-write lock, for reading.
+    /// The lock, unless it is not free for the time of a short command.
+    pub fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        mutex.try_lock_for(BRIEFLY)
+    }
+
+    /// As [`lock_soon`] of a read-write lock, for reading.
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
-        lock.try_read_for(std::time::Duration::from_millis(5))
+        lock.try_read_for(SOON)
+    }
+
+    /// The same for writing.
+    pub fn write_soon<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
+        lock.try_write_for(SOON)
+    }
+
+    /// As [`lock_briefly`] of a read-write lock, for writing.
+    pub fn write_briefly<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
+        lock.try_write_for(BRIEFLY)
     }
 
     /// Gives the lock to who waits for it, if somebody does.
@@ -41,8 +62,20 @@ mod primitives {
         guard
     }
 
+    pub fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        mutex.try_lock()
+    }
+
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
         Some(lock.read())
+    }
+
+    pub fn write_soon<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
+        Some(lock.write())
+    }
+
+    pub fn write_briefly<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
+        Some(lock.write())
     }
 
     pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {

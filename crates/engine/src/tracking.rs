@@ -394,7 +394,8 @@ impl Engine {
                 if !self.tracking().is_over() {
                     return;
                 }
-                found = self.locks().one(index).tracked.forget_any(fastrand::usize(..));
+                let shard = self.locks().one_unless(index, || self.scripts().is_long());
+                found = shard.and_then(|mut shard| shard.tracked.forget_any(fastrand::usize(..)));
                 if found.is_some() {
                     break;
                 }

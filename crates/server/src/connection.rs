@@ -68,6 +68,8 @@ pub struct Connection {
     pub blocked: Option<Arc<Ticket>>,
     /// The first of `queued` waits for the end of a CLIENT PAUSE; likewise.
     pub postponed: bool,
+    /// The first of `queued` wants a lock that a script has for long, and is tried again a little later; likewise.
+    pub delayed: bool,
     /// How many of the window's commands were put back to the front of `queued`.
     pub put_back: usize,
     /// What comes after the last of `queued` is no command.
@@ -208,9 +210,9 @@ impl Connection {
         self.is_busy() || self.closing
     }
 
-    /// True while a command is not over: it goes on in pieces, or waits.
+    /// True while a command is not over: it goes on in pieces, or waits, or is to be tried again.
     pub fn is_busy(&self) -> bool {
-        self.job.is_some() || self.is_waiting() || self.is_apart
+        self.job.is_some() || self.is_waiting() || self.is_apart || self.delayed
     }
 
     /// True while a reply is being written, or is on its way here from whoever ended a wait: pushes come after it.

@@ -150,7 +150,11 @@ impl engine::host::Host for EngineHost {
     }
 
     fn while_busy(&self) {
-        meanwhile::serve();
+        meanwhile::serve(false);
+    }
+
+    fn while_long(&self) {
+        meanwhile::serve(true);
     }
 
     fn pause_changed(&self) {

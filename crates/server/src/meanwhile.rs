@@ -1,13 +1,14 @@
 //! Serving other clients while a script has the worker's thread.
 //!
 //! A command that may run a script is run apart from its connection: its session and the buffer of replies are taken out, and
-//! the worker is lent to the thread for the time. When the script has run for longer than `busy-reply-threshold` the engine
-//! calls the host now and then ([`serve`]), which has the worker do a small turn from within: poll, read, run, write. All that
-//! is run then is refused (-BUSY) but for what is for such times, which takes no lock of the keyspace.
+//! the worker is lent to the thread for the time. When the script has run for a while the engine
+//! calls the host now and then ([`serve`]), which has the worker do a small turn from within: poll, read, run, write. What is
+//! run then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later. After
+//! `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the keyspace.
 //!
 //! ```text
-//!   turn - process - EVAL (session apart) - Lua - hook - while_busy - once: the rest of the turn
-//!                                                                   - small turn: SCRIPT KILL, PING -> -BUSY
+//!   turn - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the turn
+//!                                                      while_busy - small turn: GET; SCRIPT KILL, GET -> -BUSY
 //! ```
 //!
 //! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker, and what
@@ -37,8 +38,8 @@ scoped_thread_local! {
 }
 
 trait Lent {
-    /// Serves other clients for a moment.
-    fn serve(&mut self);
+    /// Serves other clients for a moment. `is_lent`: what they ask for is run if it can be, and not refused.
+    fn serve(&mut self, is_lent: bool);
 
     /// Sends bytes to the script's client, and waits for its next request.
     fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>>;
@@ -55,11 +56,13 @@ struct Lending<'l, 'b> {
 }
 
 impl Lent for Lending<'_, '_> {
-    fn serve(&mut self) {
+    fn serve(&mut self, is_lent: bool) {
+        self.worker.is_lent = is_lent;
         if let Some(rest) = self.rest.take() {
             self.worker.end_turn(rest, clock::now());
         }
         self.worker.serve_meanwhile();
+        self.worker.is_lent = false;
     }
 
     fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -69,9 +72,9 @@ impl Lent for Lending<'_, '_> {
 }
 
 /// Lets the worker that this thread is serve others for a moment, if it runs a script.
-pub fn serve() {
+pub fn serve(is_lent: bool) {
     if LENT.is_set() {
-        LENT.with(|lent| lent.serve());
+        LENT.with(|lent| lent.serve(is_lent));
     }
 }
 
@@ -146,6 +149,7 @@ impl Worker {
 
     fn serve_meanwhile(&mut self) {
         let now = clock::now();
+        self.try_again(now);
         self.note_events(Duration::ZERO);
         self.take_letters_meanwhile(now);
         let mut served = Vec::new();

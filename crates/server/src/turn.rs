@@ -37,6 +37,9 @@ pub const SMALL_ARENA: usize = READ_MAX + PENDING_COPY_MAX;
 
 impl Worker {
     pub fn turn(&mut self, now: Now) {
+        if !self.delayed.is_empty() || self.shared.engine.has_leftovers() {
+            self.try_again(now);
+        }
         let mut ready = std::mem::take(&mut self.ready);
         self.set_aside_heavy(&mut ready);
         self.in_turn.clear();
@@ -222,6 +225,7 @@ impl Worker {
         let mut steady = connection.is_steady();
         for item in items.iter_mut().take_while(|item| item.token == token) {
             if steady
+                && !self.is_lent
                 && is_quiet(engine, self.index)
                 && let Some((entry, prepared, mut args)) = item.plain(spans)
             {
@@ -231,6 +235,11 @@ impl Worker {
                 match dispatch::run_steady(engine, session, prepared, entry, &mut args, now, &mut self.reply) {
                     Flow::Next => {
                         steady = self.reply.len() - start <= VISIT_REPLY_MAX;
+                        continue;
+                    }
+                    Flow::NotNow => {
+                        item.delay(connection, spans, &mut self.delayed);
+                        steady = false;
                         continue;
                     }
                     flow => last = as_job(connection, Some(entry), flow),
@@ -255,11 +264,19 @@ impl Worker {
                 steady = false;
                 continue;
             }
+            if self.is_lent && !item.runs_meanwhile() {
+                item.delay(connection, spans, &mut self.delayed);
+                continue;
+            }
             if runs_scripts {
                 apart = true;
                 break;
             }
             let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
+            if matches!(flow, Flow::NotNow) {
+                item.delay(connection, spans, &mut self.delayed);
+                continue;
+            }
             // What a client publishes goes out together, unless it is told things itself.
             let must_deliver =
                 engine.audience().has_own(self.index) && (connection.session.is_told() || !item.publishes());
@@ -275,6 +292,9 @@ impl Worker {
             let [item, others @ ..] = items else { return done };
             let rest = Rest { token, items: others, spans, unparsed: *unparsed };
             (last, start) = self.run_item_apart(item, rest, now);
+            if matches!(last, Flow::NotNow) {
+                item.delay(&mut self.connections[token], spans, &mut self.delayed);
+            }
         }
         if has_begun {
             self.jobs.push(token);
@@ -290,7 +310,9 @@ impl Worker {
         match &mut item.what {
             What::Command { spans: range, own, prepared } => {
                 let mut args = Args::request(item.bytes, &rest.spans[range.clone()], std::mem::take(own));
-                self.run_apart(prepared, &mut args, rest, now)
+                let ran = self.run_apart(prepared, &mut args, rest, now);
+                *own = args.into_own();
+                ran
             }
             What::Queued { args, prepared } => self.run_apart(prepared, args, rest, now),
             _ => (Flow::Next, self.reply.len()),
@@ -299,7 +321,7 @@ impl Worker {
 
     fn follow(&mut self, token: usize, flow: Flow) {
         match flow {
-            Flow::Next | Flow::More(_) | Flow::WaitOn => {}
+            Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::NotNow => {}
             Flow::Wait(ticket) => self.block(token, ticket),
             Flow::Close => self.connections[token].closing = true,
             Flow::Shutdown => self.shared.request_stop(),
@@ -508,7 +530,11 @@ fn run_item(
     match &mut item.what {
         What::Command { spans: range, own, prepared } => {
             let mut args = Args::request(item.bytes, &spans[range.clone()], std::mem::take(own));
-            run_command(engine, connection, prepared, &mut args, now, reply)
+            let flow = run_command(engine, connection, prepared, &mut args, now, reply);
+            if matches!(flow, Flow::NotNow) {
+                *own = args.into_own();
+            }
+            flow
         }
         What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, reply),
         What::BookQueued { args } => run_book(engine, connection, args, now, reply),

@@ -86,6 +86,22 @@ impl<'b> Item<'b> {
         }
     }
 
+    /// Whether it can run while a script has the worker's thread.
+    pub fn runs_meanwhile(&self) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.runs_meanwhile(),
+            What::Violation(_) | What::BookViolation | What::Done => true,
+            What::Book { .. } | What::BookQueued { .. } => false,
+        }
+    }
+
+    /// The command is tried again a little later.
+    pub fn delay(&mut self, connection: &mut Connection, spans: &[Span], delayed: &mut Vec<usize>) {
+        self.put_back(connection, spans);
+        connection.delayed = true;
+        delayed.push(self.token);
+    }
+
     /// Whether it does nothing but leave a message for others.
     pub fn publishes(&self) -> bool {
         match &self.what {

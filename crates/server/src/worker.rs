@@ -24,6 +24,7 @@ use commands::familiar::Familiar;
 use commands::{Now, Session, dispatch, measure, memory, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
+use engine::keys::Patience;
 use engine::metrics::WorkerMetrics;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
@@ -38,6 +39,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
+/// Nanoseconds between two tries to get what a script has for long.
+const RETRY: u64 = 500_000;
 const TICK: i64 = 50;
 /// Keys that expire in one turn, so that clients are served in between.
 const EXPIRE_BUDGET: usize = 256;
@@ -75,6 +78,11 @@ pub struct Worker {
     pub heavy: VecDeque<usize>,
     /// Connections that are served in this one.
     pub in_turn: Vec<usize>,
+    /// Connections with a command that wants what a script has for long, and when they are tried again, by the host's clock.
+    pub delayed: Vec<usize>,
+    pub next_try: u64,
+    /// A script has the thread: only what can be done with locks that are free is run.
+    pub is_lent: bool,
     /// Connections with a command that goes on in pieces.
     pub jobs: Vec<usize>,
     /// Nanoseconds for one connection without a look at others, now.
@@ -132,6 +140,9 @@ impl Worker {
             patience: patience(0, 0),
             light_at: 0,
             in_turn: Vec::new(),
+            delayed: Vec::new(),
+            next_try: 0,
+            is_lent: false,
             jobs: Vec::new(),
             arena: vec![0; ARENA],
             spans: Vec::new(),
@@ -233,7 +244,9 @@ impl Worker {
             until = until.min(pause.until());
         }
         let left = until.saturating_mul(1000).saturating_sub(clock::now().unix_us);
-        Duration::from_micros(left.clamp(0, TICK * 1000) as u64)
+        let has_tries = !self.delayed.is_empty() || self.shared.engine.has_leftovers();
+        let most = if has_tries { RETRY as i64 / 1000 } else { TICK * 1000 };
+        Duration::from_micros(left.clamp(0, most) as u64)
     }
 
     fn note(&mut self, event: &Event, now: Now) {
@@ -291,6 +304,7 @@ impl Worker {
                 }
                 let mut session = Session::new(info);
                 session.token = token;
+                session.patience = if book { Patience::Long } else { Patience::Short };
                 session.info.token.store(token, Relaxed);
                 session.authenticated = !self.settings.password_set;
                 session.was_authenticated = session.authenticated;
@@ -310,6 +324,7 @@ impl Worker {
                     job: None,
                     blocked: None,
                     postponed: false,
+                    delayed: false,
                     put_back: 0,
                     violation: None,
                     unparsed: false,
@@ -390,6 +405,25 @@ impl Worker {
             connection.postponed = false;
             connection.session.info.postponed.store(false, Relaxed);
             self.list(token);
+        }
+    }
+
+    /// Tries again what a script's locks stood in the way of.
+    pub fn try_again(&mut self, now: Now) {
+        let clock = self.nanos();
+        if clock < self.next_try {
+            return;
+        }
+        self.next_try = clock + RETRY;
+        for token in std::mem::take(&mut self.delayed) {
+            if let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.delayed) {
+                connection.delayed = false;
+                self.list(token);
+            }
+        }
+        let engine = &self.shared.engine;
+        if engine.has_leftovers() {
+            engine.do_leftovers(Server { worker: self.index, now_us: now.unix_us });
         }
     }
 

@@ -5,7 +5,7 @@ use super::convert::{self, ErrorTable};
 use super::debugger;
 use super::flags::ScriptFlags;
 use super::interpreter::{self, Compiled, Interpreter, Outcome, Words};
-use super::run::{Call, RUN, Reach, Run};
+use super::run::{Call, Obstacle, RUN, Reach, Run};
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow};
@@ -218,7 +218,7 @@ fn debug_run(
 ) -> Result<(), Error> {
     if !cx.key_args.is_empty() {
         // The debugger can touch any key at any time.
-        cx.keys.escalate_anew();
+        cx.keys.escalate_anew()?;
     }
     let (text, start) = (&script.script.text, cx.reply.len());
     debugger::begin(&interpreter.lua, text).map_err(|_| interpreter::BROKEN)?;
@@ -283,9 +283,6 @@ pub(super) fn invoke(
 ) -> Result<(), Error> {
     permit(cx, &call)?;
     let Call { name, is_function, command, .. } = call;
-    if cx.engine.audience().is_monitored() {
-        show_to_monitors(cx, command);
-    }
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {
         let text = error.to_string();
@@ -295,7 +292,10 @@ pub(super) fn invoke(
     interpreter.limit_memory(cx.engine.config()).map_err(broken)?;
     let declared = cx.key_args.iter().map(|(_, hash)| hash.shard()).collect::<smallvec::SmallVec<[usize; 8]>>();
     if known.get() != Reach::Declared && !declared.is_empty() {
-        cx.keys.escalate_anew();
+        cx.keys.escalate_anew()?;
+    }
+    if cx.engine.audience().is_monitored() {
+        show_to_monitors(cx, command);
     }
     loop {
         let mut run = Run::begin(cx, call.again(), declared.clone());
@@ -306,18 +306,19 @@ pub(super) fn invoke(
                 true => interpreter.run_function(scripts, function, &words),
             }
         });
-        let (restart, reach, protocol) = (run.restart, run.reach, run.protocol);
+        let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
         run.end(db);
-        if restart || !matches!(outcome, Ok(Ok(_))) {
+        if obstacle.is_some() || !matches!(outcome, Ok(Ok(_))) {
             interpreter.calm().map_err(broken)?;
         }
         if reach == Reach::Beyond || known.get() == Reach::Unknown {
             known.set(reach);
         }
-        if !restart {
-            return reply(cx, outcome.map_err(broken)?, name, protocol);
+        match obstacle {
+            None => return reply(cx, outcome.map_err(broken)?, name, protocol),
+            Some(Obstacle::LongScript) => return Err(Error::NOT_NOW),
+            Some(Obstacle::OtherKeys) => cx.keys.escalate_anew()?,
         }
-        cx.keys.escalate_anew();
     }
 }
 

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Instructions between two looks at the clock: well below a millisecond.
-const LOOK_EVERY: u32 = 100_000;
+const LOOK_EVERY: u32 = 25_000;
 /// Compiled scripts that may be forgotten by the others are looked for when there are so many more.
 const SPARE: usize = 200;
 /// How far the interpreter's size may change before it is reported.

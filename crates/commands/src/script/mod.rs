@@ -15,15 +15,17 @@
 //! - One whose runs are not known yet, or that has touched other keys before, begins with the right to take any lock.
 //! - One that touches another key for the first time, before it has changed anything, is ended without its noticing and begins
 //!   again with that right: nothing has happened.
-//! - After a change there is no way back. The lock is then added to those that are held; transactions and other scripts that
-//!   have not all of their locks yet give theirs back for it ([`engine::locks`]). The script ends with an error only where two
-//!   of them want what the other has at the same time, each for the first time, or the key is another long script's; or where
-//!   the command may touch any key (KEYS, SORT BY). The next run has the right from its beginning.
+//! - Before its first change a script claims the right to take more locks, which one has at a time. Who does not get it begins again
+//!   with the right to any lock, for which he waits. So a key that is touched for the first time after a change is no
+//!   trouble: its lock is added to those that are held, and who may be waiting for one of these gives way ([`engine::locks`]). The
+//!   next run has the right to any from its beginning.
+//! - One that has changed nothing and wants what another script has had for a while ends without a trace and is run again later.
 //!
-//! **Long runs.** The interpreter counts instructions and looks at the clock now and then. Past `busy-reply-threshold` the server
-//! is busy: every worker answers -BUSY to what is not for such times, a command that waits for a lock of the script gives up,
-//! and the worker whose thread the script has lets its other clients be served from within it (`Host::while_busy`). Who ends it
-//! raises a flag that the next look sees.
+//! **Long runs.** The interpreter counts instructions and looks at the clock now and then, and so does every command. After half a
+//! millisecond a script is long: what wants its locks is put off and tried again by its worker, which serves others meanwhile, and the
+//! worker whose thread the script has serves its other clients from within it (`Host::while_long`), as far as the
+//! locks that they want are free. Past `busy-reply-threshold` the server is busy: all that was put off, and whatever else is not for
+//! such times, is answered -BUSY (`Host::while_busy`). Who ends the script raises a flag that the next look sees.
 //!
 //! **The log** gets what a script's commands changed, between MULTI and EXEC if there are several.
 //!

@@ -16,10 +16,10 @@ use crate::measure;
 use crate::row::{DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE};
 use crate::table::{Entry, KeyPlan};
 use crate::transaction::Group;
-use engine::Error;
 use engine::config::Directive;
-use engine::hash::KeyHash;
+use engine::locks::Claim;
 use engine::scripts::Running;
+use engine::{Engine, Error};
 use mlua::{Either, Lua, MultiValue, Value};
 use resp::{Protocol, Span};
 use scoped_tls_hkt::scoped_thread_local;
@@ -72,6 +72,15 @@ pub(super) enum Reach {
     Beyond,
 }
 
+/// Why a run that has changed nothing is to begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// It touches other keys than its own, or might, and needs the right to any lock.
+    OtherKeys,
+    /// A script has a lock for long: later.
+    LongScript,
+}
+
 /// What a script is called, and may do.
 pub(super) struct Call<'r> {
     /// The SHA or the function's name.
@@ -101,20 +110,21 @@ pub(super) struct Run<'r, 'c> {
     declared: SmallVec<[usize; 8]>,
     /// What this run has shown.
     pub reach: Reach,
-    /// It is to end and to begin again with the right to every lock.
-    pub restart: bool,
+    /// Why it is to end as if it had not begun.
+    pub obstacle: Option<Obstacle>,
+    /// The right to take more locks than those of the declared keys, from the first change on.
+    claim: Option<Claim<'c>>,
     over: bool,
     changed: bool,
     logging: bool,
     pub protocol: Protocol,
     own_protocol: Protocol,
-    began: u64,
-    running: Option<Arc<Running>>,
+    watch: Watch,
     bytes: Vec<u8>,
     spans: Vec<Span>,
 }
 
-/// What ends a run that begins again; no script sees it as a result.
+/// What ends a run that is to begin again; no script sees it as a result.
 const RESTART: &str = "the script begins again";
 
 impl<'r, 'c> Run<'r, 'c> {
@@ -128,14 +138,14 @@ impl<'r, 'c> Run<'r, 'c> {
             group,
             declared,
             reach: Reach::Declared,
-            restart: false,
+            obstacle: None,
+            claim: None,
             over: false,
             changed: false,
             logging: true,
             protocol: Protocol::Resp2,
             own_protocol,
-            began,
-            running: None,
+            watch: Watch { began, next: began + LONG, is_long: false, running: None },
             bytes: Vec::new(),
             spans: Vec::new(),
         }
@@ -143,10 +153,8 @@ impl<'r, 'c> Run<'r, 'c> {
 
     /// Its commands' records go into the log, and the caller's state is what it was.
     pub fn end(self, db: u32) {
-        let Run { cx, group, running, .. } = self;
-        if let Some(running) = running {
-            cx.engine.scripts().end_busy(&running);
-        }
+        let Run { cx, group, watch, .. } = self;
+        watch.end(cx.engine);
         cx.session.in_script = false;
         cx.session.db = db;
         cx.keys.select(db);
@@ -187,50 +195,79 @@ impl<'r, 'c> Run<'r, 'c> {
         let hasher = self.cx.engine.hasher();
         if let KeyPlan::One(index) = entry.plan
             && !entry.may_touch_more
-            && self.declared.contains(&hasher.hash(&args[index]).shard())
         {
-            return Ok(());
+            let shard = hasher.hash(&args[index]).shard();
+            return self.reach_shards(entry, self.declared.contains(&shard), std::iter::once(shard));
+        }
+        let all = 0..self.cx.engine.locks().len();
+        if entry.may_touch_more {
+            return self.reach_shards(entry, false, all);
         }
         let indices = key_indices(entry, args).unwrap_or_default();
-        let hashes: SmallVec<[KeyHash; 4]> = indices.iter().map(|index| hasher.hash(&args[*index])).collect();
-        let anything = entry.may_touch_more;
-        if self.reach != Reach::Beyond && (anything || hashes.iter().any(|hash| !self.declared.contains(&hash.shard())))
-        {
+        let shards: SmallVec<[usize; 4]> = indices.iter().map(|index| hasher.hash(&args[*index]).shard()).collect();
+        let is_declared = shards.iter().all(|shard| self.declared.contains(shard));
+        self.reach_shards(entry, is_declared, shards.into_iter())
+    }
+
+    #[inline]
+    fn reach_shards(
+        &mut self,
+        entry: &'static Entry,
+        is_declared: bool,
+        shards: impl Iterator<Item = usize>,
+    ) -> Result<(), Refused> {
+        let reaches_all = self.cx.keys.reaches_all();
+        if is_declared && !reaches_all {
+            return Ok(());
+        }
+        if !is_declared {
             self.reach = Reach::Beyond;
         }
-        if self.reach != Reach::Beyond || self.cx.keys.reaches_all() {
-            return Ok(());
+        if !reaches_all && !self.declared.is_empty() && !self.changed {
+            return Err(self.give_up(Obstacle::OtherKeys, entry));
         }
-        if self.declared.is_empty() {
+        if !reaches_all && self.declared.is_empty() {
             // Nothing is held, and nothing was touched.
-            self.cx.keys.escalate();
-            return Ok(());
+            while self.cx.keys.escalate_anew().is_err() {
+                if !self.changed {
+                    return Err(self.give_up(Obstacle::LongScript, entry));
+                }
+                self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+            }
         }
-        if !self.changed {
-            self.restart = true;
-            return Err(Refused::new(RESTART, Some(entry)));
-        }
-        // Who waits for another long script could not be told to end.
-        let (scripts, own) = (self.cx.engine.scripts(), usize::from(self.running.is_some()));
-        let others_are_long = || scripts.busy_count() > own;
-        if anything || !hashes.iter().all(|hash| self.cx.keys.reach_for(*hash, others_are_long)) {
-            let text =
-                "ERR A key that was not declared is in use by another client: declare it, or call the script again";
-            return Err(Refused::new(text, Some(entry)));
+        let Run { cx, watch, call, changed, claim, .. } = self;
+        for shard in shards {
+            // Who has run for long himself need not give way to others who have.
+            if !*changed && !watch.is_long && cx.keys.reaches_all() {
+                if !cx.keys.take(shard) {
+                    return Err(self.give_up(Obstacle::LongScript, entry));
+                }
+                continue;
+            }
+            let engine = cx.engine;
+            cx.keys.add(claim.as_ref(), shard, || watch.keep_others_alive(engine, call, *changed));
         }
         Ok(())
+    }
+
+    /// The run ends here, without a trace, for nothing was changed.
+    fn give_up(&mut self, why: Obstacle, entry: &'static Entry) -> Refused {
+        self.obstacle = Some(why);
+        Refused::new(RESTART, Some(entry))
     }
 
     fn run(&mut self, args: &mut Args<'_>) -> Result<usize, Refused> {
         let entry = self.find(args)?;
         self.reach(entry, args)?;
         if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
-            if !self.changed && !self.cx.keys.enter_gate() {
-                self.restart = true;
-                return Err(Refused::new(RESTART, Some(entry)));
+            if !self.changed && !self.declared.is_empty() && !self.cx.keys.reaches_all() {
+                self.claim = self.cx.engine.locks().claim();
+                if self.claim.is_none() {
+                    return Err(self.give_up(Obstacle::OtherKeys, entry));
+                }
             }
             self.changed = true;
-            if let Some(running) = &self.running {
+            if let Some(running) = &self.watch.running {
                 running.note_write();
             }
         }
@@ -240,6 +277,10 @@ impl<'r, 'c> Run<'r, 'c> {
         self.cx.reply.set_protocol(self.own_protocol);
         // Time stands still, even for who sleeps (DEBUG SLEEP).
         self.cx.now = now;
+        // The command has just read the clock.
+        if self.cx.engine.metrics()[self.cx.session.worker].clock.get() >= self.watch.next {
+            self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        }
         Ok(start)
     }
 
@@ -251,18 +292,42 @@ impl<'r, 'c> Run<'r, 'c> {
         }
         engine.metrics()[worker].count_error(refused.error.as_bytes());
     }
+}
 
-    /// The script has run for long: others are not to wait for it in silence.
-    fn keep_others_alive(&mut self) {
-        let (engine, call) = (self.cx.engine, &self.call);
-        let milliseconds = engine.host().nanos().saturating_sub(self.began) / 1_000_000;
+/// Since when a run lasts, and who was told that it takes long.
+struct Watch {
+    began: u64,
+    /// When to look again.
+    next: u64,
+    /// It is one of [`engine::scripts::Scripts::is_long`].
+    is_long: bool,
+    running: Option<Arc<Running>>,
+}
+
+/// Nanoseconds that a script may run before others need not wait for its locks, and between two looks at who wants something.
+const LONG: u64 = 500_000;
+
+impl Watch {
+    /// The script has run for long: others are not to wait for it.
+    fn keep_others_alive(&mut self, engine: &Engine, call: &Call<'_>, changed: bool) {
+        let now = engine.host().nanos();
+        if now < self.next {
+            return;
+        }
+        if !self.is_long {
+            self.is_long = true;
+            engine.scripts().begin_long();
+        }
+        let milliseconds = now.saturating_sub(self.began) / 1_000_000;
         let threshold = engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
         if threshold == 0 || milliseconds < threshold {
+            engine.host().while_long();
+            self.next = engine.host().nanos() + LONG;
             return;
         }
         if self.running.is_none() {
             let command = call.command.iter().map(<[u8]>::to_vec).collect();
-            let running = Running::new(call.name, call.is_function, command, self.began, self.changed);
+            let running = Running::new(call.name, call.is_function, command, self.began, changed);
             engine.host().log(&format!(
                 "Slow script detected: still in execution after {milliseconds} milliseconds. You can try killing the script \
                  using the {} command. Script name is: {}.",
@@ -273,6 +338,16 @@ impl<'r, 'c> Run<'r, 'c> {
             engine.scripts().begin_busy(running);
         }
         engine.host().while_busy();
+        self.next = engine.host().nanos() + LONG;
+    }
+
+    fn end(self, engine: &Engine) {
+        if self.is_long {
+            engine.scripts().end_long();
+        }
+        if let Some(running) = self.running {
+            engine.scripts().end_busy(&running);
+        }
     }
 }
 
@@ -315,7 +390,7 @@ impl Commands for Run<'_, '_> {
                 value
             }
             Err(refused) => {
-                if !self.restart {
+                if self.obstacle.is_none() {
                     self.count(&refused);
                 }
                 if debugged {
@@ -362,11 +437,11 @@ impl Commands for Run<'_, '_> {
         if self.over {
             return Ok(());
         }
-        if self.restart {
+        if self.obstacle.is_some() {
             return Err(failure(RESTART, true));
         }
-        self.keep_others_alive();
-        if self.running.as_ref().is_some_and(|running| running.is_killed()) {
+        self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        if self.watch.running.as_ref().is_some_and(|running| running.is_killed()) {
             let text = if self.call.is_function {
                 "ERR Script killed by user with FUNCTION KILL."
             } else {
