@@ -220,9 +220,11 @@ impl Inserter<'_> {
         let Some((first, _)) = batch.entries.first() else { return };
         let held = Held::keys(self.engine, std::iter::once(*first));
         let mut keys = Keys::new(self.engine, held, batch.db, self.now);
-        let mut inserted = 0;
+        batch.entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
+        let (mut inserted, mut name) = (0, Vec::new());
         for (hash, entry) in batch.entries {
-            let name = entry.key().to_vec();
+            name.clear();
+            name.extend_from_slice(entry.key());
             let mut edit = keys.edit(Key { name: &name, hash });
             if edit.exists() && !self.mode.merge {
                 edit.leave();

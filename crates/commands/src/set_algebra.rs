@@ -343,6 +343,14 @@ fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>)) {
 fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = names[0].filter(|_| names[1..].iter().all(Option::is_none)) {
+        if let Some(Some(Set::Small(pack))) = borrow(&cx.keys, &names).first() {
+            // A dump that nobody looked into may bring a member twice: a difference has it once.
+            let mut shown = Members::default();
+            let members: Vec<Item<'_>> = pack.iter().filter(|member| shown.insert(*member)).collect();
+            cx.reply.set(members.len());
+            members.iter().for_each(|member| reply_member(cx.reply, *member));
+            return Ok(());
+        }
         return set::list(cx, key);
     }
     let large = {

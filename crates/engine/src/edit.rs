@@ -295,7 +295,9 @@ impl<'k> Edit<'k> {
     /// what there is. As [`take`](Self::take) and [`renamed`] give them.
     pub fn put(&mut self, entry: KeyEntry) {
         assert!(entry.key() == self.key.name, "an entry is put under its own name");
-        self.remove();
+        if self.exists() {
+            self.remove();
+        }
         let (engine, deadline, first) = (self.engine, entry.deadline(), element_deadline(&entry));
         self.db.cut.touch(&self.db.table, engine.hasher(), self.local);
         self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));

@@ -198,18 +198,33 @@ fn quicklist(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Obj
 fn set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
     let (count, limits) = (count(source)?, packing.set());
     let expected = usize::try_from(count).unwrap_or(usize::MAX);
-    let mut member = source.string()?;
-    let mut set = Set::for_members(&member, expected, &limits);
-    for n in 0..count {
-        if n > 0 {
-            source.string_into(&mut member)?;
+    let mut members: [Vec<u8>; AT_ONCE] = Default::default();
+    source.string_into(&mut members[0])?;
+    let mut set = Set::for_members(&members[0], expected, &limits);
+    set.reserve(expected.min(RESERVED));
+    let (mut read, mut inserted) = (1, 0);
+    while inserted < count {
+        let here = (count - inserted).min(AT_ONCE as u64) as usize;
+        for member in &mut members[read..here] {
+            source.string_into(member)?;
         }
-        if !set.insert(&member, &limits) {
+        set.prefetch(members[..here].iter().map(Vec::as_slice));
+        if !members[..here].iter().all(|member| set.insert(member, &limits)) {
             return source.corrupt("Duplicate set members detected");
+        }
+        inserted += here as u64;
+        read = 0;
+        if inserted >= RESERVED as u64 || inserted == count {
+            set.settle();
         }
     }
     Ok(Object::Set(set))
 }
+
+/// Elements that are read before they are put in, so that their places in memory can be asked for together.
+const AT_ONCE: usize = 16;
+/// Elements that room is made for because a count says so: memory that is not touched until they come.
+const RESERVED: usize = 1 << 20;
 
 fn intset(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
     let bytes = source.string()?;
@@ -308,18 +323,16 @@ impl Pairs {
         if self.pairs.iter().any(|(_, score)| score.is_nan()) {
             return source.corrupt("Zset with NAN score detected");
         }
-        let mut seen = HashSet::with_hasher(RandomState::default());
-        if !self.pairs.iter().all(|(member, _)| seen.insert(&text[member.clone()])) {
-            return source.corrupt("Duplicate zset fields detected");
-        }
-        drop(seen);
         // Big ones come from the highest down, which makes sorting them a walk. Both zeros are the same score.
         self.pairs.reverse();
         self.pairs.sort_by(|(a, score_a), (b, score_b)| {
             (score_a + 0.0).total_cmp(&(score_b + 0.0)).then_with(|| text[a.clone()].cmp(&text[b.clone()]))
         });
         let ascending = self.pairs.iter().map(|(member, score)| (&text[member.clone()], *score));
-        Ok(Object::SortedSet(SortedSet::from_sorted(ascending, packing.sorted_set())))
+        match SortedSet::from_sorted_unsure(ascending, packing.sorted_set()) {
+            (set, true) => Ok(Object::SortedSet(set)),
+            (_, false) => source.corrupt("Duplicate zset fields detected"),
+        }
     }
 }
 
@@ -338,9 +351,11 @@ enum Deadlines {
 fn hash(source: &mut Source<'_>, deadlines: Deadlines, packing: &Packing) -> Result<Object> {
     let (count, limits) = (count(source)?, packing.hash());
     let mut hash = Hash::default();
-    hash.expect(usize::try_from(count).unwrap_or(usize::MAX), 0, 0, limits);
+    let expected = usize::try_from(count).unwrap_or(usize::MAX);
+    hash.expect(expected, 0, 0, limits);
+    hash.reserve(expected.min(RESERVED));
     let (mut field, mut value) = (Vec::new(), Vec::new());
-    for _ in 0..count {
+    for n in 0..count {
         let before = match deadlines {
             Deadlines::Before => Some(source.length()?).filter(|at| *at != 0),
             Deadlines::BeforeFrom(first) => match source.length()? {
@@ -365,6 +380,9 @@ fn hash(source: &mut Source<'_>, deadlines: Deadlines, packing: &Packing) -> Res
         let ttl = deadline.map_or(Ttl::Clear, Ttl::At);
         if hash.set(&field, &value, ttl, 0, limits) != Written::Added {
             return source.corrupt("Duplicate hash fields detected");
+        }
+        if n + 1 == count || n + 1 == RESERVED as u64 {
+            hash.settle();
         }
     }
     Ok(Object::Hash(hash))

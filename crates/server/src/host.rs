@@ -306,6 +306,8 @@ impl engine::host::Host for EngineHost {
 
     fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
         let name = format!("temp-{}-scratch.rdb", std::process::id());
+        // One of a process that was killed and had the same number.
+        let _ = std::fs::remove_file(&name);
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(&name)?;
         std::fs::remove_file(&name)?;
         Ok(Box::new(Nameless(file)))

@@ -74,6 +74,22 @@ impl Set {
         Set::Big(Box::new(Members::of_distinct(len, members)))
     }
 
+    /// Makes room in an empty table for so many members, which are about to come; until they have [come](Set::settle) it does not
+    /// change its size.
+    pub fn reserve(&mut self, members: usize) {
+        if let Set::Big(big) = self {
+            big.table.reserve(members);
+            big.table.set_resizing(false);
+        }
+    }
+
+    /// What room was made for is there.
+    pub fn settle(&mut self) {
+        if let Set::Big(big) = self {
+            big.table.set_resizing(true);
+        }
+    }
+
     /// Makes it a table when a set of so many members could not be what it is: whoever inserts several says so before.
     pub fn expect(&mut self, members: usize, limits: &Limits) {
         let fits = match self {

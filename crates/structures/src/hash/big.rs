@@ -60,6 +60,15 @@ impl BigHash {
         self.table.len()
     }
 
+    pub(super) fn reserve(&mut self, fields: usize) {
+        self.table.reserve(fields);
+        self.table.set_resizing(false);
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.table.set_resizing(true);
+    }
+
     pub(super) fn table_stats(&self) -> hashtable::Stats {
         self.table.stats()
     }

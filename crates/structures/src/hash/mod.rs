@@ -139,6 +139,21 @@ impl Hash {
         }
     }
 
+    /// Makes room in an empty table for so many fields, which are about to come; until they have [come](Self::settle) it does not
+    /// change its size.
+    pub fn reserve(&mut self, fields: usize) {
+        if let Big(big) = &mut self.0 {
+            big.reserve(fields);
+        }
+    }
+
+    /// What room was made for is there.
+    pub fn settle(&mut self) {
+        if let Big(big) = &mut self.0 {
+            big.settle();
+        }
+    }
+
     /// Writes a field's value. [`expect`](Self::expect) has been asked before.
     #[inline]
     pub fn set(&mut self, name: &[u8], value: &[u8], ttl: Ttl, now: u64, limits: Limits) -> Written {

@@ -42,16 +42,35 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// A set of pairs that ascend and have distinct names.
-    pub(super) fn from_sorted<'a>(pairs: impl Iterator<Item = (&'a [u8], f64)>) -> Self {
-        let (mut index, mut blocks) = (HashTable::new(), Blocks::new());
-        let elements = pairs.map(|(name, score)| {
-            let member = blocks.add(name, score);
-            index.insert_unique(member_hash(name), member, hash_of);
-            Element::new(order_key(score), member)
+    /// A set of pairs that ascend, and whether their names were distinct; of two with the same name it has the first.
+    pub(super) fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone) -> (Self, bool) {
+        /// Pairs whose buckets are asked for before they are needed.
+        const AHEAD: usize = 8;
+        let (mut index, mut blocks) = (HashTable::<Member>::new(), Blocks::new());
+        index.reserve(pairs.len());
+        index.set_resizing(false);
+        let mut later = pairs.clone();
+        later.by_ref().take(AHEAD).for_each(|(name, _)| index.prefetch(member_hash(name)));
+        let mut distinct = true;
+        let elements = pairs.filter_map(|(name, score)| {
+            if let Some((name, _)) = later.next() {
+                index.prefetch(member_hash(name));
+            }
+            match index.entry(member_hash(name), |member| member.name() == name, hash_of) {
+                hashtable::Entry::Vacant(place) => {
+                    let member = blocks.add(name, score);
+                    place.insert(member);
+                    Some(Element::new(order_key(score), member))
+                }
+                hashtable::Entry::Occupied(_) => {
+                    distinct = false;
+                    None
+                }
+            }
         });
         let tree = RankedTree::from_sorted(elements);
-        Indexed { tree, index, blocks, walks: Walks::default() }
+        index.set_resizing(true);
+        (Indexed { tree, index, blocks, walks: Walks::default() }, distinct)
     }
 
     pub(super) fn len(&self) -> usize {

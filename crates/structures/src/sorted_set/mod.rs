@@ -71,12 +71,26 @@ pub enum Inserted {
 impl SortedSet {
     /// A set of pairs that ascend and have distinct members, in the form that `limits` ask for.
     pub fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone, limits: Limits) -> Self {
+        let (set, distinct) = SortedSet::from_sorted_unsure(pairs, limits);
+        debug_assert!(distinct, "members are distinct");
+        set
+    }
+
+    /// The same of pairs whose members may not be distinct, and whether they are. A small set with two equal members is packed as it is.
+    pub fn from_sorted_unsure<'a>(
+        pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone,
+        limits: Limits,
+    ) -> (Self, bool) {
         let fits = pairs.len() <= limits.members && pairs.clone().all(|(member, _)| member.len() <= limits.bytes);
-        SortedSet(if fits {
-            Form::Packed(Packed::from_sorted(pairs))
+        if fits {
+            let mut members: Vec<&[u8]> = pairs.clone().map(|(member, _)| member).collect();
+            members.sort_unstable();
+            let distinct = members.windows(2).all(|two| two[0] != two[1]);
+            (SortedSet(Form::Packed(Packed::from_sorted(pairs))), distinct)
         } else {
-            Form::Indexed(Box::new(Indexed::from_sorted(pairs)))
-        })
+            let (set, distinct) = Indexed::from_sorted(pairs);
+            (SortedSet(Form::Indexed(Box::new(set))), distinct)
+        }
     }
 
     /// Number of members.
@@ -299,7 +313,7 @@ impl SortedSet {
     }
 
     fn make_indexed(&mut self) {
-        let set = Indexed::from_sorted(self.iter());
+        let (set, _) = Indexed::from_sorted(self.iter());
         self.0 = Form::Indexed(Box::new(set));
     }
 
@@ -319,7 +333,7 @@ impl Clone for SortedSet {
     fn clone(&self) -> Self {
         SortedSet(match &self.0 {
             Form::Packed(set) => Form::Packed(set.clone()),
-            Form::Indexed(set) => Form::Indexed(Box::new(Indexed::from_sorted(set.range(0..set.len())))),
+            Form::Indexed(set) => Form::Indexed(Box::new(Indexed::from_sorted(set.range(0..set.len())).0)),
         })
     }
 }
