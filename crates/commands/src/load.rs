@@ -257,7 +257,7 @@ impl Delay {
         const WORTH_IT: u64 = 1_000_000;
         self.owed += self.nanos;
         if self.owed >= WORTH_IT {
-            engine.host().sleep(Duration::from_nanos(std::mem::take(&mut self.owed)));
+            engine.host().rest(Duration::from_nanos(std::mem::take(&mut self.owed)));
         }
     }
 }

@@ -314,7 +314,7 @@ fn save_last(engine: &Engine) -> bool {
             Ok(()) => return true,
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.saves().is_running() => {
                 engine.saves().cancel();
-                engine.host().sleep(Duration::from_millis(1));
+                engine.host().rest(Duration::from_millis(1));
             }
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
             Err(_) => return false,

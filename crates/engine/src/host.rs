@@ -46,6 +46,9 @@ pub trait Host: Send + Sync {
     /// Stops the calling thread, and the other workers, too (DEBUG SLEEP).
     fn sleep(&self, _time: Duration) {}
 
+    /// Stops the calling thread alone.
+    fn rest(&self, _time: Duration) {}
+
     /// A script runs for so long that others are not to wait for it: the thread that it has serves other clients for a
     /// moment, who may only call what is for such times. Called under the locks of the script.
     fn while_busy(&self) {}

@@ -4,7 +4,7 @@
 //! ```text
 //!   shard 0  | step | .... | step | ....          each step some ten microseconds under the shard's lock
 //!   shard 1  | .... | step | .... | step
-//!              block of 64 KiB -> out, rest       twice as long as the work, while clients keep the workers busy
+//!              block of 64 KiB -> out, rest       three times as long as the work, while clients keep the workers busy
 //! ```
 
 use engine::Engine;
@@ -126,31 +126,44 @@ impl Walk<'_> {
 /// get halves what they get done, and is interrupted by the scheduler while it holds a lock.
 struct Pace<'e> {
     engine: &'e Engine,
-    /// When the last rest ended, and what the workers had done by then.
+    /// When the last rest ended.
     began: u64,
-    busy: u64,
+    /// Whether clients keep the workers busy, since when that is being found out anew, and what the workers had done by then.
+    is_busy: bool,
+    since: u64,
+    done: u64,
 }
 
 /// A rest is so many times as long as the work before it.
-const REST: u64 = 2;
+const REST: u64 = 3;
 /// No rest is longer, in nanoseconds.
-const REST_MAX: u64 = 10_000_000;
+const REST_MAX: u64 = 20_000_000;
 /// One in so many parts of their time must be used by the workers.
-const BUSY_SHARE: u64 = 4;
+const BUSY_SHARE: u64 = 8;
+/// How long they are looked at, in nanoseconds: longer than most turns take, whose time counts when they are over.
+const LOOK: u64 = 20_000_000;
 
 impl Pace<'_> {
     fn new(engine: &Engine) -> Pace<'_> {
-        Pace { engine, began: engine.host().nanos(), busy: busy(engine) }
+        let now = engine.host().nanos();
+        Pace { engine, began: now, is_busy: true, since: now, done: busy(engine) }
     }
 
     fn rest(&mut self) {
         let host = self.engine.host();
-        let worked = host.nanos().saturating_sub(self.began);
-        let all = worked.saturating_mul(self.engine.metrics().len() as u64);
-        if busy(self.engine).saturating_sub(self.busy).saturating_mul(BUSY_SHARE) > all {
-            host.sleep(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
+        let now = host.nanos();
+        let looked = now.saturating_sub(self.since);
+        if looked >= LOOK {
+            let all = looked.saturating_mul(self.engine.metrics().len() as u64);
+            let done = busy(self.engine);
+            self.is_busy = done.saturating_sub(self.done).saturating_mul(BUSY_SHARE) > all;
+            (self.since, self.done) = (now, done);
         }
-        (self.began, self.busy) = (host.nanos(), busy(self.engine));
+        if self.is_busy {
+            let worked = now.saturating_sub(self.began);
+            host.rest(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
+        }
+        self.began = host.nanos();
     }
 }
 
@@ -178,7 +191,7 @@ fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
             return Err(cancelled());
         }
         let slice = left.min(SLICE);
-        engine.host().sleep(slice);
+        engine.host().rest(slice);
         left -= slice;
     }
     Ok(())

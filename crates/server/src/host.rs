@@ -175,6 +175,10 @@ impl engine::host::Host for EngineHost {
         std::thread::sleep(time);
     }
 
+    fn rest(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
     fn log(&self, line: &str) {
         log::warning(line);
     }

@@ -225,7 +225,7 @@ fn run_all(
             host.while_busy();
         }
         if delay > 0 {
-            host.sleep(Duration::from_micros(delay as u64));
+            host.rest(Duration::from_micros(delay as u64));
         }
     }
 }
