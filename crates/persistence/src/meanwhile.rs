@@ -238,10 +238,11 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
     );
     let mut save_options = options();
     save_options.style.compress = false;
+    save_options.sum = false;
     save::save(&engine, &save_options, &mut file).expect("saved");
     let (mut input, mut found) = (&file.1[..], Unchanged::default());
-    let options = load::Options { relaxed: false, check_sum: true, sanitize: true };
-    load::load(&mut Source::new(&mut input, true), options, &packing(), &mut found).expect("what was written");
+    let options = load::Options { relaxed: false, check_sum: false, sanitize: true };
+    load::load(&mut Source::new(&mut input, false), options, &packing(), &mut found).expect("what was written");
     assert_eq!(at, 2 * FIELDS as usize, "everything was changed");
     let peak = engine.saves().progress.copied_peak.load(Relaxed);
     assert!(peak <= 64 << 20, "{peak} bytes were held");
@@ -267,7 +268,7 @@ impl Sink for Unchanged {
                 });
                 self.hashes += usize::from(fields == FIELDS);
             }
-            Decoded::Bytes(text) => self.texts += usize::from(text.len() == TEXT && text.iter().all(|b| *b == text[0])),
+            Decoded::Bytes(text) => self.texts += usize::from(text == vec![text[0]; TEXT]),
             _ => {}
         }
         Ok(())
