@@ -47,5 +47,7 @@ mod scripts;
 mod snapshots;
 #[path = "black_box/startup.rs"]
 mod startup;
+#[path = "black_box/tools.rs"]
+mod tools;
 #[path = "black_box/waiting.rs"]
 mod waiting;
