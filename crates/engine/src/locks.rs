@@ -420,10 +420,10 @@ mod interleavings {
                 }
             }));
         }
-        let script = Arc::clone(&set);
+        let walker = Arc::clone(&set);
         threads.push(thread::spawn(move || {
             // Locks in descending order and as it goes: right only because of the gate.
-            let mut held = script.escalated();
+            let mut held = walker.escalated();
             for index in (1..SHARDS).rev() {
                 *held.get(index) -= 1;
                 thread::yield_now();
