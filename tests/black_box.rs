@@ -27,6 +27,8 @@ mod crashes;
 mod debug;
 #[path = "black_box/dialogue.rs"]
 mod dialogue;
+#[path = "black_box/eviction.rs"]
+mod eviction;
 #[path = "black_box/harness.rs"]
 mod harness;
 #[path = "black_box/hashes.rs"]

@@ -12,7 +12,6 @@ use crate::session::Replies;
 use crate::tracking;
 use engine::Error;
 use engine::clients::ClientInfo;
-use engine::config::Directive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -301,10 +300,12 @@ fn no_evict(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn import_source(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if !cx.engine.config().snapshot().flag(Directive::ImportMode) {
+    if !cx.engine.is_importing() && !args.is(2, "off") {
         return Err(Error::text("ERR Server is not in import mode"));
     }
-    cx.session.info.import_source.store(on_or_off(args)?, Relaxed);
+    let on = on_or_off(args)?;
+    cx.session.import_source = on;
+    cx.session.info.import_source.store(on, Relaxed);
     cx.reply.ok();
     Ok(())
 }

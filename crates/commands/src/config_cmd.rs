@@ -8,7 +8,6 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::dispatch::before_nul;
 use crate::help::help;
-use crate::memory;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::save;
 use crate::tracking;
@@ -129,12 +128,17 @@ impl ApplyHooks for Hooks<'_> {
         use Directive::{
             AofTimestampEnabled, AppendFsync, AppendOnly, CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen,
             CommandlogLargeRequestMaxLen, CommandlogReplyLargerThan, CommandlogRequestLargerThan,
-            CommandlogSlowExecutionMaxLen, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime, LfuLogFactor,
-            MaxMemory, MaxMemoryPolicy, NotifyKeyspaceEvents, TrackingTableMaxKeys,
+            CommandlogSlowExecutionMaxLen, ImportMode, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime,
+            LfuLogFactor, MaxMemory, MaxMemoryPolicy, NotifyKeyspaceEvents, TrackingTableMaxKeys,
         };
         match changed {
-            MaxMemoryPolicy | LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
-            MaxMemory => memory::watch(self.engine, config),
+            MaxMemoryPolicy => {
+                set_access_policy(self.engine, config);
+                self.engine.limit_memory(config.bytes(MaxMemory));
+            }
+            LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
+            ImportMode => self.engine.set_importing(config.flag(changed)),
+            MaxMemory => self.engine.limit_memory(config.bytes(changed)),
             NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
             CommandlogExecutionSlowerThan
             | CommandlogRequestLargerThan
@@ -198,7 +202,8 @@ pub fn apply_all(engine: &Engine) {
     set_command_log(engine, &config);
     set_latency_threshold(engine, &config);
     engine.track_latency(config.flag(Directive::LatencyTracking));
-    memory::watch(engine, &config);
+    engine.set_importing(config.flag(Directive::ImportMode));
+    engine.limit_memory(config.bytes(Directive::MaxMemory));
     set_access_policy(engine, &config);
     limit_tracking(engine, &config);
     engine.set_event_mask(config.keyspace_events());

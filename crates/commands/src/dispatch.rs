@@ -195,7 +195,7 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if is_admitted(session, entry, reply.protocol()) && is_possible(engine, session, entry) => {
+        Some(entry) if is_admitted(session, entry, reply.protocol()) && is_possible(engine, session, entry, now) => {
             if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
                 end_reply(session, reply, start);
                 return Flow::Next;
@@ -283,8 +283,16 @@ fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
 
 /// Whether the server is in a state in which the command can run.
 #[inline(always)]
-fn is_possible(engine: &Engine, session: &Session, entry: &Entry) -> bool {
-    !is_hindered(engine) || hindered(engine, session, entry).is_none()
+fn is_possible(engine: &Engine, session: &Session, entry: &Entry, now: Now) -> bool {
+    !is_hindered(engine) || is_possible_yet(engine, session, entry, now)
+}
+
+#[inline(never)]
+fn is_possible_yet(engine: &Engine, session: &Session, entry: &Entry, now: Now) -> bool {
+    if engine.saves().hindrance().is_limited() {
+        engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
+    }
+    hindered(engine, session, entry).is_none()
 }
 
 /// Why the command cannot run for now.
@@ -445,6 +453,9 @@ fn call_locked<'e>(
     let mut keys = Keys::new(engine, held, db, now.unix_ms());
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
+    if session.import_source {
+        look_as_source(engine, &mut keys);
+    }
     // Under the locks: the log is not turned on or off meanwhile.
     let logs = engine.has_log();
     if logs {
@@ -509,6 +520,14 @@ pub(crate) fn replay<'e>(
     }
 }
 
+/// Who brings the data of another server sees keys whose time is over until that server removes them.
+#[cold]
+fn look_as_source(engine: &Engine, keys: &mut Keys<'_>) {
+    if engine.is_importing() {
+        keys.stop_time();
+    }
+}
+
 /// Keys that are forgotten after a command while there are too many that somebody has a copy of.
 const FORGOTTEN_AT_ONCE: usize = 100;
 
@@ -536,6 +555,9 @@ pub fn step<'e>(
     let (start, clock) = (reply.len(), engine.host().nanos());
     let mut keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
     keys.set_patience(session.patience);
+    if session.import_source {
+        look_as_source(engine, &mut keys);
+    }
     let mut cx =
         Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);

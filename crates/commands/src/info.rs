@@ -24,7 +24,7 @@ use crate::version;
 use engine::audience::Kind;
 use engine::clients::ClientInfo;
 use engine::config::{Config, Directive};
-use engine::host::ProcessInfo;
+use engine::host::{MemoryStats, ProcessInfo};
 use engine::metrics::{self, Counter, Totals, WorkerMetrics};
 use engine::overview::Overview;
 use engine::pause::Paused;
@@ -82,6 +82,7 @@ struct Source<'e> {
     config: Arc<Config>,
     process: ProcessInfo,
     overview: Overview,
+    memory: MemoryStats,
     now_us: i64,
 }
 
@@ -178,6 +179,8 @@ impl Piecewise for Info {
 
 fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
     let source = Source {
+        // Before there is anything that this command itself needs memory for.
+        memory: cx.engine.host().memory(),
         engine: cx.engine,
         config: cx.engine.config().snapshot(),
         process: cx.engine.host().process(),
@@ -286,7 +289,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
 }
 
 fn memory(text: &mut Text, source: &Source<'_>) {
-    let accounts = Accounts::new(source.engine, source.overview.clone());
+    let accounts = Accounts::new(source.engine, source.overview.clone(), source.memory.clone());
     let (memory, config) = (&accounts.memory, &source.config);
     text.bytes("used_memory", memory.allocated);
     text.bytes("used_memory_rss", memory.rss);
@@ -416,10 +419,12 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("expired_time_cap_reached_count", 0);
     let background = metrics::sum(workers, |worker| &worker.background_nanos);
     text.field("expire_cycle_cpu_milliseconds", background / 1_000_000);
-    text.zeros(&["evicted_keys"]);
+    text.field("evicted_keys", shards.evicted);
     text.field("evicted_clients", metrics::sum(workers, |worker| &worker.evicted_clients));
     text.field("evicted_scripts", engine.scripts().evicted());
-    text.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
+    let (exceeded, present) = engine.ceiling().exceeded(source.now_us / 1000);
+    text.field("total_eviction_exceeded_time", exceeded);
+    text.field("current_eviction_exceeded_time", present);
     text.field("keyspace_hits", shards.hits);
     text.field("keyspace_misses", shards.misses);
     let audience = engine.audience();

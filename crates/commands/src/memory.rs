@@ -9,7 +9,6 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
 use crate::row::{Command, Group, LOADING, READONLY, ROW, STALE, key};
-use engine::config::{Config, Directive};
 use engine::host::MemoryStats;
 use engine::overview::Overview;
 use engine::value::Value;
@@ -107,12 +106,6 @@ fn usage(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds out whether more memory is taken than `maxmemory` allows: commands that need some are refused then.
-pub fn watch(engine: &Engine, config: &Config) {
-    let limit = config.bytes(Directive::MaxMemory);
-    engine.saves().set_short_of_memory(limit > 0 && engine.host().memory().allocated > limit);
-}
-
 /// All that is known of memory, at one moment.
 pub struct Accounts {
     pub memory: MemoryStats,
@@ -126,10 +119,10 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    pub fn new(engine: &Engine, overview: Overview) -> Accounts {
+    pub fn new(engine: &Engine, overview: Overview, memory: MemoryStats) -> Accounts {
         let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
         let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
-        Accounts { memory: engine.host().memory(), overview, clients, scripts, functions }
+        Accounts { memory, overview, clients, scripts, functions }
     }
 
     /// Bytes of the tables of all databases, without the keys.
@@ -169,7 +162,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 }
 
 fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?);
+    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
     let Accounts { memory, overview, clients, scripts, functions } = &accounts;
     let selected = cx.session.db as usize;
     let keys = overview.total(|db| db.keys) as u64;
@@ -268,7 +261,7 @@ fn allocator_report(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn doctor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?);
+    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
     let report = diagnosis(&accounts, cx.engine.clients().len() as u64);
     cx.reply.verbatim(b"txt", report.as_bytes());
     Ok(())

@@ -349,7 +349,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Whether this key, of which the row knows nothing, is there.
 fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
-    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.now_ms());
+    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.keys.now());
     let local = hash.local();
     cx.keys.with_shard(hash.shard(), |shard, _| {
         let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
@@ -397,7 +397,7 @@ enum Draw {
 
 /// Any entry, each as likely as another.
 fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
-    let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.now_ms());
+    let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.now());
     let mut lens = Vec::with_capacity(engine.locks().len());
     cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db as usize].table.len()))?;
     let total = lens.iter().sum::<usize>();
@@ -417,7 +417,7 @@ fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
                 return Draw::Expired;
             };
             if deadline.is_some_and(|deadline| is_due(deadline, now)) {
-                if engine.pause().is_on() {
+                if engine.keeps_expired() {
                     return Draw::Stale(name);
                 }
                 engine.remove_expired(shard, effects, db, &[name], now);

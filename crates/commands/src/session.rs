@@ -41,6 +41,8 @@ pub struct Session {
     pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
     pub no_touch: bool,
+    /// CLIENT IMPORT-SOURCE.
+    pub import_source: bool,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     pub watching: Option<Box<Watching>>,
@@ -96,6 +98,7 @@ impl Session {
             debugs_scripts: false,
             replies: Replies::On,
             no_touch: false,
+            import_source: false,
             multi: None,
             watching: None,
             patience: Patience::Long,

@@ -91,8 +91,31 @@ pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32
     }
 }
 
+/// Why a key goes that nobody asked to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Expired,
+    Evicted,
+}
+
 /// The same for an entry that was taken out already.
 pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
+    if engine.has_log() {
+        effects.rare().expired.push((db, entry.key().to_vec()));
+    }
+    removed(engine, shard, effects, db, local, entry, Cause::Expired);
+}
+
+/// Everything but the log's part of the end of an entry that was taken out.
+pub fn removed(
+    engine: &Engine,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    local: u64,
+    entry: KeyEntry,
+    cause: Cause,
+) {
     let slot = &mut shard.dbs[db as usize];
     slot.cut.removed(&slot.table, engine.hasher(), local, &entry);
     if let Some(deadline) = entry.deadline() {
@@ -101,7 +124,16 @@ pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u3
     if let Some(first) = element_deadline(&entry) {
         slot.expiry.elements.remove(first, local);
     }
-    shard.stats.expired += 1;
+    let (class, event) = match cause {
+        Cause::Expired => {
+            shard.stats.expired += 1;
+            (EventClass::EXPIRED, "expired")
+        }
+        Cause::Evicted => {
+            shard.stats.evicted += 1;
+            (EventClass::EVICTED, "evicted")
+        }
+    };
     slot.watchers.touch(entry.key(), false);
     if engine.tracking().is_on() {
         tracking::changed(engine, &mut shard.tracked, effects, entry.key(), true);
@@ -109,12 +141,9 @@ pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u3
     if slot.blocked.is_waited_for(entry.key()) {
         effects.rare().ready.push((db, entry.key().to_vec()));
     }
-    if engine.wants_event(EventClass::EXPIRED) {
+    if engine.wants_event(class) {
         let key = entry.key().to_vec();
-        effects.rare().events.push(Event { class: EventClass::EXPIRED, name: "expired", db, key });
-    }
-    if engine.has_log() {
-        effects.rare().expired.push((db, entry.key().to_vec()));
+        effects.rare().events.push(Event { class, name: event, db, key });
     }
     discard(slot, effects, entry);
 }

@@ -26,6 +26,7 @@ impl EventClass {
     pub const HASH: EventClass = EventClass(1 << 6);
     pub const SORTED_SET: EventClass = EventClass(1 << 7);
     pub const EXPIRED: EventClass = EventClass(1 << 8);
+    pub const EVICTED: EventClass = EventClass(1 << 9);
     pub const STREAM: EventClass = EventClass(1 << 10);
     pub const KEY_MISS: EventClass = EventClass(1 << 11);
     pub const NEW: EventClass = EventClass(1 << 14);

@@ -6,6 +6,7 @@ use crate::clients::Clients;
 use crate::command_log::{CommandLog, Reason};
 use crate::config::{Config, ConfigStore, Directive};
 use crate::effects::{Effects, EventClass, Logged, ReadyKey};
+use crate::eviction::Ceiling;
 use crate::hash::{KeyHash, KeyHasher};
 use crate::host::Host;
 use crate::keys::Key;
@@ -84,12 +85,15 @@ pub struct Engine {
     /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire when somebody looks at them only.
     expiry_paused: AtomicBool,
     timers_paused: AtomicBool,
+    /// `import-mode`.
+    importing: AtomicBool,
     /// Somebody reads the keyspace as it was at one moment.
     pub(crate) cut_open: AtomicBool,
     saves: Saves,
     /// 40 hexadecimal digits that name the history of this data set.
     replication_id: Mutex<String>,
     pub(crate) leftovers: Leftovers,
+    ceiling: Ceiling,
 }
 
 /// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
@@ -179,10 +183,12 @@ impl Engine {
             arrivals: AtomicU64::new(0),
             expiry_paused: AtomicBool::new(false),
             timers_paused: AtomicBool::new(false),
+            importing: AtomicBool::new(false),
             cut_open: AtomicBool::new(false),
             saves: Saves::default(),
             replication_id: Mutex::new(new_replication_id()),
             leftovers: Leftovers::default(),
+            ceiling: Ceiling::default(),
         }
     }
 
@@ -241,6 +247,12 @@ impl Engine {
 
     pub fn saves(&self) -> &Saves {
         &self.saves
+    }
+
+    /// The memory limit.
+    #[inline]
+    pub fn ceiling(&self) -> &Ceiling {
+        &self.ceiling
     }
 
     /// Counters, one set a worker.
@@ -356,7 +368,21 @@ impl Engine {
 
     /// Whether nothing may run out by itself now.
     pub(crate) fn expiry_is_paused(&self) -> bool {
-        self.expiry_paused.load(Relaxed) || self.pause.is_on() || self.saves.hindrance().is_loading()
+        self.expiry_paused.load(Relaxed) || self.keeps_expired() || self.saves.hindrance().is_loading()
+    }
+
+    /// Whether keys whose time is over stay, though nobody sees them, until somebody writes to them.
+    pub fn keeps_expired(&self) -> bool {
+        self.pause.is_on() || self.is_importing()
+    }
+
+    /// The data of another server is being brought (`import-mode`), which decides what goes.
+    pub fn is_importing(&self) -> bool {
+        self.importing.load(Relaxed)
+    }
+
+    pub fn set_importing(&self, on: bool) {
+        self.importing.store(on, Relaxed);
     }
 
     /// Every write is appended to `log` from now on. At most once, before the first command.
@@ -512,6 +538,13 @@ impl Engine {
         }
         for (db, record) in &rare.expired_elements {
             log.append(*db, *db, false, &mut |out| put_command(out, record.iter().map(Vec::as_slice)));
+        }
+    }
+
+    /// Puts the removal of a key into the log, as a change of its own.
+    pub fn record_removal(&self, db: u32, word: &[u8], name: &[u8]) {
+        if let Some(log) = self.change_log().filter(|_| self.has_log()) {
+            log.append(db, db, false, &mut |out| put_command(out, [word, name].into_iter()));
         }
     }
 

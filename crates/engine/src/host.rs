@@ -74,6 +74,21 @@ pub trait Host: Send + Sync {
         MemoryStats::default()
     }
 
+    /// Bytes in live allocations, as in [`memory`](Self::memory).
+    fn allocated(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that the calling thread has allocated more than it has freed. Asked often, so it must be cheap. Wraps around at zero.
+    fn own_allocated(&self) -> u64 {
+        0
+    }
+
+    /// Pieces of garbage that wait to be freed, and how many have been.
+    fn freeing(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
     fn connections(&self) -> ConnectionStats {
         ConnectionStats::default()
     }

@@ -178,7 +178,8 @@ impl<'e> Keys<'e> {
         self.now
     }
 
-    /// Nothing is over and nothing is marked as accessed: for commands of the past, at whose time there was what they found.
+    /// Nothing is over and nothing is marked as accessed: for commands of the past, at whose time there was what they found, and
+    /// for those who bring them.
     pub fn stop_time(&mut self) {
         (self.now, self.no_touch) = (NO_TIME, true);
     }
@@ -247,7 +248,7 @@ impl<'e> Keys<'e> {
         };
         if deadline.is_some_and(|deadline| access::is_due(deadline, self.now)) {
             shard.stats.misses += 1;
-            if !self.engine.pause().is_on() {
+            if !self.engine.keeps_expired() {
                 access::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
             }
             if tells {
@@ -287,7 +288,7 @@ impl<'e> Keys<'e> {
     pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = Self::shard_of(&mut self.held, index);
-        if self.engine.pause().is_on() {
+        if self.engine.keeps_expired() {
             let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
             let due = found.deadline().is_some_and(|deadline| access::is_due(deadline, self.now));
             return (!due).then_some(found);

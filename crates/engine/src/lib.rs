@@ -19,6 +19,7 @@ pub mod edit;
 pub mod effects;
 mod engine;
 mod error;
+pub mod eviction;
 pub mod expiry;
 pub mod glob;
 pub mod hash;

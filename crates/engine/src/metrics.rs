@@ -107,6 +107,9 @@ pub struct WorkerMetrics {
     pub error_replies: Counter,
     /// Bytes of memory that the worker's clients take up, those aside that are not to be evicted. Wraps around at zero.
     pub client_bytes: Counter,
+    /// Bytes that the worker has allocated more than it has freed, and at how many it looks for room again. Wrap around at zero.
+    pub allocated: Counter,
+    pub has_room_until: Counter,
     /// Clients that were disconnected for their memory: all clients' together, one's requests, one's replies.
     pub evicted_clients: Counter,
     pub query_limit_disconnections: Counter,
@@ -182,6 +185,8 @@ impl WorkerMetrics {
             most_commands_a_turn,
             error_replies,
             client_bytes: _,
+            allocated: _,
+            has_room_until: _,
             evicted_clients,
             query_limit_disconnections,
             output_limit_disconnections,
@@ -228,7 +233,7 @@ pub fn max(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Count
 
 /// The sum of one counter over all workers.
 pub fn sum(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
-    workers.iter().map(|worker| counter(worker).get()).sum()
+    workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
 }
 
 /// Error replies of all workers by code.

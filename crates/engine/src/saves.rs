@@ -81,6 +81,7 @@ impl Hindrance {
     const FAILED: u8 = 2;
     const SHORT_OF_MEMORY: u8 = 4;
     const UNLOGGED: u8 = 8;
+    const LIMITED: u8 = 16;
 
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -89,6 +90,11 @@ impl Hindrance {
     /// The data set is being read: only commands that need no data run.
     pub fn is_loading(self) -> bool {
         self.0 & Hindrance::LOADING != 0
+    }
+
+    /// There is a limit to memory: what there is has to be looked at before every command.
+    pub fn is_limited(self) -> bool {
+        self.0 & Hindrance::LIMITED != 0
     }
 
     /// The log cannot be written: nothing may be changed.
@@ -124,6 +130,10 @@ impl Saves {
 
     pub fn set_short_of_memory(&self, on: bool) {
         self.set(Hindrance::SHORT_OF_MEMORY, on);
+    }
+
+    pub fn set_limited(&self, on: bool) {
+        self.set(Hindrance::LIMITED, on);
     }
 
     /// Whether writes are refused because the log cannot be written.

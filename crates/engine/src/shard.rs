@@ -56,6 +56,7 @@ pub struct ShardStats {
     pub misses: u64,
     pub expired: u64,
     pub expired_elements: u64,
+    pub evicted: u64,
     pub dirty: u64,
 }
 
@@ -70,6 +71,7 @@ impl ShardStats {
         self.misses += other.misses;
         self.expired += other.expired;
         self.expired_elements += other.expired_elements;
+        self.evicted += other.evicted;
         self.dirty += other.dirty;
     }
 }

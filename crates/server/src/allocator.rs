@@ -6,6 +6,7 @@
 use engine::host::MemoryStats;
 use std::io;
 use std::sync::LazyLock;
+use tikv_jemalloc_ctl::thread::{self, ThreadLocal};
 use tikv_jemalloc_ctl::{Access, AsName, Error, epoch, stats, stats_print};
 
 /// The allocator's name and version, without the commit.
@@ -17,15 +18,37 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
 /// Stands for all arenas in a name.
 const ALL_ARENAS: usize = 4096;
 
-/// The numbers stand still until the epoch is advanced. Without statistics they are zero.
-pub fn stats() -> MemoryStats {
+fn of_all(name: &str) -> u64 {
+    number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0)
+}
+
+/// Bytes in use, all threads' together. The numbers stand still until the epoch is advanced. Without statistics they are zero.
+pub fn allocated() -> u64 {
     let _ = epoch::advance();
-    let of_all = |name: &str| number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0);
     let allocated = stats::allocated::read().unwrap_or(0) as u64;
+    // What threads keep for their next allocations is not in use, though jemalloc has given it out.
+    allocated.saturating_sub(of_all("tcache_bytes"))
+}
+
+type Count = Option<ThreadLocal<u64>>;
+
+thread_local! {
+    /// Where jemalloc counts what this thread has allocated, and what it has freed.
+    static COUNTS: (Count, Count) = (thread::allocatedp::read().ok(), thread::deallocatedp::read().ok());
+}
+
+/// Bytes that this thread has allocated more than it has freed.
+pub fn own_allocated() -> u64 {
+    COUNTS.with(|(allocated, freed)| match (allocated, freed) {
+        (Some(allocated), Some(freed)) => allocated.get().wrapping_sub(freed.get()),
+        _ => 0,
+    })
+}
+
+pub fn stats() -> MemoryStats {
     MemoryStats {
         allocator: &VERSION,
-        // What threads keep for their next allocations is not in use, though jemalloc has given it out.
-        allocated: allocated.saturating_sub(of_all("tcache_bytes")),
+        allocated: allocated(),
         active: stats::active::read().unwrap_or(0) as u64,
         resident: stats::resident::read().unwrap_or(0) as u64,
         muzzy: of_all("pmuzzy") * number("arenas.page", None).unwrap_or(0),
@@ -115,6 +138,15 @@ mod tests {
     fn texts_are_read_as_texts_only() {
         assert!(text("version").unwrap().starts_with(char::is_numeric));
         assert!(text("arenas.page").is_err());
+    }
+
+    #[test]
+    fn a_thread_counts_what_it_allocates_and_frees() {
+        let before = own_allocated();
+        let block = vec![1u8; 3 << 20];
+        assert!(own_allocated().wrapping_sub(before) >= block.len() as u64);
+        drop(block);
+        assert_eq!(own_allocated(), before);
     }
 
     #[test]

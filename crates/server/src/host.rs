@@ -215,6 +215,18 @@ impl engine::host::Host for EngineHost {
         }
     }
 
+    fn allocated(&self) -> u64 {
+        allocator::allocated()
+    }
+
+    fn own_allocated(&self) -> u64 {
+        allocator::own_allocated()
+    }
+
+    fn freeing(&self) -> (usize, usize) {
+        (self.reaper.pending(), self.reaper.freed())
+    }
+
     fn purge_memory(&self) {
         allocator::purge();
     }

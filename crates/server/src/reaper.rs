@@ -3,7 +3,10 @@
 use crossbeam_channel::{Sender, unbounded};
 use engine::effects::Garbage;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::thread;
 
 /// The way to the freeing threads.
@@ -27,8 +30,9 @@ impl Reaper {
                 step_back();
                 for item in garbage {
                     free(item);
-                    pending.fetch_sub(1, Relaxed);
+                    // Whoever sees that nothing is pending sees all that was freed.
                     freed.fetch_add(1, Relaxed);
+                    pending.fetch_sub(1, Release);
                 }
             })?;
         }
@@ -45,7 +49,7 @@ impl Reaper {
 
     /// Objects that wait to be freed (`lazyfree_pending_objects`).
     pub fn pending(&self) -> usize {
-        self.pending.load(Relaxed)
+        self.pending.load(Acquire)
     }
 
     /// Objects that were freed (`lazyfreed_objects`).

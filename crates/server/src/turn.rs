@@ -10,6 +10,7 @@ use commands::dispatch::{self, Prepared};
 use commands::table::Entry;
 use commands::{Args, Now, OwnWords};
 use engine::Engine;
+use engine::blocked::Server;
 use engine::config::Directive;
 use resp::{ProtocolError, Reply, Span};
 use slab::Slab;
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Bytes read from one socket in a turn, at most.
 const READ_MAX: usize = 64 << 10;
 /// The arena: what a turn reads before it runs anything.
-pub const ARENA: usize = 1 << 20;
+pub const ARENA: usize = 256 << 10;
 /// Bytes of a large argument that are read in a turn, at most.
 const LARGE_READ_MAX: usize = 256 << 10;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
@@ -215,6 +216,12 @@ impl Worker {
     /// with.
     pub fn run_some(&mut self, items: &mut [Item<'_>], spans: &[Span], unparsed: &Unparsed<'_>, now: Now) -> usize {
         let token = items[0].token;
+        let is_limited = self.shared.engine.saves().hindrance().is_limited();
+        if is_limited {
+            // What clients are told of keys that have to go for a command comes before its reply.
+            self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
+            self.deliver_own();
+        }
         let Some(connection) = self.connections.get_mut(token) else { return 1 };
         let mut start = self.reply.len();
         self.reply.set_protocol(connection.protocol);
@@ -248,7 +255,7 @@ impl Worker {
                 break;
             }
             let runs_scripts = item.runs_scripts();
-            if done > 0 && (runs_scripts || engine.audience().has_own(self.index) && !item.publishes()) {
+            if done > 0 && (runs_scripts || is_limited || engine.audience().has_own(self.index) && !item.publishes()) {
                 break;
             }
             done += 1;

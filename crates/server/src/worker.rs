@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
 use commands::familiar::Familiar;
-use commands::{Now, Session, dispatch, measure, memory, pubsub, tracking, transaction};
+use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
 use engine::keys::Patience;
@@ -191,6 +191,7 @@ impl Worker {
             self.background(now);
             self.send_pushes(now.unix_ms());
             self.settle_others();
+            self.shared.engine.count_allocated(self.index);
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());
@@ -452,12 +453,15 @@ impl Worker {
             self.expire_more = engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
             engine.latency().note("expire-cycle", clock::nanos() - began, now);
         }
+        if !paused {
+            self.expire_more |= self.index == 0 && self.shared.engine.go_on_making_room(server);
+        }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             commands::script::forget_flushed(&self.shared.engine);
             if self.index == 0 && !paused {
                 self.shared.engine.sample_rates(now);
-                memory::watch(&self.shared.engine, &self.shared.engine.config().snapshot());
+                self.shared.engine.measure_memory();
                 commands::save::tick(&self.shared.engine, now);
                 commands::aof::tick(&self.shared.engine, now);
                 if self.shared.engine.tracking().is_over() {

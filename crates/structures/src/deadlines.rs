@@ -90,6 +90,11 @@ impl Deadlines {
         Some(position)
     }
 
+    /// The 48-bit position of the record of this rank, in O(log n).
+    pub fn position_at(&self, rank: usize) -> Option<u64> {
+        self.due.get(rank).map(Due::position)
+    }
+
     /// How many records are due at `now`, in O(log n).
     pub fn count_due(&self, now: u64) -> usize {
         self.due.lower_bound(|due| due.deadline().cmp(&now.saturating_add(1)))
@@ -165,6 +170,7 @@ mod tests {
         index.insert(5, 2 << 40);
         index.remove(5, 1 << 40);
         index.change(Some(5), Some(7), 2 << 40);
+        assert_eq!((index.position_at(0), index.position_at(2)), (Some(2 << 24), None));
         assert_eq!(index.pop_due(4), None);
         assert_eq!(index.pop_due(5), Some(2 << 24));
         assert_eq!((index.pop_due(5), index.mean_left(4, 9)), (None, Some(3)));

@@ -1,0 +1,434 @@
+//! Eviction: keys that go when there is more data than `maxmemory` allows, chosen by `maxmemory-policy`.
+//!
+//! # How much there is
+//! The allocator can tell exactly, but not before every command. So it is asked twenty times a second, and in between every
+//! worker keeps count of what it allocates and frees itself:
+//! ```text
+//!   in use = base + counted by worker 0 + counted by worker 1 + ...        base: what the allocator said, less these counts
+//! ```
+//! A worker that has found room goes on without adding that up until it has taken its share of the room, half of which all
+//! workers have together.
+//!
+//! # Who goes
+//! As in Redis: a few keys are drawn at random, the best of them are remembered in a pool from one time to the next, and the
+//! one that was not used for longest (or least often) goes. Keys with the nearest end are not drawn, there is an index of them.
+//! A drawn key is looked at again before it goes. Shards that somebody else holds are passed over: nobody waits for a lock here.
+//!
+//! # For how long
+//! A command that finds too much evicts for as long as `maxmemory-eviction-tenacity` says and then runs; the background goes
+//! on. Only when there is nothing left to evict, commands that need memory are refused. What is freed on other threads is
+//! waited for, not made up for with more keys.
+
+use crate::access::{AccessClock, Cause, removed};
+use crate::blocked::{self, Server};
+use crate::config::{Config, Directive};
+use crate::effects::Effects;
+use crate::engine::Engine;
+use crate::metrics::sum;
+use crate::shard::{Db, Shard};
+use crate::sync::Mutex;
+use crate::tracking::Origin;
+use crate::value::{KeyEntry, Value};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use structures::hashtable::{Ref, position};
+
+/// The memory limit, and how near to it the data is.
+pub struct Ceiling {
+    /// In bytes; `u64::MAX` when there is none.
+    limit: AtomicU64,
+    /// See the module's documentation. Wraps around at zero.
+    base: AtomicU64,
+    /// There was too much the last time that somebody looked, so that everybody looks.
+    is_over: AtomicBool,
+    /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
+    freed: AtomicUsize,
+    pool: Mutex<Vec<Candidate>>,
+    /// Unix time in milliseconds since when there has been too much that eviction did not bring down at once; 0 for none.
+    exceeded_since: AtomicI64,
+    /// Milliseconds of earlier such times together.
+    exceeded_ms: AtomicU64,
+}
+
+/// A key that may be the next to go.
+struct Candidate {
+    /// The higher the sooner.
+    score: u64,
+    db: u32,
+    name: Vec<u8>,
+}
+
+const UNKNOWN: usize = usize::MAX;
+/// Keys that are remembered.
+const POOL: usize = 16;
+/// Elements by which a collection is weighed.
+const WEIGHED: usize = 5;
+/// Keys that are evicted between two looks at the clock.
+const STEP: usize = 16;
+/// Drawn keys that were gone or have been used since, after which eviction is given up for now.
+const MISSES_MAX: usize = 64;
+
+/// `maxmemory-policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Policy {
+    order: Order,
+    /// Only keys with a deadline go.
+    volatile: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// By the access clock, whichever kind it is.
+    Access,
+    Deadline,
+    Random,
+}
+
+impl Policy {
+    /// None when nothing is to be evicted.
+    fn of(config: &Config) -> Option<Policy> {
+        let (which, order) = config.choice(Directive::MaxMemoryPolicy).split_once('-')?;
+        let order = match order {
+            "ttl" => Order::Deadline,
+            "random" => Order::Random,
+            _ => Order::Access,
+        };
+        Some(Policy { order, volatile: which == "volatile" })
+    }
+}
+
+/// What came of making room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Enough,
+    /// There will be room: more is to be evicted, or is being freed.
+    Later,
+    /// Nothing may be evicted.
+    Nothing,
+}
+
+impl Default for Ceiling {
+    fn default() -> Self {
+        Ceiling {
+            limit: AtomicU64::new(u64::MAX),
+            base: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            freed: AtomicUsize::new(0),
+            pool: Mutex::default(),
+            exceeded_since: AtomicI64::new(0),
+            exceeded_ms: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Ceiling {
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Relaxed)
+    }
+
+    /// Whether more was in use than there may be, when somebody looked last.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    /// Milliseconds for which there was too much: all together, and of the present time.
+    pub fn exceeded(&self, now: i64) -> (u64, u64) {
+        let present = match self.exceeded_since.load(Relaxed) {
+            0 => 0,
+            since => (now - since).max(0) as u64,
+        };
+        (self.exceeded_ms.load(Relaxed) + present, present)
+    }
+
+    fn note(&self, outcome: Outcome, now: i64) {
+        if outcome == Outcome::Enough {
+            let since = self.exceeded_since.swap(0, Relaxed);
+            if since > 0 {
+                self.exceeded_ms.fetch_add((now - since).max(0) as u64, Relaxed);
+            }
+        } else {
+            // Whoever notes it first has the right time.
+            let _ = self.exceeded_since.compare_exchange(0, now.max(1), Relaxed, Relaxed);
+        }
+    }
+}
+
+impl Engine {
+    /// `maxmemory` or the policy has changed; 0 bytes: there is no limit.
+    pub fn limit_memory(&self, bytes: u64) {
+        let ceiling = self.ceiling();
+        ceiling.limit.store(if bytes == 0 { u64::MAX } else { bytes }, Relaxed);
+        ceiling.pool.lock().clear();
+        self.saves().set_limited(bytes > 0);
+        self.saves().set_short_of_memory(false);
+        // The next command has the allocator asked: this one may hold more than stays.
+        ceiling.freed.store(UNKNOWN, Relaxed);
+        ceiling.is_over.store(bytes > 0, Relaxed);
+    }
+
+    /// Asks the allocator. To be called now and then while there is a limit.
+    pub fn measure_memory(&self) {
+        let ceiling = self.ceiling();
+        if ceiling.limit() == u64::MAX {
+            ceiling.is_over.store(false, Relaxed);
+            return;
+        }
+        ceiling.freed.store(self.host().freeing().1, Relaxed);
+        let in_use = self.host().allocated();
+        ceiling.base.store(in_use.wrapping_sub(self.counted()), Relaxed);
+        ceiling.is_over.store(in_use > ceiling.limit(), Relaxed);
+    }
+
+    /// What workers have counted.
+    fn counted(&self) -> u64 {
+        sum(self.metrics(), |worker| &worker.allocated)
+    }
+
+    fn in_use(&self) -> u64 {
+        self.ceiling().base.load(Relaxed).wrapping_add(self.counted())
+    }
+
+    /// To be called by every worker in each of its turns: what it has allocated since.
+    pub fn count_allocated(&self, worker: usize) -> u64 {
+        let own = self.host().own_allocated();
+        self.metrics()[worker].allocated.set(own);
+        own
+    }
+
+    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held.
+    #[inline]
+    pub fn make_room(&self, server: Server) {
+        let own = self.count_allocated(server.worker);
+        let until = self.metrics()[server.worker].has_room_until.get();
+        if self.ceiling().is_over() || own.wrapping_sub(until) as i64 >= 0 {
+            self.look_for_room(server);
+        }
+    }
+
+    /// The same from the background; true when there is more to do.
+    pub fn go_on_making_room(&self, server: Server) -> bool {
+        let ceiling = self.ceiling();
+        ceiling.is_over() && ceiling.freed.load(Relaxed) != UNKNOWN && self.look_for_room(server) == Outcome::Later
+    }
+
+    #[cold]
+    fn look_for_room(&self, server: Server) -> Outcome {
+        let ceiling = self.ceiling();
+        if self.host().freeing().1 != ceiling.freed.load(Relaxed) {
+            self.measure_memory();
+        }
+        let (limit, in_use) = (ceiling.limit(), self.in_use());
+        let is_over = in_use > limit;
+        ceiling.is_over.store(is_over, Relaxed);
+        let outcome = if is_over { self.evict(server) } else { Outcome::Enough };
+        self.saves().set_short_of_memory(outcome == Outcome::Nothing);
+        if outcome == Outcome::Enough {
+            ceiling.is_over.store(false, Relaxed);
+            let share = limit.saturating_sub(self.in_use()) / (2 * self.metrics().len() as u64);
+            let own = self.count_allocated(server.worker);
+            self.metrics()[server.worker].has_room_until.set(own.wrapping_add(share.min(i64::MAX as u64)));
+        }
+        ceiling.note(outcome, server.now_us / 1000);
+        outcome
+    }
+
+    fn evict(&self, server: Server) -> Outcome {
+        let config = self.config().snapshot();
+        if self.pause().is_on() || self.saves().hindrance().is_loading() || self.scripts().is_busy() {
+            return Outcome::Enough;
+        }
+        let Some(policy) = Policy::of(&config).filter(|_| !self.is_importing()) else { return Outcome::Nothing };
+        let (began, patience) = (self.host().nanos(), patience(config.int(Directive::MaxMemoryEvictionTenacity)));
+        if self.host().freeing().0 > 0 {
+            return Outcome::Later;
+        }
+        let too_much = self.in_use().saturating_sub(self.ceiling().limit());
+        let (mut freed, mut effects) = (0, Effects::default());
+        let mut outcome = Outcome::Later;
+        for count in 1.. {
+            let step = self.host().nanos();
+            match self.evict_one(&config, policy, server, &mut effects) {
+                Evicted::Bytes(bytes) => freed += bytes,
+                Evicted::None(Drawn::Nothing) => {
+                    outcome = Outcome::Nothing;
+                    break;
+                }
+                Evicted::None(_) => break,
+            }
+            self.latency().note("eviction-del", self.host().nanos() - step, server.now_us / 1000);
+            self.hand_over(&config, &mut effects, server);
+            if freed >= too_much {
+                outcome = Outcome::Enough;
+                break;
+            }
+            if count % STEP == 0 && self.host().nanos() - began > patience {
+                break;
+            }
+        }
+        self.latency().note("eviction-cycle", self.host().nanos() - began, server.now_us / 1000);
+        outcome
+    }
+
+    /// What is left to do of evicted keys without locks.
+    fn hand_over(&self, config: &Config, effects: &mut Effects, server: Server) {
+        if effects.seen().is_some() && !config.flag(Directive::LazyfreeLazyEviction) {
+            effects.rare().garbage.clear();
+        }
+        let ready = self.carry_out(effects, Origin { worker: server.worker, client: 0 });
+        blocked::serve(self, ready, server);
+    }
+
+    fn evict_one(&self, config: &Config, policy: Policy, server: Server, effects: &mut Effects) -> Evicted {
+        if policy.order == Order::Random {
+            return self.evict_at_random(config, policy, effects);
+        }
+        let clock = self.access_clock(server.now_us / 1000);
+        let samples = config.int(Directive::MaxMemorySamples).max(1) as usize;
+        let mut pool = self.ceiling().pool.lock();
+        for _ in 0..MISSES_MAX {
+            let drawn = self.draw(policy, clock, samples, &mut pool);
+            let Some(best) = pool.pop() else {
+                if drawn == Drawn::Some {
+                    continue;
+                }
+                return Evicted::None(drawn);
+            };
+            let hash = self.hasher().hash(&best.name);
+            let Some(mut shard) = self.locks().try_one(hash.shard()) else { continue };
+            let found = shard.dbs[best.db as usize].table.find(hash.local(), |entry| entry.key() == best.name);
+            if found.and_then(|entry| score(&entry, policy, clock)).is_some_and(|score| score >= best.score) {
+                return Evicted::Bytes(self.remove_evicted(config, &mut shard, effects, best.db, &best.name));
+            }
+        }
+        Evicted::None(Drawn::Held)
+    }
+
+    /// Draws keys into the pool: those of the first shard that has any and is free, from a random one on.
+    fn draw(&self, policy: Policy, clock: AccessClock, samples: usize, pool: &mut Vec<Candidate>) -> Drawn {
+        self.somewhere(policy, |shard| {
+            for (db, slot) in shard.dbs.iter().enumerate().filter(|(_, slot)| policy.offers(slot) > 0) {
+                for nth in 0..samples {
+                    let Some(entry) = self.sample(policy, slot, nth) else { continue };
+                    let Some(score) = score(&entry, policy, clock) else { continue };
+                    remember(pool, score, db as u32, entry.key());
+                }
+            }
+        })
+    }
+
+    /// One of the keys that may go; of those with the nearest end, the one at this rank.
+    fn sample<'s>(&self, policy: Policy, slot: &'s Db, nth: usize) -> Option<Ref<'s, KeyEntry>> {
+        if !policy.volatile {
+            return slot.table.random(fastrand::u64(..));
+        }
+        let ends = &slot.expiry.keys;
+        let rank = if policy.order == Order::Deadline { nth } else { fastrand::usize(..ends.len()) };
+        let at = ends.position_at(rank)?;
+        slot.table.find_at_position(at, |entry| {
+            entry.deadline().is_some() && position(self.hasher().local_of(entry.key())) == at
+        })
+    }
+
+    fn evict_at_random(&self, config: &Config, policy: Policy, effects: &mut Effects) -> Evicted {
+        let mut bytes = 0;
+        let drawn = self.somewhere(policy, |shard| {
+            let first = fastrand::usize(..shard.dbs.len());
+            let drawn = (first..shard.dbs.len()).chain(0..first).find_map(|db| {
+                let slot = Some(&shard.dbs[db]).filter(|slot| policy.offers(slot) > 0)?;
+                self.sample(policy, slot, 0).map(|entry| (db as u32, entry.key().to_vec()))
+            });
+            if let Some((db, name)) = drawn {
+                bytes = self.remove_evicted(config, shard, effects, db, &name);
+            }
+        });
+        if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }
+    }
+
+    /// Calls `visit` with the first shard, from a random one on, that has keys that may go and that nobody holds.
+    fn somewhere(&self, policy: Policy, visit: impl FnOnce(&mut Shard)) -> Drawn {
+        let shards = self.locks().len();
+        let first = fastrand::usize(..shards);
+        let mut drawn = Drawn::Nothing;
+        for index in (first..shards).chain(0..first) {
+            let Some(mut shard) = self.locks().try_one(index) else {
+                drawn = Drawn::Held;
+                continue;
+            };
+            if shard.dbs.iter().any(|slot| policy.offers(slot) > 0) {
+                visit(&mut shard);
+                return Drawn::Some;
+            }
+        }
+        drawn
+    }
+
+    /// Returns about how many bytes that frees, now or soon.
+    fn remove_evicted(&self, config: &Config, shard: &mut Shard, effects: &mut Effects, db: u32, name: &[u8]) -> u64 {
+        let local = self.hasher().local_of(name);
+        let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
+        let Some(entry) = shard.dbs[db as usize].table.remove(local, |entry| entry.key() == name, hasher) else {
+            return 0;
+        };
+        let beyond = if let Value::Payload(object) = entry.value() { object.memory_usage(WEIGHED) } else { 0 };
+        let bytes = entry.allocated() + beyond;
+        removed(self, shard, effects, db, local, entry, Cause::Evicted);
+        let word: &[u8] = if config.flag(Directive::LazyfreeLazyEviction) { b"UNLINK" } else { b"DEL" };
+        self.record_removal(db, word, name);
+        bytes as u64
+    }
+}
+
+/// What came of drawing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawn {
+    Some,
+    /// Somebody else has what may go.
+    Held,
+    Nothing,
+}
+
+/// What one attempt freed.
+enum Evicted {
+    Bytes(u64),
+    None(Drawn),
+}
+
+impl Policy {
+    /// How many keys of a database may go.
+    fn offers(self, slot: &Db) -> usize {
+        if self.volatile { slot.expiry.keys.len() } else { slot.table.len() }
+    }
+}
+
+/// How soon a key is to go; None if it may not.
+fn score(entry: &KeyEntry, policy: Policy, clock: AccessClock) -> Option<u64> {
+    if policy.volatile && entry.deadline().is_none() {
+        return None;
+    }
+    match (policy.order, clock) {
+        (Order::Deadline, _) => Some(u64::MAX - entry.deadline()?),
+        (_, AccessClock::Recency(_)) => Some(clock.idle_seconds(entry.meta()).into()),
+        (_, AccessClock::Frequency { .. }) => Some(u64::from(u8::MAX) - u64::from(clock.frequency(entry.meta()))),
+    }
+}
+
+/// Puts a key into the pool if it is among the best: the last one is the first to go.
+fn remember(pool: &mut Vec<Candidate>, score: u64, db: u32, name: &[u8]) {
+    if pool.len() == POOL && pool[0].score >= score || pool.iter().any(|other| other.db == db && other.name == name) {
+        return;
+    }
+    let at = pool.partition_point(|other| other.score < score);
+    pool.insert(at, Candidate { score, db, name: name.to_vec() });
+    if pool.len() > POOL {
+        pool.remove(0);
+    }
+}
+
+/// Nanoseconds that one command may evict for.
+fn patience(tenacity: i64) -> u64 {
+    const AT_TEN: f64 = 500_000.0;
+    match tenacity {
+        0..=10 => 50_000 * tenacity as u64,
+        11..=99 => (AT_TEN * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
