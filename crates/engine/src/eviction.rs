@@ -60,6 +60,8 @@ struct Candidate {
 const UNKNOWN: usize = usize::MAX;
 /// Keys that are remembered.
 const POOL: usize = 16;
+/// Room that nobody uses up in a turn.
+const REST_OF_TURN: u64 = 1 << 60;
 /// Elements by which a collection is weighed.
 const WEIGHED: usize = 5;
 /// Keys that are evicted between two looks at the clock.
@@ -187,11 +189,19 @@ impl Engine {
         self.ceiling().base.load(Relaxed).wrapping_add(self.counted())
     }
 
-    /// To be called by every worker in each of its turns: what it has allocated since.
-    pub fn count_allocated(&self, worker: usize) -> u64 {
+    fn count_allocated(&self, worker: usize) -> u64 {
         let own = self.host().own_allocated();
         self.metrics()[worker].allocated.set(own);
         own
+    }
+
+    /// To be called by every worker after each of its turns.
+    pub fn end_turn(&self, worker: usize) {
+        let own = self.count_allocated(worker);
+        let until = &self.metrics()[worker].has_room_until;
+        if until.get().wrapping_sub(own) as i64 > REST_OF_TURN as i64 / 2 {
+            until.set(own);
+        }
     }
 
     /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held.
@@ -213,6 +223,7 @@ impl Engine {
     #[cold]
     fn look_for_room(&self, server: Server) -> Outcome {
         let ceiling = self.ceiling();
+        let own = self.count_allocated(server.worker);
         if self.host().freeing().1 != ceiling.freed.load(Relaxed) {
             self.measure_memory();
         }
@@ -223,9 +234,9 @@ impl Engine {
         self.saves().set_short_of_memory(outcome == Outcome::Nothing);
         if outcome == Outcome::Enough {
             ceiling.is_over.store(false, Relaxed);
-            let share = limit.saturating_sub(self.in_use()) / (2 * self.metrics().len() as u64);
-            let own = self.count_allocated(server.worker);
-            self.metrics()[server.worker].has_room_until.set(own.wrapping_add(share.min(i64::MAX as u64)));
+            // Messages about evicted keys are no reason to evict more: they go with this turn.
+            let share = if is_over { REST_OF_TURN } else { (limit - in_use) / (2 * self.metrics().len() as u64) };
+            self.metrics()[server.worker].has_room_until.set(own.wrapping_add(share.min(REST_OF_TURN)));
         }
         ceiling.note(outcome, server.now_us / 1000);
         outcome

@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Replies are written before the end of a turn when they are this many bytes.
 pub const REPLY_HIGH: usize = 1 << 20;
+/// The same where memory has a limit, which they would count towards.
+pub const REPLY_LOW: usize = 64 << 10;
 
 impl Worker {
     /// The reply from `start` on is for this connection.

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Job, Wire};
 use crate::log;
-use crate::replies::REPLY_HIGH;
+use crate::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::window::{self, Filled, Filler, Item, WINDOW, What, look_ahead};
 use crate::worker::Worker;
 use commands::cx::Flow;
@@ -167,7 +167,8 @@ impl Worker {
                 left = &mut left[done..];
             }
             window::clear(&mut window, owns);
-            if self.reply.len() >= REPLY_HIGH {
+            let is_limited = self.shared.engine.saves().hindrance().is_limited();
+            if self.reply.len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH } {
                 self.write_replies(now);
             }
         }

@@ -191,7 +191,7 @@ impl Worker {
             self.background(now);
             self.send_pushes(now.unix_ms());
             self.settle_others();
-            self.shared.engine.count_allocated(self.index);
+            self.shared.engine.end_turn(self.index);
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());
