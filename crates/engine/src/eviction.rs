@@ -64,6 +64,8 @@ const POOL: usize = 16;
 const REST_OF_TURN: u64 = 1 << 60;
 /// Elements by which a collection is weighed.
 const WEIGHED: usize = 5;
+/// Shards whose nearest ends are compared.
+const COMPARED: usize = 64;
 /// Keys that are evicted between two looks at the clock.
 const STEP: usize = 16;
 /// Drawn keys that were gone or have been used since, after which eviction is given up for now.
@@ -313,12 +315,15 @@ impl Engine {
         Evicted::None(Drawn::Held)
     }
 
-    /// Draws keys into the pool: those of the first shard that has any and is free, from a random one on.
+    /// Draws keys into the pool: those of the first shard that has any and is free, from a random one on. Keys with the
+    /// nearest end are those of many shards.
     fn draw(&self, policy: Policy, clock: AccessClock, samples: usize, pool: &mut Vec<Candidate>) -> Drawn {
-        self.somewhere(policy, |shard| {
+        let shards = if policy.order == Order::Deadline { COMPARED } else { 1 };
+        let samples = if policy.order == Order::Deadline { 1 } else { samples };
+        self.somewhere(policy, shards, |shard| {
             for (db, slot) in shard.dbs.iter().enumerate().filter(|(_, slot)| policy.offers(slot) > 0) {
-                for nth in 0..samples {
-                    let Some(entry) = self.sample(policy, slot, nth) else { continue };
+                for _ in 0..samples {
+                    let Some(entry) = self.sample(policy, slot) else { continue };
                     let Some(score) = score(&entry, policy, clock) else { continue };
                     remember(pool, score, db as u32, entry.key());
                 }
@@ -326,13 +331,13 @@ impl Engine {
         })
     }
 
-    /// One of the keys that may go; of those with the nearest end, the one at this rank.
-    fn sample<'s>(&self, policy: Policy, slot: &'s Db, nth: usize) -> Option<Ref<'s, KeyEntry>> {
+    /// One of the keys that may go, or the one with the nearest end.
+    fn sample<'s>(&self, policy: Policy, slot: &'s Db) -> Option<Ref<'s, KeyEntry>> {
         if !policy.volatile {
             return slot.table.random(fastrand::u64(..));
         }
         let ends = &slot.expiry.keys;
-        let rank = if policy.order == Order::Deadline { nth } else { fastrand::usize(..ends.len()) };
+        let rank = if policy.order == Order::Deadline { 0 } else { fastrand::usize(..ends.len()) };
         let at = ends.position_at(rank)?;
         slot.table.find_at_position(at, |entry| {
             entry.deadline().is_some() && position(self.hasher().local_of(entry.key())) == at
@@ -341,11 +346,11 @@ impl Engine {
 
     fn evict_at_random(&self, config: &Config, policy: Policy, effects: &mut Effects) -> Evicted {
         let mut bytes = 0;
-        let drawn = self.somewhere(policy, |shard| {
+        let drawn = self.somewhere(policy, 1, |shard| {
             let first = fastrand::usize(..shard.dbs.len());
             let drawn = (first..shard.dbs.len()).chain(0..first).find_map(|db| {
                 let slot = Some(&shard.dbs[db]).filter(|slot| policy.offers(slot) > 0)?;
-                self.sample(policy, slot, 0).map(|entry| (db as u32, entry.key().to_vec()))
+                self.sample(policy, slot).map(|entry| (db as u32, entry.key().to_vec()))
             });
             if let Some((db, name)) = drawn {
                 bytes = self.remove_evicted(config, shard, effects, db, &name);
@@ -354,22 +359,30 @@ impl Engine {
         if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }
     }
 
-    /// Calls `visit` with the first shard, from a random one on, that has keys that may go and that nobody holds.
-    fn somewhere(&self, policy: Policy, visit: impl FnOnce(&mut Shard)) -> Drawn {
+    /// Calls `visit` with the first shards, from a random one on, that have keys that may go and that nobody holds.
+    fn somewhere(&self, policy: Policy, mut wanted: usize, mut visit: impl FnMut(&mut Shard)) -> Drawn {
         let shards = self.locks().len();
         let first = fastrand::usize(..shards);
-        let mut drawn = Drawn::Nothing;
+        let (mut visited, mut held) = (false, false);
         for index in (first..shards).chain(0..first) {
             let Some(mut shard) = self.locks().try_one(index) else {
-                drawn = Drawn::Held;
+                held = true;
                 continue;
             };
             if shard.dbs.iter().any(|slot| policy.offers(slot) > 0) {
                 visit(&mut shard);
-                return Drawn::Some;
+                visited = true;
+                wanted -= 1;
+                if wanted == 0 {
+                    break;
+                }
             }
         }
-        drawn
+        match (visited, held) {
+            (true, _) => Drawn::Some,
+            (false, true) => Drawn::Held,
+            (false, false) => Drawn::Nothing,
+        }
     }
 
     /// Returns about how many bytes that frees, now or soon.
