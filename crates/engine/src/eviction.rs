@@ -12,7 +12,7 @@
 //! # Who goes
 //! As in Redis: a few keys are drawn at random, the best of them are remembered in a pool from one time to the next, and the
 //! one that was not used for longest (or least often) goes. Keys with the nearest end are not drawn, there is an index of them.
-//! A drawn key is looked at again before it goes. Shards that somebody else holds are passed over: nobody waits for a lock here.
+//! A drawn key is looked at again before it goes. Shards that somebody else holds are passed over while others have keys.
 //!
 //! # For how long
 //! A command that finds too much evicts for as long as `maxmemory-eviction-tenacity` says and then runs; the background goes
@@ -359,29 +359,41 @@ impl Engine {
         if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }
     }
 
-    /// Calls `visit` with the first shards, from a random one on, that have keys that may go and that nobody holds.
-    fn somewhere(&self, policy: Policy, mut wanted: usize, mut visit: impl FnMut(&mut Shard)) -> Drawn {
+    /// Calls `visit` with the first shards, from a random one on, that have keys that may go and that nobody holds. Only
+    /// where there are none of these it waits a moment for others.
+    fn somewhere(&self, policy: Policy, wanted: usize, mut visit: impl FnMut(&mut Shard)) -> Drawn {
         let shards = self.locks().len();
         let first = fastrand::usize(..shards);
-        let (mut visited, mut held) = (false, false);
-        for index in (first..shards).chain(0..first) {
-            let Some(mut shard) = self.locks().try_one(index) else {
-                held = true;
-                continue;
-            };
+        let (mut visited, mut held) = (0, Vec::new());
+        let mut look = |shard: &mut Shard, visited: &mut usize| {
             if shard.dbs.iter().any(|slot| policy.offers(slot) > 0) {
-                visit(&mut shard);
-                visited = true;
-                wanted -= 1;
-                if wanted == 0 {
-                    break;
-                }
+                visit(shard);
+                *visited += 1;
+            }
+        };
+        for index in (first..shards).chain(0..first) {
+            match self.locks().try_one(index) {
+                Some(mut shard) => look(&mut shard, &mut visited),
+                None => held.push(index),
+            }
+            if visited == wanted {
+                return Drawn::Some;
             }
         }
-        match (visited, held) {
-            (true, _) => Drawn::Some,
-            (false, true) => Drawn::Held,
-            (false, false) => Drawn::Nothing,
+        if visited == 0 {
+            held.retain(|index| {
+                if visited == wanted {
+                    return true;
+                }
+                let Some(mut shard) = self.locks().one_unless(*index, || true) else { return true };
+                look(&mut shard, &mut visited);
+                false
+            });
+        }
+        match (visited, held.is_empty()) {
+            (1.., _) => Drawn::Some,
+            (0, false) => Drawn::Held,
+            (0, true) => Drawn::Nothing,
         }
     }
 
