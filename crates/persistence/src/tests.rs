@@ -156,7 +156,9 @@ proptest! {
             let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             use engine::value::ValueExt;
-            prop_assert_eq!(again.value().encoding(), entry.value().encoding());
+            // The last element may take a list's bytes over the limit, where it is read as a quicklist; as in Valkey.
+            let is_near = matches!(entry.value(), Value::Payload(Object::List(_))) && told(&entry.value()).len() > 7000;
+            prop_assert!(is_near || again.value().encoding() == entry.value().encoding());
         }
     }
 
