@@ -308,7 +308,7 @@ def walks(at, _):
 
 
 def times(at, _):
-    sample = (r"(?m)^[\d.]+[ ,][\d.]+[ ,][\d.]+[ ,][\d.]+\r?$", r"-- [\d.]+ seconds", r'\{"min.*\}')
+    sample = (r"(?m)^(?:\^C)?[\d.]+[ ,][\d.]+[ ,][\d.]+[ ,][\d.]+\r?$", r"-- [\d.]+ seconds", r'\{"min.*\}')
     for how in (["--raw"], ["--csv"], ["--json"]):
         yield Case("latency", at + ["--latency", "-i", "0.2", *how], figures=sample)
         # A sample more or less in that time, so which kinds of lines there are is compared.
@@ -349,7 +349,7 @@ def times(at, _):
         figures=(r"(?m)^(Max|\d+ total|Worst).*$",),
         view=kinds_of_lines,
     )
-    moment = (r"(?m)^\d.*$",)
+    moment = (r"(?m)^(?:\^C)?\d.*$",)
     for arguments in ([], ["-n", "3"], ["--csv"]):
         yield Case(
             "stat",
@@ -669,8 +669,9 @@ def summary_sorted(text):
 
 
 def kinds_of_lines(text):
-    """Each line that differs from all before it, once."""
-    return "\n".join(dict.fromkeys(text.replace("\r", "\n").replace("\x1b[0G\x1b[2K", "\n").splitlines()))
+    """Each line that differs from all before it, once. The terminal's echo of the key that ends it all comes anywhere."""
+    lines = text.replace("\r", "\n").replace("\x1b[0G\x1b[2K", "\n").splitlines()
+    return "\n".join(dict.fromkeys(line.removeprefix("^C") for line in lines if line != "^C"))
 
 
 def benchmark_lines(text):
