@@ -115,33 +115,52 @@ def benchmark(program, server, count, command):
     return (server.cpu() - before) / count * 1e6
 
 
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+def options_of(usage):
+    parser = argparse.ArgumentParser(usage=usage)
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--port", type=int, default=26000)
     parser.add_argument("benchmark")
     parser.add_argument("servers", nargs="+")
-    options = parser.parse_args()
-    servers = [spec.split("=", 1) for spec in options.servers]
+    return parser.parse_args()
+
+
+def measure(options, fill, cases):
+    """Fills every server anew in each round and has it run the cases, of which each is a name and what measures a server;
+    {case: {server: [figure of each round]}}."""
     took = {}
+    servers = [spec.split("=", 1) for spec in options.servers]
     for round in range(options.rounds):
         for at, (name, command) in enumerate(servers):
             server = Server(command, options.port + round * len(servers) + at)
             try:
                 fill(server)
-                for case, count, words in CASES:
+                for case, run in cases:
                     if options.only in case:
-                        took.setdefault(case, {}).setdefault(name, []).append(benchmark(options.benchmark, server, count, words))
-                if options.only in "XREADGROUP and XACK of one":
-                    took.setdefault("XREADGROUP and XACK of one", {}).setdefault(name, []).append(jobs(server))
+                        took.setdefault(case, {}).setdefault(name, []).append(run(server))
             finally:
                 server.stop()
-    names = [name for name, _ in servers]
+    return took
+
+
+def show(took):
+    """Medians of microseconds, and the last server's as a ratio to the first one's."""
+    names = list(next(iter(took.values()), {}))
     print("| us of server CPU | " + " | ".join(names) + " | ratio |\n|---|" + "---:|" * (len(names) + 1))
     for case, of in took.items():
         medians = [statistics.median(of[name]) for name in names]
         print(f"| {case} | " + " | ".join(f"{us:.2f}" for us in medians) + f" | {medians[-1] / medians[0]:.2f} |")
+
+
+def commands(options, cases):
+    """What measures these commands."""
+    return [(case, lambda server, count=count, words=words: benchmark(options.benchmark, server, count, words))
+            for case, count, words in cases]
+
+
+def main():
+    options = options_of(__doc__)
+    show(measure(options, fill, [*commands(options, CASES), ("XREADGROUP and XACK of one", jobs)]))
 
 
 if __name__ == "__main__":

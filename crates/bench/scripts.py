@@ -7,8 +7,8 @@ the load on processor 1. What counts is user and system time of the server by /p
 Then a script of 200,000 GETs: the processor time that it takes, and, with all processors, the round trips of clients of
 every worker that want other keys meanwhile, while some want the script's own.
 """
-import argparse, os, socket, statistics, time
-from families import Server, benchmark, encode
+import os, socket, statistics, time
+from families import commands, encode, measure, options_of, show
 
 GET = "return redis.call('GET', KEYS[1])"
 SET = "return redis.call('SET', KEYS[1], ARGV[1])"
@@ -91,35 +91,12 @@ def others(server):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--port", type=int, default=26000)
-    parser.add_argument("benchmark")
-    parser.add_argument("servers", nargs="+")
-    options = parser.parse_args()
+    options = options_of(__doc__)
     os.sched_setaffinity(0, {1})
-    servers = [spec.split("=", 1) for spec in options.servers]
-    took, waited = {}, {}
-    for round in range(options.rounds):
-        for at, (name, command) in enumerate(servers):
-            server = Server(command, options.port + round * len(servers) + at)
-            try:
-                fill(server)
-                for case, count, words in CASES:
-                    if options.only in case:
-                        took.setdefault(case, {}).setdefault(name, []).append(benchmark(options.benchmark, server, count, words))
-                if options.only in "a script of 200,000 GETs":
-                    took.setdefault("a script of 200,000 GETs", {}).setdefault(name, []).append(long_script(server))
-                if options.only in "others":
-                    waited.setdefault(name, []).append(others(server))
-            finally:
-                server.stop()
-    names = [name for name, _ in servers]
-    print("| us of server CPU | " + " | ".join(names) + " | ratio |\n|---|" + "---:|" * (len(names) + 1))
-    for case, of in took.items():
-        medians = [statistics.median(of[name]) for name in names]
-        print(f"| {case} | " + " | ".join(f"{us:.2f}" for us in medians) + f" | {medians[-1] / medians[0]:.2f} |")
+    cases = [*commands(options, CASES), ("a script of 200,000 GETs", long_script), ("others", others)]
+    took = measure(options, fill, cases)
+    waited = took.pop("others", {})
+    show(took)
     for name, rounds in waited.items():
         for quiet, quiet_max, busy, busy_max in rounds:
             print(f"{name}, ms for others, 99 of 100 (all): {quiet:.2f} ({quiet_max:.2f}), with a long script {busy:.2f} ({busy_max:.2f})")

@@ -7,14 +7,14 @@ use crate::connection::{is_clean, set_name};
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::dispatch::before_nul;
 use crate::help::help;
+use crate::others::Others;
 use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
 use crate::tracking;
 use engine::Error;
 use engine::clients::ClientInfo;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 const COMMON: Flags = NO_SCRIPT.and(LOADING).and(STALE);
 const EVEN_BUSY: Flags = COMMON.and(ALLOW_BUSY);
@@ -344,32 +344,23 @@ fn info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = Filter::parse(args, false, cx.engine.databases())?;
-    let others = Arc::new(AtomicUsize::new(0));
-    if cx.blocking == Blocking::Allowed {
-        cx.engine.host().after_others(&others);
-    }
-    let mut listing = List { filter, others, until: cx.engine.host().nanos() + LIST_PATIENCE };
+    let others = if cx.blocking == Blocking::Allowed { Others::ask(cx.engine) } else { Others::none() };
+    let mut listing = List { filter, others };
     if !listing.step(cx) {
         cx.flow = Flow::More(Box::new(listing));
     }
     Ok(())
 }
 
-/// Nanoseconds that a list of clients waits for workers.
-const LIST_PATIENCE: u64 = 100_000_000;
-
-/// A list of clients that shows what they had asked for before: that may be on its way to other workers, who are done with it
-/// when none of them is left.
+/// A list of clients that shows what they had asked for before.
 struct List {
     filter: Filter,
-    others: Arc<AtomicUsize>,
-    until: u64,
+    others: Others,
 }
 
 impl Piecewise for List {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
-        if self.others.load(Acquire) > 0 && cx.engine.host().nanos() < self.until {
-            std::thread::yield_now();
+        if !self.others.are_done(cx.engine) {
             return false;
         }
         let mut text = Vec::new();

@@ -245,14 +245,7 @@ pub fn run_steady<'e>(
     let Some(guard) = engine.locks().one_unless(shard, || patience.is_over(engine)) else { return Flow::NotNow };
     let held = Held::One(shard, guard);
     let (flow, failed) = call_locked(engine, session, entry.command, held, &prepared.keys, args, now, reply);
-    if matches!(flow, Flow::NotNow) {
-        return flow;
-    }
-    if failed {
-        measure::count_failed(engine, session.worker, entry);
-    }
-    measure::end(engine, session, entry, args, start, now, &flow, reply);
-    flow
+    end_call(engine, session, entry, args, start, now, flow, failed, reply)
 }
 
 /// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with that.
@@ -410,6 +403,23 @@ pub(crate) fn call(
 ) -> Flow {
     let start = measure::begin(engine, session, entry, args, now, reply);
     let (flow, failed) = call_row(engine, session, entry.command, key_args, args, now, reply);
+    end_call(engine, session, entry, args, start, now, flow, failed, reply)
+}
+
+/// Writes down what a command took, unless it is to be run again.
+#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
+#[inline(always)]
+fn end_call(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    args: &Args<'_>,
+    start: measure::Start<'_>,
+    now: Now,
+    flow: Flow,
+    failed: bool,
+    reply: &Reply,
+) -> Flow {
     if matches!(flow, Flow::NotNow) {
         return flow;
     }

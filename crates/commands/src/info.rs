@@ -18,6 +18,7 @@ use crate::blocking::Blocking;
 use crate::command_stats;
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::memory::{Accounts, difference, ratio};
+use crate::others::Others;
 use crate::row::{Command, Group, LOADING, ROW, STALE};
 use crate::table::Table;
 use crate::version;
@@ -31,8 +32,7 @@ use engine::pause::Paused;
 use engine::{Engine, Error};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "info",
@@ -141,26 +141,18 @@ fn human(bytes: u64) -> String {
 fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
     if cx.engine.audience().is_monitored() && cx.blocking == Blocking::Allowed {
-        let others = Arc::new(AtomicUsize::new(0));
-        cx.engine.host().after_others(&others);
-        let until = cx.engine.host().nanos() + PATIENCE;
-        cx.flow = Flow::More(Box::new(Info { sections, others, until, are_done: false }));
+        let others = Others::ask(cx.engine);
+        cx.flow = Flow::More(Box::new(Info { sections, others, are_done: false }));
     } else {
         write_sections(cx, &sections)?;
     }
     Ok(())
 }
 
-/// Nanoseconds that INFO waits for other workers.
-const PATIENCE: u64 = 100_000_000;
-
-/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before may be on its
-/// way to other workers, and comes first.
+/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before comes first.
 struct Info {
     sections: Vec<Vec<u8>>,
-    /// Workers that are not done.
-    others: Arc<AtomicUsize>,
-    until: u64,
+    others: Others,
     /// They are done; what they have posted is taken before the next step.
     are_done: bool,
 }
@@ -168,8 +160,7 @@ struct Info {
 impl Piecewise for Info {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.are_done {
-            self.are_done = self.others.load(Acquire) == 0 || cx.engine.host().nanos() >= self.until;
-            std::thread::yield_now();
+            self.are_done = self.others.are_done(cx.engine);
             return false;
         }
         let written = write_sections(cx, &self.sections).map(|()| true);
@@ -178,9 +169,18 @@ impl Piecewise for Info {
 }
 
 fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
+    let is_shown = |name: &str| {
+        let by_default = !EXTRA.contains(&name);
+        let is_named = |word: &Vec<u8>| {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            is(name) || !HIDDEN.contains(&name) && ALL.into_iter().any(is) || by_default && is("default")
+        };
+        sections.is_empty() && by_default || sections.iter().any(is_named)
+    };
+    // Before there is anything that this command itself needs memory for.
+    let memory = if is_shown("Memory") { cx.engine.host().memory() } else { MemoryStats::default() };
     let source = Source {
-        // Before there is anything that this command itself needs memory for.
-        memory: cx.engine.host().memory(),
+        memory,
         engine: cx.engine,
         config: cx.engine.config().snapshot(),
         process: cx.engine.host().process(),
@@ -188,16 +188,9 @@ fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
         now_us: cx.now.unix_us,
     };
     let mut text = Text::default();
-    for (name, write_fields) in SECTIONS {
-        let by_default = !EXTRA.contains(name);
-        let is_named = |word: &[u8]| {
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-            is(name) || !HIDDEN.contains(name) && ALL.into_iter().any(is) || by_default && is("default")
-        };
-        if sections.is_empty() && by_default || sections.iter().any(|word| is_named(word)) {
-            text.title(name);
-            write_fields(&mut text, &source);
-        }
+    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| is_shown(name)) {
+        text.title(name);
+        write_fields(&mut text, &source);
     }
     cx.reply.verbatim(b"txt", text.0.as_bytes());
     Ok(())

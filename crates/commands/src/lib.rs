@@ -79,6 +79,7 @@ pub mod memory;
 pub mod monitor;
 pub mod mset;
 pub mod object;
+mod others;
 pub mod pause;
 pub mod pieces;
 mod popcount;

@@ -336,7 +336,6 @@ impl Engine {
         self.expiry_paused.store(paused, Relaxed);
     }
 
-    /// Stops what workers do by the clock, and lets them go on with it (DEBUG PAUSE-CRON).
     /// Makes room for so many keys in a database that is to be loaded; tables that hold keys already stay as they are. Until
     /// [`end_expecting`](Engine::end_expecting) they do not change their sizes.
     pub fn expect_keys(&self, db: u32, keys: u64) {
@@ -358,6 +357,7 @@ impl Engine {
         }
     }
 
+    /// Stops what workers do by the clock, and lets them go on with it (DEBUG PAUSE-CRON).
     pub fn pause_timers(&self, paused: bool) {
         self.timers_paused.store(paused, Relaxed);
     }

@@ -89,8 +89,8 @@ enum Order {
 
 impl Policy {
     /// None when nothing is to be evicted.
-    fn of(config: &Config) -> Option<Policy> {
-        let (which, order) = config.choice(Directive::MaxMemoryPolicy).split_once('-')?;
+    fn named(name: &str) -> Option<Policy> {
+        let (which, order) = name.split_once('-')?;
         let order = match order {
             "ttl" => Order::Deadline,
             "random" => Order::Random,
@@ -249,7 +249,10 @@ impl Engine {
         if self.pause().is_on() || self.saves().hindrance().is_loading() || self.scripts().is_busy() {
             return Outcome::Enough;
         }
-        let Some(policy) = Policy::of(&config).filter(|_| !self.is_importing()) else { return Outcome::Nothing };
+        let Some(policy) = Policy::named(config.choice(Directive::MaxMemoryPolicy)).filter(|_| !self.is_importing())
+        else {
+            return Outcome::Nothing;
+        };
         let (began, patience) = (self.host().nanos(), patience(config.int(Directive::MaxMemoryEvictionTenacity)));
         if self.host().freeing().0 > 0 {
             return Outcome::Later;
@@ -315,19 +318,23 @@ impl Engine {
         Evicted::None(Drawn::Held)
     }
 
-    /// Draws keys into the pool: those of the first shard that has any and is free, from a random one on. Keys with the
-    /// nearest end are those of many shards.
+    /// Draws keys into the pool: from one shard, or from more where they have few. Keys with the nearest end are those of many
+    /// shards.
     fn draw(&self, policy: Policy, clock: AccessClock, samples: usize, pool: &mut Vec<Candidate>) -> Drawn {
-        let shards = if policy.order == Order::Deadline { COMPARED } else { 1 };
-        let samples = if policy.order == Order::Deadline { 1 } else { samples };
-        self.somewhere(policy, shards, |shard| {
-            for (db, slot) in shard.dbs.iter().enumerate().filter(|(_, slot)| policy.offers(slot) > 0) {
-                for _ in 0..samples {
+        let by_deadline = policy.order == Order::Deadline;
+        let wanted = if by_deadline { COMPARED } else { samples };
+        self.somewhere(policy, wanted, |shard, left| {
+            let mut drawn = 0;
+            for (db, slot) in shard.dbs.iter().enumerate() {
+                let count = policy.offers(slot).min(if by_deadline { 1 } else { left });
+                for _ in 0..count {
                     let Some(entry) = self.sample(policy, slot) else { continue };
                     let Some(score) = score(&entry, policy, clock) else { continue };
                     remember(pool, score, db as u32, entry.key());
                 }
+                drawn += count;
             }
+            drawn
         })
     }
 
@@ -346,7 +353,7 @@ impl Engine {
 
     fn evict_at_random(&self, config: &Config, policy: Policy, effects: &mut Effects) -> Evicted {
         let mut bytes = 0;
-        let drawn = self.somewhere(policy, 1, |shard| {
+        let drawn = self.somewhere(policy, 1, |shard, _| {
             let first = fastrand::usize(..shard.dbs.len());
             let drawn = (first..shard.dbs.len()).chain(0..first).find_map(|db| {
                 let slot = Some(&shard.dbs[db]).filter(|slot| policy.offers(slot) > 0)?;
@@ -355,42 +362,43 @@ impl Engine {
             if let Some((db, name)) = drawn {
                 bytes = self.remove_evicted(config, shard, effects, db, &name);
             }
+            1
         });
         if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }
     }
 
-    /// Calls `visit` with the first shards, from a random one on, that have keys that may go and that nobody holds. Only
-    /// where there are none of these it waits a moment for others.
-    fn somewhere(&self, policy: Policy, wanted: usize, mut visit: impl FnMut(&mut Shard)) -> Drawn {
+    /// Calls `visit` with shards that have keys that may go and that nobody holds, from a random one on, until it has taken as
+    /// much as is wanted; it is told what is left of that and says how much it took. Only where it took nothing others are
+    /// waited for, a moment each.
+    fn somewhere(&self, policy: Policy, wanted: usize, mut visit: impl FnMut(&mut Shard, usize) -> usize) -> Drawn {
         let shards = self.locks().len();
         let first = fastrand::usize(..shards);
-        let (mut visited, mut held) = (0, Vec::new());
-        let mut look = |shard: &mut Shard, visited: &mut usize| {
+        let (mut taken, mut held) = (0, Vec::new());
+        let mut look = |shard: &mut Shard, taken: &mut usize| {
             if shard.dbs.iter().any(|slot| policy.offers(slot) > 0) {
-                visit(shard);
-                *visited += 1;
+                *taken += visit(shard, wanted - *taken);
             }
         };
         for index in (first..shards).chain(0..first) {
             match self.locks().try_one(index) {
-                Some(mut shard) => look(&mut shard, &mut visited),
+                Some(mut shard) => look(&mut shard, &mut taken),
                 None => held.push(index),
             }
-            if visited == wanted {
+            if taken >= wanted {
                 return Drawn::Some;
             }
         }
-        if visited == 0 {
+        if taken == 0 {
             held.retain(|index| {
-                if visited == wanted {
+                if taken > 0 {
                     return true;
                 }
                 let Some(mut shard) = self.locks().one_unless(*index, || true) else { return true };
-                look(&mut shard, &mut visited);
+                look(&mut shard, &mut taken);
                 false
             });
         }
-        match (visited, held.is_empty()) {
+        match (taken, held.is_empty()) {
             (1.., _) => Drawn::Some,
             (0, false) => Drawn::Held,
             (0, true) => Drawn::Nothing,
@@ -466,5 +474,51 @@ fn patience(tenacity: i64) -> u64 {
         0..=10 => 50_000 * tenacity as u64,
         11..=99 => (AT_TEN * 1.15f64.powi(tenacity as i32 - 10)) as u64,
         _ => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_policy_is_what_its_name_says() {
+        assert_eq!(Policy::named("noeviction"), None);
+        for (name, volatile, order) in [
+            ("volatile-lru", true, Order::Access),
+            ("volatile-lfu", true, Order::Access),
+            ("volatile-random", true, Order::Random),
+            ("volatile-ttl", true, Order::Deadline),
+            ("allkeys-lru", false, Order::Access),
+            ("allkeys-lfu", false, Order::Access),
+            ("allkeys-random", false, Order::Random),
+        ] {
+            assert_eq!(Policy::named(name), Some(Policy { order, volatile }), "{name}");
+        }
+    }
+
+    #[test]
+    fn patience_grows_with_tenacity() {
+        assert_eq!((patience(0), patience(1), patience(10), patience(100)), (0, 50_000, 500_000, u64::MAX));
+        assert!((10..99).all(|tenacity| patience(tenacity) < patience(tenacity + 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_pool_keeps_the_best(drawn in prop::collection::vec((0..100u64, 0..60u8), 0..200)) {
+            let mut pool = Vec::new();
+            let mut first = BTreeMap::new();
+            for (score, key) in drawn {
+                // A key is drawn with the same score, as long as it is not used.
+                let score = *first.entry(key).or_insert(score);
+                remember(&mut pool, score, 0, &[key]);
+            }
+            let mut best: Vec<u64> = first.into_values().collect();
+            best.sort_unstable();
+            let best = best.split_off(best.len().saturating_sub(POOL));
+            prop_assert_eq!(pool.iter().map(|candidate| candidate.score).collect::<Vec<_>>(), best);
+        }
     }
 }
