@@ -133,8 +133,8 @@ fn a_client_that_does_not_read_delays_nobody() {
 fn a_list_of_clients_shows_what_they_asked_for_before() {
     on_each_thread_count(&["--client-output-buffer-limit", "normal 1mb 0 0"], |server| {
         let mut client = server.client();
-        ask(&mut client, "SETRANGE k 4000000 v");
-        let mut greedy: Vec<_> = (0..8).map(|_| server.socket()).collect();
+        ask(&mut client, "SETRANGE k 1200000 v");
+        let mut greedy: Vec<_> = (0..3).map(|_| server.socket()).collect();
         for socket in &mut greedy {
             send(socket, b"CLIENT SETNAME greedy\r\n");
             expect_bytes(socket, b"+OK\r\n");
