@@ -1,4 +1,4 @@
-//! Waiting until other workers have done what had reached them: for commands that tell what clients did, some of whose commands
+//! Waiting until all workers have done what had reached them: for commands that tell what clients did, some of whose commands
 //! may still be on their way to another worker.
 
 use engine::Engine;

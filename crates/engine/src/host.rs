@@ -28,8 +28,8 @@ pub trait Host: Send + Sync {
     /// The clients' pause has begun, changed or ended: workers look at it again.
     fn pause_changed(&self) {}
 
-    /// Adds to `left` how many workers there are beside the calling one. Each takes one off when it has done what had
-    /// reached it before this call.
+    /// Adds to `left` how many workers there are. Each takes one off when it has done what had reached it before this call,
+    /// the calling one too: those who ask for much are served after others.
     fn after_others(&self, _left: &Arc<AtomicUsize>) {}
 
     /// A clock in nanoseconds that never goes back, for measuring how long commands take. Read after every command, so

@@ -136,8 +136,8 @@ impl engine::host::Host for EngineHost {
 
     fn after_others(&self, left: &Arc<AtomicUsize>) {
         if let Some(shared) = self.shared() {
-            left.fetch_add(shared.others(), Relaxed);
-            shared.post_others(|| Letter::Settle { left: Arc::clone(left) });
+            left.fetch_add(shared.workers(), Relaxed);
+            shared.post_all(|| Letter::Settle { left: Arc::clone(left) });
         }
     }
 

@@ -86,9 +86,8 @@ impl Shared {
         (0..self.workers).for_each(|worker| self.post(worker, letter()));
     }
 
-    /// How many workers there are beside the one that the calling thread is.
-    pub fn others(&self) -> usize {
-        self.workers - usize::from(SELF.get() < self.workers)
+    pub fn workers(&self) -> usize {
+        self.workers
     }
 
     /// Sends a letter to every worker but the one that the calling thread is.
