@@ -235,6 +235,7 @@ impl Request for Blocked {
             engine.metrics()[server.worker].count_error(error.as_bytes());
             cx.reply.error(&error);
         }
+        cx.complete();
         tracking::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
         engine.record(&cx.keys.effects, self.db, |out| args.put_to(out));

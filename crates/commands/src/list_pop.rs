@@ -5,14 +5,17 @@
 
 use crate::args::Args;
 use crate::blocking::Wait;
-use crate::cx::Cx;
+use crate::cx::{Cx, Flow};
 use crate::list::{commit_removal, end_at, pop_event, reply_item};
+use crate::lrange::reply_range;
 use crate::row::{BLOCKING, Command, FAST, Group, ROW, WRITE, key};
 use engine::Error;
+use engine::edit::Edit;
 use engine::value::Type;
+use resp::Reply;
 use std::ops::Range;
 use structures::list::List;
-use structures::quicklist::End;
+use structures::quicklist::{End, Rules};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -131,7 +134,7 @@ fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
             cx.reply.array(0);
             return Ok(());
         }
-        Some(count) => edit.with(|list: &mut List| take(list, end, count, cx.reply, &rules))?,
+        Some(count) => take(&mut edit, end, count, cx.reply, &mut cx.flow, &rules)?,
         None => edit.with(|list: &mut List| take_one(list, end, cx.reply, &rules))?,
     };
     commit_removal(edit, removed, pop_event(end));
@@ -139,7 +142,7 @@ fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
 }
 
 /// Replies and removes the element at an end.
-fn take_one(list: &mut List, end: End, reply: &mut resp::Reply, rules: &structures::quicklist::Rules) -> usize {
+fn take_one(list: &mut List, end: End, reply: &mut Reply, rules: &Rules) -> usize {
     if let Some(item) = list.edge(end) {
         reply_item(reply, item);
     }
@@ -148,22 +151,29 @@ fn take_one(list: &mut List, end: End, reply: &mut resp::Reply, rules: &structur
     1
 }
 
-/// Replies an array of up to `count` elements from an end on, and removes them.
+/// Takes up to `count` elements out of the list that there is, and replies them; how many.
 fn take(
-    list: &mut List,
+    edit: &mut Edit<'_>,
     end: End,
     count: usize,
-    reply: &mut resp::Reply,
-    rules: &structures::quicklist::Rules,
-) -> usize {
+    reply: &mut Reply,
+    flow: &mut Flow,
+    rules: &Rules,
+) -> Result<usize, Error> {
+    let Some(list) = edit.collection::<List>()? else { return Ok(0) };
     let len = list.len();
     let count = count.min(len);
     let taken = if end == End::Head { 0..count } else { len - count..len };
-    reply.array(count);
-    list.each(taken.clone(), end == End::Tail, |item| reply_item(reply, item));
-    list.remove_range(taken);
-    list.shrunk(rules);
-    count
+    *flow = reply_range(list, taken.clone(), end == End::Tail, reply);
+    if count == len {
+        edit.remove();
+    } else {
+        edit.with(|list: &mut List| {
+            list.remove_range(taken);
+            list.shrunk(rules);
+        })?;
+    }
+    Ok(count)
 }
 
 /// The arguments of LMPOP and BLMPOP.
@@ -208,7 +218,7 @@ impl Several {
             }
             cx.reply.array(2);
             cx.reply.bulk(key.name);
-            let removed = edit.with(|list: &mut List| take(list, self.end, self.count, cx.reply, &rules))?;
+            let removed = take(&mut edit, self.end, self.count, cx.reply, &mut cx.flow, &rules)?;
             edit.log_as(|| vec![vec![pop_word(self.end), key.name.to_vec(), removed.to_string().into_bytes()]]);
             commit_removal(edit, removed, pop_event(self.end));
             return Ok(true);

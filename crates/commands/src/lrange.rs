@@ -9,7 +9,10 @@ use crate::cx::{Cx, Flow, Piecewise};
 use crate::list::{range, reply_item};
 use crate::row::{Command, Group, READONLY, ROW, key};
 use engine::Error;
+use resp::Reply;
+use std::ops::Range;
 use structures::list::List;
+use structures::listpack::Item;
 use structures::quicklist::Snapshot;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -37,20 +40,35 @@ fn lrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     };
     let range = range(start, stop, list.len());
-    cx.reply.array(range.len());
-    let snapshot = if range.len() > AT_ONCE { list.snapshot(range.clone()) } else { None };
-    match snapshot {
-        Some(snapshot) => cx.flow = Flow::More(Box::new(snapshot)),
-        None => list.each(range, false, |item| reply_item(cx.reply, item)),
-    }
+    cx.flow = reply_range(list, range, false, cx.reply);
     Ok(())
 }
 
-impl Piecewise for Snapshot {
+/// Replies the elements at these indices as they are now, or the first of them; in reverse from the last. How that goes on.
+pub(crate) fn reply_range(list: &List, range: Range<usize>, reverse: bool, reply: &mut Reply) -> Flow {
+    reply.array(range.len());
+    let elements = if range.len() > AT_ONCE { list.snapshot(range.clone()) } else { None };
+    match elements {
+        Some(elements) => Flow::More(Box::new(Elements { elements, reverse })),
+        None => {
+            list.each(range, reverse, |item| reply_item(reply, item));
+            Flow::Next
+        }
+    }
+}
+
+struct Elements {
+    elements: Snapshot,
+    reverse: bool,
+}
+
+impl Piecewise for Elements {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
         let enough = cx.reply.len() + PIECE;
         while cx.reply.len() < enough {
-            if !self.next_node(|item| reply_item(cx.reply, item)) {
+            let write = |item: Item<'_>| reply_item(cx.reply, item);
+            let more = if self.reverse { self.elements.next_node_back(write) } else { self.elements.next_node(write) };
+            if !more {
                 return true;
             }
         }

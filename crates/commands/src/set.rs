@@ -263,7 +263,7 @@ pub(crate) fn list(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
 
 /// Lists all members.
 #[derive(Default)]
-struct Members {
+pub(crate) struct Members {
     /// Members before this position are written.
     at: u64,
     walk: Option<Arc<TableWalk>>,

@@ -5,8 +5,9 @@
 
 use crate::args::Args;
 use crate::cx::{Cx, Flow, Piecewise};
+use crate::pieces;
 use crate::row::{Command, FAST, Group, READONLY, ROW, WRITE, key};
-use crate::set::{commit_removal, reply_member};
+use crate::set::{Members, commit_removal, reply_member};
 use engine::config::Directive;
 use engine::effects::{EventClass, Record};
 use engine::value::Object;
@@ -94,24 +95,33 @@ fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     cx.reply.set(count.min(len));
+    let in_pieces = count.min(len) > pieces::AT_ONCE;
     if count >= len {
-        if let Some(set) = edit.collection::<Set>()? {
+        if !in_pieces && let Some(set) = edit.collection::<Set>()? {
             set.iter().for_each(|member| reply_member(cx.reply, member));
         }
-        edit.remove();
+        let popped = edit.remove_shared();
         edit.log_as(|| vec![vec![removal_word(cx.engine).to_vec(), key.name.to_vec()]]);
         edit.event(EventClass::SET, "spop");
         edit.commit_many(len as u64, EventClass::GENERIC, "del");
+        if in_pieces && let Some(popped) = popped {
+            pieces::list_removed(cx, popped, Members::default());
+        }
     } else if (len - count).saturating_mul(REST_SHARE) <= count {
         let popped = edit.with(|set: &mut Set| {
             let rest = take_rest(set, len - count, &limits);
             std::mem::replace(set, rest)
         })?;
-        popped.iter().for_each(|member| reply_member(cx.reply, member));
         edit.log_as(|| removals(key.name, popped.iter()));
+        if !in_pieces {
+            popped.iter().for_each(|member| reply_member(cx.reply, member));
+        }
         // Who lists the set goes on with this one.
-        edit.discard(Object::Set(popped));
+        let popped = edit.share(Object::Set(popped));
         edit.commit_many(count as u64, EventClass::SET, "spop");
+        if in_pieces {
+            pieces::list_removed(cx, popped, Members::default());
+        }
     } else {
         let popped = edit.with(|set: &mut Set| {
             let draws = (0..count).map_while(|_| set.take_random(fastrand::u64(..)));

@@ -11,13 +11,17 @@
 use crate::args::Args;
 use crate::blocking::Wait;
 use crate::cx::Cx;
+use crate::pieces;
 use crate::row::{BLOCKING, Command, FAST, Group, KeySpec, ROW, WRITE, key};
+use crate::sorted_set::{commit_removal, reply_pair};
+use crate::zset_range::Pairs;
 use engine::Error;
-use engine::effects::EventClass;
+use engine::edit::Edit;
 use engine::keys::Key;
-use engine::value::Type;
-use resp::{Protocol, Reply};
+use engine::value::{Object, Type};
+use resp::Protocol;
 use std::ops::Range;
+use std::sync::Arc;
 use structures::sorted_set::SortedSet;
 
 const POPPED: KeySpec = key(1).rw().access().delete();
@@ -122,19 +126,43 @@ impl End {
     }
 }
 
-/// Takes up to `count` members out; none when there is no such key. They are in the order in which they are replied.
-fn pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<Vec<(Vec<u8>, f64)>, Error> {
+/// Members that were taken out, in the order in which they are replied.
+enum Popped {
+    Few(Vec<(Vec<u8>, f64)>),
+    /// Those at these ranks of a set that is no key's any more.
+    Many(Arc<Object>, Range<usize>),
+}
+
+impl Popped {
+    fn len(&self) -> usize {
+        match self {
+            Popped::Few(pairs) => pairs.len(),
+            Popped::Many(_, ranks) => ranks.len(),
+        }
+    }
+
+    /// Replies the pairs, each as an array of two or not, behind the header.
+    fn reply(self, cx: &mut Cx<'_>, end: End, paired: bool) {
+        match self {
+            Popped::Few(pairs) => {
+                for (member, score) in &pairs {
+                    reply_pair(cx.reply, member, *score, true, paired);
+                }
+            }
+            Popped::Many(set, ranks) => pieces::list_removed(cx, set, Pairs::of(ranks, end == End::Max, paired)),
+        }
+    }
+}
+
+/// Takes up to `count` members out; none when there is no such key.
+fn pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<Option<Popped>, Error> {
     let mut edit = cx.keys.edit(key);
-    let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(Vec::new()) };
+    let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(None) };
     let ranks = end.ranks(len, count);
     if ranks.is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    let mut popped = Vec::with_capacity(ranks.len());
-    edit.with(|set: &mut SortedSet| set.remove_range(ranks, |member, score| popped.push((member.to_vec(), score))))?;
-    if end == End::Max {
-        popped.reverse();
-    }
+    let popped = take(&mut edit, end, ranks, len)?;
     edit.log_as(|| {
         let mut record = vec![end.event().to_ascii_uppercase().into_bytes(), key.name.to_vec()];
         if popped.len() > 1 {
@@ -142,14 +170,29 @@ fn pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<Vec<(Vec
         }
         vec![record]
     });
-    let changes = popped.len() as u64;
-    if edit.exists() {
-        edit.commit_many(changes, EventClass::SORTED_SET, end.event());
-    } else {
-        edit.event(EventClass::SORTED_SET, end.event());
-        edit.commit_many(changes, EventClass::GENERIC, "del");
+    commit_removal(edit, popped.len(), end.event());
+    Ok(Some(popped))
+}
+
+/// Takes the members at these ranks out of a set of `len`.
+fn take(edit: &mut Edit<'_>, end: End, ranks: Range<usize>, len: usize) -> Result<Popped, Error> {
+    if ranks.len() > pieces::AT_ONCE {
+        let set = if ranks.len() == len {
+            edit.remove_shared()
+        } else {
+            let parted = edit.with(|set: &mut SortedSet| set.part_with(ranks.clone()))?;
+            parted.map(|set| edit.share(Object::SortedSet(set)))
+        };
+        if let Some(set) = set {
+            return Ok(Popped::Many(set, ranks));
+        }
     }
-    Ok(popped)
+    let mut pairs = Vec::with_capacity(ranks.len());
+    edit.with(|set: &mut SortedSet| set.remove_range(ranks, |member, score| pairs.push((member.to_vec(), score))))?;
+    if end == End::Max {
+        pairs.reverse();
+    }
+    Ok(Popped::Few(pairs))
 }
 
 fn pop_one(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> {
@@ -157,15 +200,13 @@ fn pop_one(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> 
         return Err(Error::SYNTAX);
     }
     let count = args.get(2).map(|text| parse_count(text).ok_or(NOT_POSITIVE)).transpose()?;
-    let popped = pop(cx, cx.key(args, 1), end, count.unwrap_or(1))?;
-    let pairs = count.is_some() && cx.reply.protocol() == Protocol::Resp3;
-    cx.reply.array(if pairs { popped.len() } else { popped.len() * 2 });
-    for (member, score) in &popped {
-        if pairs {
-            cx.reply.array(2);
-        }
-        reply_pair(cx.reply, member, *score);
-    }
+    let Some(popped) = pop(cx, cx.key(args, 1), end, count.unwrap_or(1))? else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let paired = count.is_some() && cx.reply.protocol() == Protocol::Resp3;
+    cx.reply.array(if paired { popped.len() } else { popped.len() * 2 });
+    popped.reply(cx, end, paired);
     Ok(())
 }
 
@@ -173,10 +214,10 @@ fn pop_or_wait(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Err
     let last = args.len() - 1;
     let deadline = cx.deadline(&args[last])?;
     for index in 1..last {
-        if let [(member, score)] = &pop(cx, cx.key(args, index), end, 1)?[..] {
+        if let Some(popped) = pop(cx, cx.key(args, index), end, 1)? {
             cx.reply.array(3);
             cx.reply.bulk(&args[index]);
-            reply_pair(cx.reply, member, *score);
+            popped.reply(cx, end, false);
             return Ok(());
         }
     }
@@ -236,17 +277,11 @@ impl Several {
     /// Replies members of the first key that has some; false when there is none.
     fn pop(&self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<bool, Error> {
         for index in self.keys.clone() {
-            let popped = pop(cx, cx.key(args, index), self.end, self.count)?;
-            if popped.is_empty() {
-                continue;
-            }
+            let Some(popped) = pop(cx, cx.key(args, index), self.end, self.count)? else { continue };
             cx.reply.array(2);
             cx.reply.bulk(&args[index]);
             cx.reply.array(popped.len());
-            for (member, score) in &popped {
-                cx.reply.array(2);
-                reply_pair(cx.reply, member, *score);
-            }
+            popped.reply(cx, self.end, true);
             return Ok(true);
         }
         Ok(false)
@@ -257,11 +292,6 @@ const NOT_POSITIVE: Error = Error::text("ERR value is out of range, must be posi
 
 fn parse_count(text: &[u8]) -> Option<usize> {
     resp::number::parse_i64(text).and_then(|n| usize::try_from(n).ok())
-}
-
-fn reply_pair(reply: &mut Reply, member: &[u8], score: f64) {
-    reply.bulk(member);
-    reply.double(score);
 }
 
 #[cfg(test)]

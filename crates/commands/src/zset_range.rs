@@ -324,7 +324,7 @@ fn list(cx: &mut Cx<'_>, args: &Args<'_>, asked: Asked) -> Result<(), Error> {
 const AT_ONCE: usize = 256;
 
 /// The pairs of a range that are still to be listed.
-struct Pairs {
+pub(crate) struct Pairs {
     ranks: Range<usize>,
     reverse: bool,
     with_scores: bool,
@@ -333,6 +333,11 @@ struct Pairs {
 }
 
 impl Pairs {
+    /// Those of a set that does not change any more, with their scores.
+    pub(crate) fn of(ranks: Range<usize>, reverse: bool, paired: bool) -> Self {
+        Pairs { ranks, reverse, with_scores: true, paired, walk: None }
+    }
+
     /// Writes up to `max` pairs; true at the end.
     fn write(&mut self, set: &SortedSet, max: usize, reply: &mut Reply) -> bool {
         let Range { start, end } = self.ranks;
@@ -429,7 +434,20 @@ fn remove(cx: &mut Cx<'_>, args: &Args<'_>, by: By, event: &'static str) -> Resu
     let ranks = edit.collection::<SortedSet>()?.map_or(0..0, |set| bounds.ranks(set, false));
     let removed = ranks.len();
     if removed > 0 {
-        edit.with(|set: &mut SortedSet| set.remove_range(ranks, |_, _| {}))?;
+        if edit.collection::<SortedSet>()?.map(SortedSet::len) == Some(removed) {
+            edit.remove();
+        } else {
+            let parted = edit.with(|set: &mut SortedSet| {
+                let parted = set.part_with(ranks.clone());
+                if parted.is_none() {
+                    set.remove_range(ranks, |_, _| {});
+                }
+                parted
+            })?;
+            if let Some(parted) = parted {
+                edit.discard(Object::SortedSet(parted));
+            }
+        }
         commit_removal(edit, removed, event);
     }
     cx.reply.int(removed as i64);

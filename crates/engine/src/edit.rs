@@ -15,6 +15,7 @@ use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::tracking::{self, Tracked};
 use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
+use std::sync::Arc;
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::Spot;
 
@@ -262,6 +263,12 @@ impl<'k> Edit<'k> {
         }
     }
 
+    /// Removes the key and returns its value, for who is going to reply it in pieces. None where that is no object.
+    pub fn remove_shared(&mut self) -> Option<Arc<Object>> {
+        let object = self.take_entry()?.into_payload()?;
+        Some(self.share(object))
+    }
+
     /// Removes the key and returns it with its value and deadline.
     pub fn take(&mut self) -> Option<KeyEntry> {
         if !self.db.listings.is_empty()
@@ -484,6 +491,13 @@ impl<'k> Edit<'k> {
         if let Some(object) = self.db.leave_behind(self.key.name, object) {
             self.effects.discard(object);
         }
+    }
+
+    /// Leaves an object that was taken out of the key to those who are reading it, of whom the caller is one.
+    pub fn share(&mut self, object: Object) -> Arc<Object> {
+        let object = Arc::new(object);
+        self.db.share(self.key.name, &object);
+        object
     }
 
     fn reindex(&mut self, old: Option<u64>, new: Option<u64>, local: u64) {

@@ -9,6 +9,8 @@ use crate::value::{Object, Value};
 pub enum Garbage {
     Object(Object),
     Table(Table, ExpiryIndex),
+    /// What somebody was about to do.
+    Work(Box<dyn Send>),
 }
 
 /// Objects below this many pieces are freed where they are; handing them over would cost more.

@@ -28,17 +28,22 @@ pub struct Db {
 impl Db {
     /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
-        let (listings, cut) = (&mut self.listings, &mut self.cut);
-        let wanted = cut.wants(name);
-        if listings.is_empty() && !wanted {
+        if self.listings.is_empty() && !self.cut.wants(name) {
             return Some(object);
         }
         let object = Arc::new(object);
-        listings.adopt(name, &object);
-        if wanted {
-            cut.adopt(name, &object);
-        }
+        self.share(name, &object);
         Arc::into_inner(object)
+    }
+
+    /// The same of one that is read further in any case.
+    pub fn share(&mut self, name: &[u8], object: &Arc<Object>) {
+        if !self.listings.is_empty() {
+            self.listings.adopt(name, object);
+        }
+        if self.cut.wants(name) {
+            self.cut.adopt(name, object);
+        }
     }
 
     /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.

@@ -76,6 +76,7 @@ fn free(item: Garbage) {
             }
             drop(expiry);
         }
+        Garbage::Work(work) => drop(work),
     }
 }
 

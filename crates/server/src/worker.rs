@@ -24,6 +24,7 @@ use commands::familiar::Familiar;
 use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
+use engine::effects::Garbage;
 use engine::keys::Patience;
 use engine::metrics::WorkerMetrics;
 use mio::event::Event;
@@ -565,6 +566,10 @@ impl Worker {
                 self.deadlines.remove(&(ticket.deadline, ticket.arrival, token));
                 ticket.finish();
                 blocked::leave(&self.shared.engine, &ticket);
+            }
+            if let Some(job) = connection.job.take() {
+                // It may hold a collection that is no key's any more.
+                self.shared.engine.host().free(vec![Garbage::Work(Box::new(job.work))]);
             }
             transaction::forget(&self.shared.engine, &mut connection.session);
             tracking::end(&self.shared.engine, &mut connection.session);

@@ -460,11 +460,14 @@ mod tests {
             let expected = model.get(from..to.min(model.len())).unwrap_or_default();
             prop_assert_eq!(&read(&list, from..to, false), expected);
             let reversed: Vec<_> = expected.iter().rev().cloned().collect();
-            prop_assert_eq!(read(&list, from..to, true), reversed);
+            prop_assert_eq!(&read(&list, from..to, true), &reversed);
             let snapshot = list.snapshot(from..to);
+            let backwards = list.snapshot(from..to);
             let copy = list.clone();
             // What happens to the list afterwards is not seen by a snapshot or a copy.
             list.replace(from, Cow::Borrowed(b"other"), &rules);
+            list.remove_range(0..to / 2);
+            prop_assert_eq!(list.len(), model.len() - (to / 2).min(model.len()));
             list.remove_equal(b"1", usize::MAX, End::Head);
             while !list.drain_step(3) {}
             if let Some(mut snapshot) = snapshot {
@@ -473,6 +476,11 @@ mod tests {
                 while snapshot.next_node(|item| seen.push(item.to_vec())) {}
                 prop_assert!(snapshot.is_empty());
                 prop_assert_eq!(&seen[..], expected);
+            }
+            if let Some(mut backwards) = backwards {
+                let mut seen = Vec::new();
+                while backwards.next_node_back(|item| seen.push(item.to_vec())) {}
+                prop_assert_eq!((seen, backwards.len()), (reversed, 0));
             }
             prop_assert_eq!(&read(&copy, 0..usize::MAX, false), &model);
         }

@@ -116,10 +116,15 @@ impl Quicklist {
         let mut left = range.len();
         self.len -= left;
         let first = at;
+        let mut first_goes = false;
         while left > 0 {
             let count = self.nodes.get(at).map_or(0, Node::count);
             let here = left.min(count - offset);
-            if here == count {
+            if here == count && at == 0 {
+                // Last of all: a node that becomes the first is copied if it is shared.
+                first_goes = true;
+                at = 1;
+            } else if here == count {
                 self.nodes.remove(at);
             } else {
                 self.nodes.update(at, |node| node.packed_mut().remove_range(offset as isize, here));
@@ -127,6 +132,10 @@ impl Quicklist {
             }
             left -= here;
             offset = 0;
+        }
+        if first_goes {
+            self.nodes.remove(0);
+            at -= 1;
         }
         self.settle(first..at);
     }

@@ -243,15 +243,16 @@ impl Quicklist {
     pub fn snapshot(&self, range: Range<usize>) -> Snapshot {
         let mut snapshot = Snapshot::new(range.len());
         let Some((mut at, offset)) = self.nodes.find(range.start) else { return snapshot };
-        let mut left = offset + range.len();
-        while left > 0
+        let end = offset + range.len();
+        let mut added = 0;
+        while added < end
             && let Some(node) = self.nodes.share(at)
         {
-            left = left.saturating_sub(node.count());
+            added += node.count();
             snapshot.add(node);
             at += 1;
         }
-        snapshot.skip(offset);
+        snapshot.leave_out(offset, added - end);
         snapshot
     }
 

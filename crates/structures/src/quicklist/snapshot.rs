@@ -30,26 +30,29 @@ impl NodesLeft {
     }
 }
 
-/// Elements of a list, to be taken from the front.
+/// Elements of a list, to be taken from either end.
 pub struct Snapshot {
     nodes: VecDeque<Arc<Node>>,
     /// Elements of the first node that are not wanted.
     skipped: usize,
+    /// Elements of the last node that are not.
+    beyond: usize,
     /// Elements that are.
     left: usize,
 }
 
 impl Snapshot {
     pub(super) fn new(left: usize) -> Self {
-        Snapshot { nodes: VecDeque::new(), skipped: 0, left }
+        Snapshot { nodes: VecDeque::new(), skipped: 0, beyond: 0, left }
     }
 
     pub(super) fn add(&mut self, node: Arc<Node>) {
         self.nodes.push_back(node);
     }
 
-    pub(super) fn skip(&mut self, elements: usize) {
-        self.skipped = elements;
+    /// Leaves out so many elements of the first node and of the last.
+    pub(super) fn leave_out(&mut self, skipped: usize, beyond: usize) {
+        (self.skipped, self.beyond) = (skipped, beyond);
     }
 
     /// Elements that are left.
@@ -59,6 +62,19 @@ impl Snapshot {
 
     pub fn is_empty(&self) -> bool {
         self.left == 0
+    }
+
+    /// The same from the end: of the last node, the last element first.
+    pub fn next_node_back(&mut self, mut see: impl FnMut(Item<'_>)) -> bool {
+        let Some(node) = self.nodes.pop_back() else { return false };
+        let from = if self.nodes.is_empty() { std::mem::take(&mut self.skipped) } else { 0 };
+        let to = node.count() - std::mem::take(&mut self.beyond);
+        self.left -= to - from;
+        let _ = visit_node(&node, from..to, true, |item| {
+            see(item);
+            ControlFlow::Continue(())
+        });
+        true
     }
 
     /// Shows the elements of the next node, some hundred at most, to `see` and lets go of them. False when none was left.

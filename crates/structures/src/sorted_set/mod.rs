@@ -47,6 +47,11 @@ impl Default for Limits {
     }
 }
 
+/// Fewer pairs than this are removed one by one, in any case.
+const PARTED_MIN: usize = 1000;
+/// How many times as many pairs must go as stay, for a new set to be built of those that stay.
+const OTHERS_SHARE: usize = 4;
+
 /// Members with scores, in order of (score, member).
 pub struct SortedSet(Form);
 
@@ -267,6 +272,20 @@ impl SortedSet {
             Form::Packed(set) => set.remove_range(ranks, visit),
             Form::Indexed(set) => set.remove_range(ranks, visit),
         }
+    }
+
+    /// Removes the pairs at these ranks and returns the set as it was, for who frees it in the background, if the others are so few that a
+    /// new set of them is soon built. None, and nothing is done, if they are not.
+    pub fn part_with(&mut self, ranks: Range<usize>) -> Option<SortedSet> {
+        let ranks = self.clamp(ranks);
+        let Form::Indexed(set) = &self.0 else { return None };
+        let others = set.len() - ranks.len();
+        if ranks.len() < PARTED_MIN || others.saturating_mul(OTHERS_SHARE) > ranks.len() {
+            return None;
+        }
+        let others: Vec<_> = set.range(0..ranks.start).chain(set.range(ranks.end..set.len())).collect();
+        let (others, _) = Indexed::from_sorted(others.into_iter());
+        Some(std::mem::replace(self, SortedSet(Form::Indexed(Box::new(others)))))
     }
 
     /// How full the table of its members is, if it has one.

@@ -206,6 +206,43 @@ fn a_hundred_thousand_members_stay_small_and_go_away() {
 }
 
 #[test]
+fn a_set_parts_with_nearly_all_of_its_pairs() {
+    let limits = Limits::default();
+    let all: Vec<(String, f64)> = (0..5000).map(|n| (format!("member:{n:04}"), f64::from(n / 2 - 700))).collect();
+    fn owned<'a>(pairs: impl Iterator<Item = (&'a [u8], f64)>) -> Vec<(Vec<u8>, f64)> {
+        pairs.map(|(member, score)| (member.to_vec(), score)).collect()
+    }
+    let pairs = |range: Range<usize>| all[range].iter().map(|(member, score)| (member.as_bytes(), *score));
+    for (ranks, parts) in [
+        (0..4000, true),
+        (1000..5000, true),
+        (500..4990, true),
+        (0..5000, true),
+        (0..usize::MAX, true),
+        (0..3999, false),
+        (0..0, false),
+        (7000..9000, false),
+    ] {
+        let mut set = SortedSet::from_sorted(pairs(0..5000), limits);
+        let before = set.part_with(ranks.clone());
+        assert_eq!(before.as_ref().map(SortedSet::len), parts.then_some(5000), "{ranks:?}");
+        if let Some(before) = before {
+            let ranks = ranks.start..ranks.end.min(5000);
+            assert_eq!(owned(before.iter()), owned(pairs(0..5000)));
+            assert_eq!(owned(set.iter()), owned(pairs(0..ranks.start).chain(pairs(ranks.end..5000))));
+            assert_eq!(
+                (set.encoding(), set.score(b"member:0600")),
+                ("skiplist", (!ranks.contains(&600)).then_some(-400.0))
+            );
+        }
+        let Form::Indexed(set) = &set.0 else { panic!("it stays indexed") };
+        indexed::check(set);
+    }
+    let mut few = SortedSet::from_sorted(pairs(0..900), limits);
+    assert!(few.part_with(0..890).is_none() && few.len() == 900);
+}
+
+#[test]
 fn members_that_ascend_are_found_by_name() {
     for members in [10, 1000] {
         let mut set = SortedSet::default();
