@@ -223,17 +223,20 @@ fn rpushx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn push(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
-    let elements: SmallVec<[Arg<'_>; 2]> = (2..args.len()).map(|index| args.take(index)).collect();
+    // Mostly it is one.
+    let first = args.take(2);
+    let others: SmallVec<[Arg<'_>; 2]> = (3..args.len()).map(|index| args.take(index)).collect();
     let mut edit = cx.keys.edit(cx.key(args, 1));
     if only_existing && !edit.exists() {
         cx.reply.int(0);
         return Ok(());
     }
     let rules = cx.engine.packing().list();
-    let pushed = elements.len();
+    let pushed = 1 + others.len();
     let len = edit.with(|list: &mut List| {
-        list.expect(pushed, elements.iter().map(|element| element.len()).sum(), &rules);
-        elements.into_iter().for_each(|element| list.push(end, element, &rules));
+        list.expect(pushed, others.iter().fold(first.len(), |sum, element| sum + element.len()), &rules);
+        list.push(end, first, &rules);
+        others.into_iter().for_each(|element| list.push(end, element, &rules));
         list.len()
     })?;
     edit.commit_many(pushed as u64, EventClass::LIST, push_event(end));

@@ -180,22 +180,24 @@ impl<'k> Edit<'k> {
     /// Gives `change` the collection, a new one when the key is missing. A collection that is empty
     /// afterwards goes, and the key with it.
     pub fn with<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Result<R, Error> {
-        if let Some(value) = self.value() {
-            value.as_collection::<C>()?;
+        match self.value() {
+            None => {
+                let mut collection = C::default();
+                self.changed = true;
+                let result = change(&mut collection);
+                if !collection.is_empty() {
+                    self.set_object(collection.into_object(), Ttl::Clear);
+                }
+                return Ok(result);
+            }
+            Some(Value::Packed(bytes)) => {
+                let collection = C::unpacked(bytes).ok_or(Error::WRONG_TYPE)?;
+                self.changed = true;
+                return Ok(self.with_unpacked(collection, change));
+            }
+            Some(value) => _ = value.as_collection::<C>()?,
         }
         self.changed = true;
-        if !self.exists() {
-            let mut collection = C::default();
-            let result = change(&mut collection);
-            if !collection.is_empty() {
-                self.set_object(collection.into_object(), Ttl::Clear);
-            }
-            return Ok(result);
-        }
-        if let Some(Value::Packed(bytes)) = self.value() {
-            let collection = C::unpacked(bytes).ok_or(Error::WRONG_TYPE)?;
-            return Ok(self.with_unpacked(collection, change));
-        }
         self.before_change();
         let result = self.with_entry(|entry| match entry.payload_mut().and_then(C::of_mut) {
             Some(collection) => {

@@ -16,17 +16,17 @@
 //! size without storing it, and a change of length within a class neither moves nor copies the rest. Classes are
 //! a quarter of a doubling apart, so growing byte by byte copies each byte a bounded number of times.
 //!
-//! What is changed at its beginning all the time ([`splice_front`](Thin::splice_front): the first node of a list) has room there, so
-//! that the rest need not move. How much of it, is told by the upper 16 bits of the pointer, which addresses do not use:
+//! What is changed at its beginning all the time ([`open_front`](Thin::open_front), [`close_front`](Thin::close_front): the first node of a
+//! list) has room there, so that the rest need not move. How much of it, is told by the upper 16 bits of the pointer, which addresses do not use:
 //!
 //! ```text
 //!  base      start: what the pointer points to        start + len        base + rounded(slack + len)
 //!  +---------+--------------+---------------------------------+----------------+
-//!  | slack   | len, u32 LE  | the owner's bytes               | unused, unread |
+//!  | slack:  | len, u32 LE  | the owner's bytes               | unused, unread |
 //!  +---------+--------------+---------------------------------+----------------+
 //! ```
 //!
-//! Asserted: a length is at least [`PREFIX`] and fits 32 bits; there is no more slack than bytes in use.
+//! Asserted: a length is at least [`PREFIX`] and fits 32 bits. The slack's bytes are initialized.
 
 use crate::entry::rounded;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error, realloc};
@@ -133,54 +133,94 @@ impl Thin {
         self.write_len(len);
     }
 
-    /// Gives the room at the beginning back.
+    /// A block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether, if the slack fits beside
+    /// the address.
+    pub fn roomy(len: usize, size: usize) -> Self {
+        let size = rounded(size.min(*SLACKED.end()).max(len));
+        let (slack, layout) = (size - len, layout(size - len, len));
+        // SAFETY: `layout` has refused a size of 0.
+        let block = unsafe { alloc_zeroed(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        // SAFETY: the block has more than `slack` bytes, as a length is not 0.
+        let mut thin = Thin { tagged: tag(unsafe { block.add(slack) }, slack) };
+        thin.write_len(len);
+        thin
+    }
+
+    /// Gives the room at the beginning back, if the block is smaller without it.
     pub fn trim(&mut self) {
-        if self.slack() > 0 {
+        if rounded(self.len()) < self.allocated() {
             *self = self.clone();
         }
     }
 
-    /// What [`splice`](Self::splice) does, for changes near the beginning that others like it will follow: the bytes before
-    /// `at` are moved and not those behind.
+    /// Opens a gap of `added` bytes before `at`, for changes near the beginning that others like it will follow: the bytes before it
+    /// are moved and not those behind. What is in the gap is for the caller to overwrite.
     ///
     /// # Panics
-    /// As `splice`.
-    pub fn splice_front(&mut self, at: usize, removed: usize, parts: &[&[u8]]) {
+    /// When `at` is not behind the length and in the block, or the block would be longer than [`MAX`].
+    #[inline]
+    pub fn open_front(&mut self, at: usize, added: usize) -> &mut [u8] {
         let len = self.len();
-        let added: usize = parts.iter().map(|part| part.len()).sum();
-        let is_within = at >= PREFIX && at.checked_add(removed).is_some_and(|rest| rest <= len);
-        assert!(is_within, "what is replaced lies within the block");
-        let new_len = len - removed + added;
-        let end = self.slack() + len;
-        // A block that shrinks may not keep much more than it holds.
-        let is_kept = new_len >= len || end - new_len <= new_len / 4;
-        if !SLACKED.contains(&new_len) || !is_kept {
-            return self.splice(at, removed, parts);
+        assert!((PREFIX..=len).contains(&at), "the gap lies within the block");
+        let new_len = len.checked_add(added).filter(|len| *len <= MAX).expect("a block has at most 4 GiB");
+        if self.slack() < added && !self.make_room(new_len) {
+            return self.open(at, added);
         }
-        if end < new_len {
-            self.make_slack(new_len);
-        }
-        let slack = self.slack() + len - new_len;
+        let slack = self.slack() - added;
         let start = self.start();
-        // SAFETY: the block has `self.slack()` bytes before the start, so `new_len` bytes that end where the `len` bytes do
-        // now lie in it. The first `at` of them are moved there, the parts, which lie elsewhere, are put behind them, and
-        // behind these they are what was behind the removed ones.
-        let start = unsafe {
-            let new_start = start.sub(self.slack()).add(slack);
+        // SAFETY: the slack had `added` bytes, so the new start lies in the block, and the first `at` bytes are moved there.
+        let new_start = unsafe {
+            let new_start = start.sub(added);
             new_start.copy_from(start, at);
-            let mut to = new_start.add(at);
-            for part in parts {
-                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-                to = to.add(part.len());
-            }
             NonNull::new_unchecked(new_start)
         };
-        self.tagged = tag(start, slack);
+        self.tagged = tag(new_start, slack);
+        self.write_len(new_len);
+        &mut self.body_mut()[at - PREFIX..][..added]
+    }
+
+    /// The same by moving what is behind.
+    fn open(&mut self, at: usize, added: usize) -> &mut [u8] {
+        let len = self.len();
+        self.resize(len + added);
+        let body = self.body_mut();
+        body.copy_within(at - PREFIX..len - PREFIX, at + added - PREFIX);
+        &mut body[at - PREFIX..][..added]
+    }
+
+    /// Removes `removed` bytes from `at` on; what is before them is moved if others like it will follow.
+    ///
+    /// # Panics
+    /// When these bytes are not behind the length and in the block.
+    pub fn close_front(&mut self, at: usize, removed: usize) {
+        let len = self.len();
+        let is_within = at >= PREFIX && at.checked_add(removed).is_some_and(|rest| rest <= len);
+        assert!(is_within, "what is removed lies within the block");
+        let new_len = len - removed;
+        let slack = self.slack() + removed;
+        // A block that shrinks may not keep much more than it holds.
+        if !SLACKED.contains(&new_len) || slack > new_len / 4 {
+            return self.splice(at, removed, &[]);
+        }
+        let start = self.start();
+        // SAFETY: `at + removed` bytes from the start on are the block's, so the new start lies in it, and the first `at` bytes are
+        // moved there.
+        let new_start = unsafe {
+            let new_start = start.add(removed);
+            new_start.copy_from(start, at);
+            NonNull::new_unchecked(new_start)
+        };
+        self.tagged = tag(new_start, slack);
         self.write_len(new_len);
     }
 
-    /// Moves to a block with room at the beginning, for `new_len` bytes altogether and some more.
-    fn make_slack(&mut self, new_len: usize) {
+    /// Moves to a block with room at the beginning, for `new_len` bytes altogether and some more. False if so many may have none.
+    #[inline(never)]
+    fn make_room(&mut self, new_len: usize) -> bool {
+        if !SLACKED.contains(&new_len) {
+            return false;
+        }
         let len = self.len();
         let size = rounded(new_len + new_len / 16);
         let (slack, layout) = (size - len, layout(size - len, len));
@@ -189,12 +229,14 @@ impl Thin {
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
         // SAFETY: the new block has `slack + len` bytes and is another one than the present.
         let start = unsafe {
+            block.write_bytes(0, slack);
             let start = block.add(slack);
             start.as_ptr().copy_from_nonoverlapping(self.start(), len);
             start
         };
         // The present one is dropped.
         *self = Thin { tagged: tag(start, slack) };
+        true
     }
 
     /// Puts `parts`, one after the other, in the place of `removed` bytes from `at` on.
@@ -257,9 +299,13 @@ impl Drop for Thin {
 
 impl Clone for Thin {
     fn clone(&self) -> Self {
-        let mut copy = Thin::zeroed(self.len());
-        copy.body_mut().copy_from_slice(&self.bytes()[PREFIX..]);
-        copy
+        let layout = layout(0, self.len());
+        // SAFETY: `layout` has refused a size of 0.
+        let block = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        // SAFETY: the new block has as many bytes as this one from the start on, and is another one.
+        unsafe { block.as_ptr().copy_from_nonoverlapping(self.start(), self.len()) };
+        Thin { tagged: tag(block, 0) }
     }
 }
 
@@ -291,13 +337,37 @@ mod tests {
         let mut moves = 0;
         for _ in 0..240 {
             let end = thin.start().addr() + thin.len();
-            thin.splice_front(PREFIX, 0, &[&[7; 34]]);
+            thin.open_front(PREFIX, 34).fill(7);
             moves += usize::from(thin.start().addr() + thin.len() != end);
         }
         assert!(moves < 40, "{moves}");
         assert!(thin.bytes()[PREFIX..].iter().all(|b| *b == 7) && thin.allocated() < 10_000);
         thin.trim();
         assert_eq!((thin.len(), thin.allocated()), (PREFIX + 240 * 34, 8192));
+    }
+
+    #[test]
+    fn what_is_made_with_room_does_not_move_until_it_is_full() {
+        let mut thin = Thin::roomy(PREFIX, 8000);
+        let end = thin.start().addr() + thin.len();
+        for n in 0..240 {
+            thin.open_front(PREFIX, 34).fill(n as u8);
+            assert_eq!((thin.start().addr() + thin.len(), thin.allocated()), (end, 8192));
+        }
+        thin.open_front(PREFIX, 34).fill(240);
+        assert!(thin.bytes()[PREFIX..].chunks(34).eq((0..=240u8).rev().map(|n| [n; 34])));
+        // There is no room for a tag of more slack.
+        for (len, size) in [(PREFIX, usize::MAX), (90_000, 100), (PREFIX, 0)] {
+            let thin = Thin::roomy(len, size);
+            assert_eq!(thin.len(), len);
+            assert!(thin.slack() <= *SLACKED.end() && thin.bytes()[PREFIX..].iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    #[should_panic = "at most 4 GiB"]
+    fn no_gap_makes_a_block_too_long() {
+        Thin::roomy(8, 100).open_front(PREFIX, MAX);
     }
 
     #[test]
@@ -311,19 +381,24 @@ mod tests {
         fn a_splice_is_one_of_a_vector(
             steps in proptest::collection::vec(
                 (any::<usize>(), any::<usize>(), proptest::collection::vec(any::<u8>(), 0..200), 0..4u8), 0..120),
+            room in 0..9000usize,
         ) {
-            let (mut thin, mut model) = (Thin::zeroed(PREFIX), Vec::new());
+            let (mut thin, mut model) = (Thin::roomy(PREFIX, room), Vec::new());
             for (at, removed, bytes, way) in steps {
                 // Near the beginning, or anywhere.
                 let at = at % if way > 1 { model.len().min(8) + 1 } else { model.len() + 1 };
                 let removed = removed % (model.len() - at + 1).min(if way == 3 { 1 } else { usize::MAX });
                 let (one, two) = bytes.split_at(bytes.len() / 3);
-                let parts = [one, two];
-                if way > 0 { thin.splice_front(PREFIX + at, removed, &parts) } else { thin.splice(PREFIX + at, removed, &parts) }
+                if way > 0 {
+                    thin.close_front(PREFIX + at, removed);
+                    thin.open_front(PREFIX + at, bytes.len()).copy_from_slice(&bytes);
+                } else {
+                    thin.splice(PREFIX + at, removed, &[one, two]);
+                }
                 model.splice(at..at + removed, bytes);
                 prop_assert_eq!(thin.len(), PREFIX + model.len());
                 prop_assert_eq!(&thin.bytes()[PREFIX..], &model[..]);
-                prop_assert!(thin.slack() <= thin.len() && thin.allocated() >= thin.slack() + thin.len());
+                prop_assert!(thin.allocated() >= thin.slack() + thin.len());
                 let mut copy = thin.clone();
                 prop_assert_eq!((copy.bytes(), copy.slack()), (thin.bytes(), 0));
                 copy.trim();

@@ -112,10 +112,54 @@ impl Frame {
 }
 
 /// Bytes that an element takes.
+#[inline]
 pub(super) fn entry_size(item: Item<'_>) -> usize {
-    let frame = Frame::of(item);
-    let body = if let Item::Bytes(bytes) = item { bytes.len() } else { 0 };
-    frame.head().len() + body + frame.back().len()
+    let len = match item {
+        Item::Int(n) => write_int(&mut [0; 9], n),
+        Item::Bytes(bytes) => head_size(bytes.len()) + bytes.len(),
+    };
+    len + back_len_size(len)
+}
+
+/// Writes an element to the beginning of `to`, which has room for it; how many bytes it took.
+#[inline]
+pub(super) fn write(to: &mut [u8], item: Item<'_>) -> usize {
+    let len = match item {
+        Item::Bytes(bytes) if bytes.len() < 64 => {
+            to[0] = 0x80 | bytes.len() as u8;
+            to[1..=bytes.len()].copy_from_slice(bytes);
+            1 + bytes.len()
+        }
+        Item::Bytes(bytes) => {
+            let mut head = [0; 9];
+            let size = write_len(&mut head, bytes.len());
+            to[..size].copy_from_slice(&head[..size]);
+            to[size..size + bytes.len()].copy_from_slice(bytes);
+            size + bytes.len()
+        }
+        Item::Int(n) => {
+            let mut head = [0; 9];
+            let size = write_int(&mut head, n);
+            to[..size].copy_from_slice(&head[..size]);
+            size
+        }
+    };
+    if len <= 127 {
+        to[len] = len as u8;
+        return len + 1;
+    }
+    let mut back = [0; 5];
+    let size = write_back_len(&mut back, len);
+    to[len..len + size].copy_from_slice(&back[..size]);
+    len + size
+}
+
+fn head_size(len: usize) -> usize {
+    match len {
+        0..64 => 1,
+        64..4096 => 2,
+        _ => 5,
+    }
 }
 
 /// How many bytes were written.

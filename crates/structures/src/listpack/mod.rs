@@ -74,6 +74,15 @@ impl Listpack {
         Listpack { block }
     }
 
+    /// One that will be of about `bytes` bytes when it has been filled from the front.
+    pub fn with_room_in_front(bytes: usize) -> Self {
+        let mut block = Thin::roomy(HEADER + 1, bytes);
+        if let Some(last) = block.body_mut().last_mut() {
+            *last = END;
+        }
+        Listpack { block }
+    }
+
     /// Takes over bytes from elsewhere, none of which are trusted.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         let stated = bytes.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
@@ -283,15 +292,16 @@ impl Listpack {
 
     /// Adds an element that is known to be an integer, or known not to be one.
     pub fn push_item(&mut self, item: Item<'_>) {
-        self.splice(self.end(), 0, 0, &[item]);
+        self.push_items(&[item]);
     }
 
     /// Adds several elements at the end with one allocation.
     pub fn push_all<const N: usize>(&mut self, elements: [&[u8]; N]) {
-        self.splice(self.end(), 0, 0, &elements.map(Item::of));
+        self.push_items(&elements.map(Item::of));
     }
 
     /// Adds any number of elements at the end with one allocation.
+    #[inline]
     pub fn push_items(&mut self, items: &[Item<'_>]) {
         let added: usize = items.iter().map(|item| encoding::entry_size(*item)).sum();
         let count = self.stored_count();
@@ -300,12 +310,7 @@ impl Listpack {
         let body = self.block.body_mut();
         let mut at = end - crate::thin::PREFIX;
         for item in items {
-            let frame = Frame::of(*item);
-            let string: &[u8] = if let Item::Bytes(bytes) = item { bytes } else { &[] };
-            for part in [frame.head(), string, frame.back()] {
-                body[at..at + part.len()].copy_from_slice(part);
-                at += part.len();
-            }
+            at += encoding::write(&mut body[at..], *item);
         }
         body[at] = END;
         self.store_count(count.saturating_add(items.len()).min(UNCOUNTED));
@@ -327,13 +332,11 @@ impl Listpack {
     /// The elements there do not move each time: see [`Thin`].
     pub fn push_front(&mut self, bytes: &[u8]) {
         let item = Item::of(bytes);
-        let frame = Frame::of(item);
-        let string: &[u8] = if let Item::Bytes(bytes) = item { bytes } else { &[] };
         let count = match self.stored_count() {
             UNCOUNTED => UNCOUNTED,
             known => known + 1,
         };
-        self.block.splice_front(HEADER, 0, &[frame.head(), string, frame.back()]);
+        encoding::write(self.block.open_front(HEADER, encoding::entry_size(item)), item);
         self.store_count(count);
     }
 
@@ -345,7 +348,7 @@ impl Listpack {
             UNCOUNTED => UNCOUNTED,
             known => known - 1,
         };
-        self.block.splice_front(HEADER, size, &[]);
+        self.block.close_front(HEADER, size);
         self.store_count(count);
     }
 

@@ -48,6 +48,9 @@ pub enum End {
     Tail,
 }
 
+/// From this many nodes on, what the next one will need is taken up at once.
+const FORESIGHT: usize = 8;
+
 /// A long list.
 #[derive(Clone)]
 pub struct Quicklist {
@@ -180,7 +183,15 @@ impl Quicklist {
             }
         } else {
             let at = if end == End::Head { 0 } else { self.nodes.len() };
-            self.nodes.insert(at, self.new_node(element, rules));
+            let node = match self.next_size(end) {
+                Some(bytes) if !rules.is_large(self.fill, element.len()) => {
+                    let mut listpack = Listpack::with_room_in_front(bytes);
+                    listpack.push_front(&element);
+                    Node::Packed(listpack)
+                }
+                _ => self.new_node(element, rules),
+            };
+            self.nodes.insert(at, node);
             self.settle(0..0);
         }
         self.len += 1;
@@ -294,6 +305,15 @@ impl Quicklist {
     fn decompress(&mut self, at: usize) {
         if self.nodes.get(at).is_some_and(Node::is_compressed) {
             self.nodes.update(at, Node::decompress);
+        }
+    }
+
+    /// Bytes that a node which is begun at this end will come to, where so much may be taken up for it at once: the list is long, and
+    /// the node can be filled without being moved.
+    fn next_size(&self, end: End) -> Option<usize> {
+        match self.nodes.first() {
+            Some(Node::Packed(full)) if end == End::Head && self.nodes.len() >= FORESIGHT => Some(full.byte_len()),
+            _ => None,
         }
     }
 
