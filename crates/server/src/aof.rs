@@ -132,11 +132,12 @@ const SECOND: Duration = Duration::from_secs(1);
 const QUICK: u64 = 100_000;
 /// How long a worker waits for others who sync.
 const PATIENCE: Duration = Duration::from_nanos(QUICK);
-/// The share of the last syncs' time that the next one waits for those who waited for the last one, and the longest time.
+/// The share of the last syncs' time that the next one waits for those who are expected, and the longest time.
 const GATHERING_SHARE: u32 = 2;
 const GATHERING_MAX: Duration = Duration::from_millis(5);
-/// Looks at who has come, in that time.
+/// Looks at who has come, in that time, and the share of it after which nobody comes any more who has not come.
 const GATHERING_LOOKS: u32 = 16;
+const GATHERING_QUIET: u32 = 2;
 
 /// Starts the thread, which ends when nobody can wake it any more.
 pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<()>> {
@@ -165,33 +166,50 @@ fn run(shared: &Shared, bell: &Receiver<()>) {
         }
         if aof.state() != State::Off {
             group.gather(aof);
-            tend(shared, aof);
+            tend(shared, aof, &mut group);
         }
     }
 }
 
-/// Those who waited for the last sync.
+/// Those who wait for a sync together.
 #[derive(Default)]
 struct Group {
-    size: u64,
-    /// How many replies had been kept when it began.
+    /// How many replies had been kept when the last sync began.
     end: u64,
+    /// How many it was for.
+    size: u64,
+    /// How many are likely to wait for the next one.
+    expected: u64,
 }
 
 impl Group {
-    /// Waits for as many as there were last time, who are writing again most likely: a sync that has begun without them would make
-    /// them wait for two.
+    /// Waits for those who were told of the last sync, as they are writing again most likely: without them they would make up a
+    /// second group, and everybody would wait for two syncs from then on. Who was expected in vain is waited for until nobody has come
+    /// for a while.
     fn gather(&mut self, aof: &Aof) {
         let took = Duration::from_nanos(aof.stats.sync_nanos.load(Relaxed));
         let kept = || aof.stats.kept.load(Relaxed);
-        if aof.journal.policy() == Policy::Always && took > PATIENCE && kept() > self.end {
-            let until = Instant::now() + (took / GATHERING_SHARE).min(GATHERING_MAX);
-            while kept() - self.end < self.size && Instant::now() < until {
-                thread::sleep((took / GATHERING_SHARE).min(GATHERING_MAX) / GATHERING_LOOKS);
+        let mut seen = kept();
+        if aof.journal.policy() == Policy::Always && took > PATIENCE && seen > self.end {
+            let most = (took / GATHERING_SHARE).min(GATHERING_MAX);
+            let (began, mut came) = (Instant::now(), Instant::now());
+            while seen - self.end < self.expected && began.elapsed() < most && came.elapsed() < most / GATHERING_QUIET {
+                thread::sleep(most / GATHERING_LOOKS);
+                let now = kept();
+                if std::mem::replace(&mut seen, now) != now {
+                    came = Instant::now();
+                }
             }
         }
-        let end = kept();
-        (self.size, self.end) = (end - self.end, end);
+        (self.size, self.end) = (seen - self.end, seen);
+    }
+
+    /// To be called before who waited for a sync is told of it.
+    fn release(&mut self, aof: &Aof) {
+        // Who has rung for what the last sync had saved already says nothing of the next one.
+        if self.size > 0 {
+            self.expected = self.size + aof.stats.kept.load(Relaxed) - self.end;
+        }
     }
 }
 
@@ -223,7 +241,7 @@ pub fn commit(shared: &Shared, aof: &Aof, offset: u64) -> bool {
 }
 
 /// Writes and syncs as the policy says, and tells those who wait.
-fn tend(shared: &Shared, aof: &Aof) {
+fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
     let journal = &aof.journal;
     let mut result = write(aof);
     let rests = rests(shared, aof);
@@ -244,6 +262,7 @@ fn tend(shared: &Shared, aof: &Aof) {
         result = journal.write();
     }
     wrote(&shared.engine, aof, &result);
+    group.release(aof);
     let keepers = shared.keepers.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
     keepers.for_each(|(worker, _)| shared.post(worker, Letter::Durable));
     end_waits(&shared.engine, aof);
