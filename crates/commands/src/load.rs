@@ -1,11 +1,12 @@
 //! Loading: a file into the keyspace, when the server starts and for DEBUG RELOAD.
 //!
 //! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a lock, and go into
-//! a queue that other threads put into their tables, as the host has some to spare. Where the queue is long, or nobody
+//! a queue that other threads put into their tables, as the host has some to spare. Packed collections are collected as the file has
+//! them: whoever puts them in unpacks and checks them, which is most of the work. Where the queue is long, or nobody
 //! helps, the reader does it itself. Tables are made for as many keys as the file says there are.
 //!
 //! ```text
-//!   file -> parse -> entries by shard -> queue -> tables
+//!   file -> parse -> entries by shard -> queue -> packed collections -> tables
 //!           reader   128 of a shard      32 at most    helpers, reader
 //! ```
 
@@ -16,9 +17,10 @@ use engine::hash::KeyHash;
 use engine::keys::{Held, Key, Keys};
 use engine::value::KeyEntry;
 use engine::{Engine, Error};
-use persistence::check;
-use persistence::load::{self, Doing, Found, Options, Sink};
+use persistence::format::Family;
+use persistence::load::{self, Doing, Found, Options, Sink, Unread};
 use persistence::source::{Fault, Reason, Source};
+use persistence::{check, decode};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -96,7 +98,8 @@ fn read(
     options: Options,
     mode: Mode,
 ) -> Result<Loaded, Fault> {
-    let inserter = Inserter { engine, mode, now: engine.host().unix_us(0) / 1000, queue: Queue::default() };
+    let now = engine.host().unix_us(0) / 1000;
+    let inserter = Inserter { engine, mode, sanitize: options.sanitize, now, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
         let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KeyLoadDelay)));
@@ -105,14 +108,15 @@ fn read(
             loader.loaded
         });
         inserter.finish();
-        // What a helper could not put in is an error, too.
-        result = Some(read.and_then(|loaded| match inserter.queue.lock().failure.take() {
-            Some(text) => source.corrupt(text),
-            None => Ok(loaded),
-        }));
+        // What a helper could not read or put in is an error, too, and the one that ended the reading.
+        result = Some(match inserter.queue.lock().failure.take() {
+            Some(Refused::Unreadable(fault)) => Err(fault),
+            Some(Refused::Duplicate(text)) => source.corrupt(text),
+            None => read,
+        });
     });
-    let keys = inserter.queue.inserted.load(Relaxed);
-    result.map_or(Ok(Loaded::default()), |result| result.map(|loaded| Loaded { keys, ..loaded }))
+    let (keys, empty) = (inserter.queue.inserted.load(Relaxed), inserter.queue.empty.load(Relaxed));
+    result.map_or(Ok(Loaded::default()), |result| result.map(|loaded| Loaded { keys, empty, ..loaded }))
 }
 
 /// A fault as a line for the log. `function`: what was at work.
@@ -143,11 +147,46 @@ pub fn report(engine: &Engine) {
 /// Keys of one shard on their way into its table.
 struct Batch {
     db: u32,
+    keys: Collected,
+}
+
+/// Keys of a shard.
+#[derive(Default)]
+struct Collected {
     entries: Vec<(KeyHash, KeyEntry)>,
+    /// Those whose values are still to be read, and all of their names and values in a row.
+    unread: Vec<Later>,
+    bytes: Vec<u8>,
+}
+
+/// A key whose value is still to be read.
+struct Later {
+    hash: KeyHash,
+    name_len: usize,
+    value_len: usize,
+    kind: u8,
+    family: Family,
+    /// Where the value is in the file.
+    offset: u64,
+    deadline: Option<u64>,
+    /// Its access mark.
+    meta: u32,
+}
+
+impl Collected {
+    fn is_worth_a_lock(&self) -> bool {
+        self.entries.len() + self.unread.len() >= BATCH || self.bytes.len() >= BATCH_BYTES
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.unread.is_empty()
+    }
 }
 
 /// Keys that are put in under one hold of a lock.
 const BATCH: usize = 128;
+/// Bytes that are still to be read at most, but for one key's.
+const BATCH_BYTES: usize = 64 << 10;
 /// Batches that wait at most.
 const QUEUE: usize = 32;
 
@@ -156,14 +195,21 @@ struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     inserted: AtomicU64,
+    empty: AtomicU64,
     failed: AtomicBool,
+}
+
+/// Why a key is not in its table.
+enum Refused {
+    Duplicate(String),
+    Unreadable(Fault),
 }
 
 #[derive(Default)]
 struct Waiting {
     batches: VecDeque<Batch>,
     is_over: bool,
-    failure: Option<String>,
+    failure: Option<Refused>,
 }
 
 impl Queue {
@@ -176,6 +222,7 @@ impl Queue {
 struct Inserter<'e> {
     engine: &'e Engine,
     mode: Mode,
+    sanitize: bool,
     /// Unix time in milliseconds.
     now: i64,
     queue: Queue,
@@ -216,21 +263,55 @@ impl Inserter<'_> {
         self.help();
     }
 
-    fn insert(&self, batch: Batch) {
-        let Some((first, _)) = batch.entries.first() else { return };
+    /// Reads what is still to be read.
+    fn read(&self, keys: &mut Collected) -> Result<(), Fault> {
+        let (mut nothing, mut bytes) = (std::io::empty(), keys.bytes.as_slice());
+        let mut source = Source::new(&mut nothing, false);
+        for later in &keys.unread {
+            let (name, rest) = bytes.split_at(later.name_len);
+            let (value, rest) = rest.split_at(later.value_len);
+            bytes = rest;
+            source.restart(value, later.offset);
+            match decode::value(&mut source, later.kind, later.family, self.engine.packing(), self.sanitize) {
+                Ok(value) => {
+                    keys.entries.push((later.hash, value.into_entry(name, later.deadline, later.meta)));
+                }
+                Err(Fault { reason: Reason::Empty, .. }) => self.tell_empty(name),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_empty(&self, name: &[u8]) {
+        if self.queue.empty.fetch_add(1, Relaxed) < EMPTY_TOLD {
+            self.engine.host().notice(&format!("rdbLoadObject skipping empty key: {}", String::from_utf8_lossy(name)));
+        }
+    }
+
+    fn refuse(&self, why: Refused) {
+        self.queue.lock().failure.get_or_insert(why);
+        self.queue.failed.store(true, Relaxed);
+    }
+
+    fn insert(&self, mut batch: Batch) {
+        if let Err(fault) = self.read(&mut batch.keys) {
+            return self.refuse(Refused::Unreadable(fault));
+        }
+        let entries = batch.keys.entries;
+        let Some((first, _)) = entries.first() else { return };
         let held = Held::keys(self.engine, std::iter::once(*first));
         let mut keys = Keys::new(self.engine, held, batch.db, self.now);
-        batch.entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
+        entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
         let (mut inserted, mut name) = (0, Vec::new());
-        for (hash, entry) in batch.entries {
+        for (hash, entry) in entries {
             name.clear();
             name.extend_from_slice(entry.key());
             let mut edit = keys.edit(Key { name: &name, hash });
             if edit.exists() && !self.mode.merge {
                 edit.leave();
                 let text = format!("RDB has duplicated key '{}' in DB {}", String::from_utf8_lossy(&name), batch.db);
-                self.queue.lock().failure.get_or_insert(text);
-                self.queue.failed.store(true, Relaxed);
+                self.refuse(Refused::Duplicate(text));
                 continue;
             }
             edit.put(entry);
@@ -268,7 +349,7 @@ struct Loader<'i, 'e> {
     engine: &'e Engine,
     db: u32,
     /// One a shard.
-    batches: Vec<Vec<(KeyHash, KeyEntry)>>,
+    batches: Vec<Collected>,
     delay: Delay,
     loaded: Loaded,
 }
@@ -279,23 +360,27 @@ const EMPTY_TOLD: u64 = 10;
 impl<'i, 'e> Loader<'i, 'e> {
     fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
         let engine = inserter.engine;
-        let batches = (0..engine.locks().len()).map(|_| Vec::new()).collect();
+        let batches = (0..engine.locks().len()).map(|_| Collected::default()).collect();
         Loader { inserter, engine, db: 0, batches, delay, loaded: Loaded::default() }
     }
 
     /// Sends off what has been collected.
     fn flush(&mut self) {
-        for entries in &mut self.batches {
-            if !entries.is_empty() {
-                self.inserter.submit(Batch { db: self.db, entries: std::mem::take(entries) });
+        for keys in &mut self.batches {
+            if !keys.is_empty() {
+                self.inserter.submit(Batch { db: self.db, keys: std::mem::take(keys) });
             }
         }
     }
-}
 
-impl Sink for Loader<'_, '_> {
-    fn key(&mut self, found: Found) -> Result<(), String> {
-        let Found { db, name, value, deadline, idle, frequency } = found;
+    /// Where a key belongs, with its deadline and its access mark; None if it is over.
+    fn place(
+        &mut self,
+        (db, name): (u64, &[u8]),
+        deadline: Option<i64>,
+        idle: Option<u64>,
+        frequency: Option<u8>,
+    ) -> Result<Option<(KeyHash, Option<u64>, u32)>, String> {
         let databases = self.engine.databases();
         let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < databases) else {
             return Err(format!(
@@ -303,27 +388,57 @@ impl Sink for Loader<'_, '_> {
             ));
         };
         if self.inserter.queue.failed.load(Relaxed) {
-            let failure = self.inserter.queue.lock().failure.take();
-            return Err(failure.unwrap_or_default());
+            // What it was is told in the end.
+            return Err(String::new());
         }
         self.delay.key(self.engine);
         let now = self.inserter.now;
         let deadline = deadline.filter(|at| *at != -1).map(|at| at.max(0) as u64);
         if self.inserter.mode.expires && deadline.is_some_and(|at| is_due(at, now)) {
             self.loaded.expired += 1;
-            return Ok(());
+            return Ok(None);
         }
-        let meta = self.engine.access_clock(now).marked(idle, frequency);
-        let hash = self.engine.hasher().hash(&name);
         if db != self.db {
             self.flush();
             self.db = db;
         }
-        let entries = &mut self.batches[hash.shard()];
-        entries.push((hash, value.into_entry(&name, deadline, meta)));
-        if entries.len() >= BATCH {
-            let entries = std::mem::replace(entries, Vec::with_capacity(BATCH));
-            self.inserter.submit(Batch { db, entries });
+        let meta = self.engine.access_clock(now).marked(idle, frequency);
+        Ok(Some((self.engine.hasher().hash(name), deadline, meta)))
+    }
+
+    fn submit_if_worth(&mut self, shard: usize) {
+        let keys = &mut self.batches[shard];
+        if keys.is_worth_a_lock() {
+            let next = Collected { entries: Vec::with_capacity(keys.entries.len()), ..Collected::default() };
+            let keys = std::mem::replace(keys, next);
+            self.inserter.submit(Batch { db: self.db, keys });
+        }
+    }
+}
+
+impl Sink for Loader<'_, '_> {
+    fn key(&mut self, found: Found) -> Result<(), String> {
+        let Found { db, name, value, deadline, idle, frequency } = found;
+        if let Some((hash, deadline, meta)) = self.place((db, &name), deadline, idle, frequency)? {
+            self.batches[hash.shard()].entries.push((hash, value.into_entry(&name, deadline, meta)));
+            self.submit_if_worth(hash.shard());
+        }
+        Ok(())
+    }
+
+    fn takes_unread(&self) -> bool {
+        true
+    }
+
+    fn unread(&mut self, found: Unread<'_>) -> Result<(), String> {
+        let Unread { db, name, kind, family, bytes, offset, deadline, idle, frequency } = found;
+        if let Some((hash, deadline, meta)) = self.place((db, name), deadline, idle, frequency)? {
+            let keys = &mut self.batches[hash.shard()];
+            keys.bytes.extend_from_slice(name);
+            keys.bytes.extend_from_slice(bytes);
+            let (name_len, value_len) = (name.len(), bytes.len());
+            keys.unread.push(Later { hash, name_len, value_len, kind, family, offset, deadline, meta });
+            self.submit_if_worth(hash.shard());
         }
         Ok(())
     }
@@ -362,10 +477,7 @@ impl Sink for Loader<'_, '_> {
     }
 
     fn empty_key(&mut self, name: &[u8]) {
-        if self.loaded.empty < EMPTY_TOLD {
-            self.engine.host().notice(&format!("rdbLoadObject skipping empty key: {}", String::from_utf8_lossy(name)));
-        }
-        self.loaded.empty += 1;
+        self.inserter.tell_empty(name);
     }
 
     fn skipped_module(&mut self, name: &str) {

@@ -12,12 +12,13 @@ use engine::value::{KeyEntry, NewString, Object};
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::hash::BuildHasher;
 use std::ops::Range;
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hash::{Hash, Ttl, Written};
 use structures::intset::Intset;
 use structures::list::List;
-use structures::listpack::{Item, Listpack};
+use structures::listpack::{Elements, Item, Listpack};
 use structures::quicklist::{End, Quicklist};
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
@@ -59,6 +60,20 @@ impl Decoded {
     }
 }
 
+/// Whether values of this type are one string, of which more is to be worked out than its length.
+pub fn is_one_string(kind: u8) -> bool {
+    matches!(
+        kind,
+        kind::ZSET_LISTPACK
+            | kind::HASH_LISTPACK
+            | kind::SET_LISTPACK
+            | kind::ZSET_ZIPLIST
+            | kind::HASH_ZIPLIST
+            | kind::LIST_ZIPLIST
+            | kind::HASH_ZIPMAP
+    )
+}
+
 /// Reads a value of type `kind`, from an input of a version of `family`. `sanitize`: packed sets are searched for members that come
 /// twice, too (`sanitize-dump-payload`); without that such a set is taken as it is, since nothing relies on it but its counts.
 pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packing, sanitize: bool) -> Result<Decoded> {
@@ -76,11 +91,18 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
         kind::ZSET | kind::ZSET_2 => sorted_set(source, kind, packing)?,
         kind::ZSET_ZIPLIST => {
             let pack = packed(source, from_ziplist, "Zset ziplist")?;
-            packed_sorted_set(source, &pack, packing)?
+            packed_sorted_set(source, pack.elements(), packing)?
         }
         kind::ZSET_LISTPACK => {
-            let pack = packed(source, listpack, "Zset listpack")?;
-            packed_sorted_set(source, &pack, packing)?
+            let mut bytes = source.take_room();
+            source.string_into(&mut bytes)?;
+            let set = match Listpack::check(&bytes) {
+                Ok(pack) if pack.is_empty() => return Err(source.fault(Reason::Empty)),
+                Ok(pack) => packed_sorted_set(source, pack, packing)?,
+                Err(_) => return source.corrupt("Zset listpack integrity check failed"),
+            };
+            source.give_room(bytes);
+            set
         }
         kind::HASH => hash(source, Deadlines::None, packing)?,
         kind::HASH_ZIPMAP => {
@@ -264,10 +286,31 @@ fn packed_set(source: &mut Source<'_>, packing: &Packing, sanitize: bool) -> Res
 
 /// Whether no item comes twice.
 fn are_distinct<'a>(items: impl Iterator<Item = Item<'a>> + Clone) -> bool {
+    /// Of so many every one is looked for among those before it.
+    const FEW: usize = 128;
+    let state = RandomState::default();
+    // Short hashes side by side are compared many at a time.
+    let mut hashes = [0u32; FEW];
+    let look_distinct = items.clone().enumerate().all(|(at, item)| {
+        let Some(slot) = hashes.get_mut(at) else { return false };
+        // Digits that are held as a string are the number that they stand for.
+        let hash = match item {
+            Item::Bytes(bytes) => match Item::of(bytes) {
+                Item::Int(n) => state.hash_one(n),
+                Item::Bytes(bytes) => state.hash_one(bytes),
+            },
+            Item::Int(n) => state.hash_one(n),
+        } as u32;
+        *slot = hash;
+        !hashes[..at].iter().fold(false, |found, before| found | (*before == hash))
+    });
+    look_distinct || are_surely_distinct(items)
+}
+
+fn are_surely_distinct<'a>(mut items: impl Iterator<Item = Item<'a>>) -> bool {
     let mut numbers = HashSet::with_hasher(RandomState::default());
     let mut texts = HashSet::with_hasher(RandomState::default());
-    // Digits that are held as a string are the number that they stand for.
-    items.into_iter().all(|item| match item {
+    items.all(|item| match item {
         Item::Int(n) => numbers.insert(n),
         Item::Bytes(bytes) => match Item::of(bytes) {
             Item::Int(n) => numbers.insert(n),
@@ -288,8 +331,9 @@ fn sorted_set(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Ob
     pairs.into_set(source, packing)
 }
 
-fn packed_sorted_set(source: &Source<'_>, pack: &Listpack, packing: &Packing) -> Result<Object> {
+fn packed_sorted_set(source: &Source<'_>, pack: Elements<'_>, packing: &Packing) -> Result<Object> {
     let mut pairs = Pairs::default();
+    pairs.pairs.reserve(pack.len() / 2);
     let mut items = pack.iter();
     while let Some(member) = items.next() {
         let score = match items.next() {
@@ -323,11 +367,15 @@ impl Pairs {
         if self.pairs.iter().any(|(_, score)| score.is_nan()) {
             return source.corrupt("Zset with NAN score detected");
         }
-        // Big ones come from the highest down, which makes sorting them a walk. Both zeros are the same score.
-        self.pairs.reverse();
-        self.pairs.sort_by(|(a, score_a), (b, score_b)| {
+        // Both zeros are the same score.
+        let order = |(a, score_a): &(Range<usize>, f64), (b, score_b): &(Range<usize>, f64)| {
             (score_a + 0.0).total_cmp(&(score_b + 0.0)).then_with(|| text[a.clone()].cmp(&text[b.clone()]))
-        });
+        };
+        // Small ones come in order; big ones from the highest down, which makes sorting them a walk.
+        if !self.pairs.is_sorted_by(|a, b| order(a, b).is_lt()) {
+            self.pairs.reverse();
+            self.pairs.sort_by(order);
+        }
         let ascending = self.pairs.iter().map(|(member, score)| (&text[member.clone()], *score));
         match SortedSet::from_sorted_unsure(ascending, packing.sorted_set()) {
             (set, true) => Ok(Object::SortedSet(set)),

@@ -201,6 +201,19 @@ fn every_version_of_streams() {
 }
 
 #[test]
+fn fields_that_come_twice_are_refused() {
+    for count in [2, 64, 127, 128, 129, 200] {
+        let names: Vec<String> = (0..count).map(|n| if n % 2 == 0 { n.to_string() } else { format!("f{n}") }).collect();
+        let pack = |last: usize| {
+            let fields = names[..count - 1].iter().chain([&names[last]]);
+            listpack(&fields.flat_map(|field| [field.as_str(), "v"]).collect::<Vec<_>>())
+        };
+        let is_read = |last| read(16, Family::Common, &pack(last), false).is_ok();
+        assert!(is_read(count - 1) && !is_read(0) && !is_read(count / 2 - 1), "{count}");
+    }
+}
+
+#[test]
 fn members_that_come_twice_are_looked_for_if_wanted() {
     let twice = listpack(&["a", "b", "a"]);
     assert!(read(20, Family::Common, &twice, true).is_err());

@@ -22,9 +22,35 @@ pub struct Found {
     pub frequency: Option<u8>,
 }
 
+/// A key whose value was not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Unread<'a> {
+    pub db: u64,
+    pub name: &'a [u8],
+    pub kind: u8,
+    pub family: Family,
+    /// What [`decode::value`] reads.
+    pub bytes: &'a [u8],
+    /// Where these are in the file.
+    pub offset: u64,
+    /// See [`Found`] for what was said of it.
+    pub deadline: Option<i64>,
+    pub idle: Option<u64>,
+    pub frequency: Option<u8>,
+}
+
 /// Takes what is read. An error's text ends the reading.
 pub trait Sink {
     fn key(&mut self, found: Found) -> std::result::Result<(), String>;
+
+    /// Whether packed collections are taken [unread](Sink::unread), to be read elsewhere.
+    fn takes_unread(&self) -> bool {
+        false
+    }
+
+    fn unread(&mut self, _found: Unread<'_>) -> std::result::Result<(), String> {
+        Ok(())
+    }
 
     /// Something that the file says of itself.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
@@ -156,6 +182,16 @@ fn key(
     let name = source.string()?;
     sink.progress(source.offset(), Doing::Value);
     sink.name(kind, &name);
+    if sink.takes_unread() && decode::is_one_string(kind) {
+        let (offset, mut bytes) = (source.offset(), source.take_room());
+        bytes.clear();
+        source.string_unread(&mut bytes)?;
+        let Attributes { deadline, idle, frequency, .. } = said;
+        let found = Unread { db, name: &name, kind, family, bytes: &bytes, offset, deadline, idle, frequency };
+        sink.unread(found).or_else(|text| source.corrupt(text))?;
+        source.give_room(bytes);
+        return Ok(());
+    }
     match decode::value(source, kind, family, packing, sanitize) {
         Err(fault) if matches!(fault.reason, Reason::Empty) => {
             sink.empty_key(&name);

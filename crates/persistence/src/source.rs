@@ -4,6 +4,7 @@
 //! so that a length of terabytes costs no more than the file has.
 
 use crate::crc64;
+use crate::encode::put_length;
 use crate::format::{length, string};
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -62,6 +63,10 @@ pub type Result<T> = std::result::Result<T, Fault>;
 /// The buffer's size: what is read at once.
 const BUFFER: usize = 256 << 10;
 
+fn decompress(bytes: &[u8], len: u64, text: &mut Vec<u8>) -> Option<()> {
+    lzf::decompress_into(bytes, usize::try_from(len).ok()?, text).ok()
+}
+
 /// A length, or the encoding that stands in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
@@ -80,12 +85,32 @@ pub struct Source<'r> {
     crc: u64,
     summed: usize,
     sums: bool,
+    /// Memory for what is read and not kept.
+    room: Vec<u8>,
 }
 
 impl<'r> Source<'r> {
     /// `sums`: whether a checksum is kept.
     pub fn new(from: &'r mut dyn Read, sums: bool) -> Self {
-        Source { from, buffer: Vec::new(), at: 0, before: 0, crc: 0, summed: 0, sums }
+        Source { from, buffer: Vec::new(), at: 0, before: 0, crc: 0, summed: 0, sums, room: Vec::new() }
+    }
+
+    /// A vector for what is not kept, to be [given back](Self::give_room).
+    pub fn take_room(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.room)
+    }
+
+    pub fn give_room(&mut self, room: Vec<u8>) {
+        if room.capacity() <= BUFFER {
+            self.room = room;
+        }
+    }
+
+    /// Goes on with these bytes, which are at `offset` of some file, in the place of what was left.
+    pub fn restart(&mut self, bytes: &[u8], offset: u64) {
+        self.buffer.clear();
+        self.buffer.extend_from_slice(bytes);
+        (self.at, self.summed, self.before) = (0, 0, offset);
     }
 
     /// Bytes that were taken.
@@ -234,13 +259,42 @@ impl<'r> Source<'r> {
 
     fn compressed_into(&mut self, text: &mut Vec<u8>) -> Result<()> {
         let (packed, len) = (self.length()?, self.length()?);
-        let mut bytes = Vec::new();
-        self.append(packed, &mut bytes)?;
-        let Some(unpacked) = usize::try_from(len).ok().and_then(|len| lzf::decompress(&bytes, len).ok()) else {
-            return self.corrupt("invalid LZF compressed string");
+        let here = usize::try_from(packed).ok().and_then(|packed| self.buffer[self.at..].get(..packed));
+        let unpacked = if let Some(bytes) = here {
+            self.at += bytes.len();
+            decompress(bytes, len, text)
+        } else {
+            let mut bytes = Vec::new();
+            self.append(packed, &mut bytes)?;
+            decompress(&bytes, len, text)
         };
-        *text = unpacked;
-        Ok(())
+        unpacked.map_or_else(|| self.corrupt("invalid LZF compressed string"), Ok)
+    }
+
+    /// Appends the bytes of a string as the file has them, for who will read it.
+    pub fn string_unread(&mut self, to: &mut Vec<u8>) -> Result<()> {
+        let length = match self.length_or_encoding()? {
+            Length::Of(length) => {
+                put_length(to, length);
+                return self.append(length, to);
+            }
+            Length::Encoded(encoding) => {
+                to.push(length::ENCODED << 6 | encoding);
+                match encoding {
+                    string::INT_8 => 1,
+                    string::INT_16 => 2,
+                    string::INT_32 => 4,
+                    string::LZF => {
+                        let (packed, unpacked) = (self.length()?, self.length()?);
+                        put_length(to, packed);
+                        put_length(to, unpacked);
+                        packed
+                    }
+                    other => return self.corrupt(format!("unknown string encoding {other}")),
+                }
+            }
+        };
+        self.append(length, to)
     }
 
     pub fn string(&mut self) -> Result<Vec<u8>> {
@@ -272,5 +326,38 @@ impl<'r> Source<'r> {
     /// Milliseconds in 8 bytes.
     pub fn milliseconds(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::put_string;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Also where it begins in one buffer and ends in another.
+        #[test]
+        fn strings_can_be_read_later(before in 0..40usize, text in prop_oneof![
+            "[a-c]{0,300}".prop_map(String::into_bytes),
+            any::<i32>().prop_map(|n| n.to_string().into_bytes()),
+            proptest::collection::vec(any::<u8>(), 0..300),
+        ]) {
+            let mut bytes = vec![0; BUFFER - before];
+            put_string(&mut bytes, &text, true);
+            let mut from = &bytes[..];
+            let mut source = Source::new(&mut from, false);
+            source.append((BUFFER - before) as u64, &mut Vec::new()).unwrap();
+            let mut unread = Vec::new();
+            source.string_unread(&mut unread).unwrap();
+            prop_assert_eq!(source.offset(), bytes.len() as u64);
+            let mut nothing = io::empty();
+            let mut later = Source::new(&mut nothing, false);
+            later.restart(&unread, 7);
+            prop_assert_eq!(later.string().unwrap(), text);
+            prop_assert_eq!(later.offset(), 7 + unread.len() as u64);
+            later.restart(&unread[..unread.len() - 1], 0);
+            prop_assert!(later.string().is_err());
+        }
     }
 }

@@ -122,7 +122,7 @@ impl<'t> Float<'t> {
         match self {
             Float::Infinity => Some(f64::INFINITY),
             Float::Nan => Some(f64::NAN),
-            Float::Decimal(text) => text.parse().ok(),
+            Float::Decimal(text) => short_decimal(text.as_bytes()).or_else(|| text.parse().ok()),
             Float::Hex(unrounded) => Some(unrounded.to_f64()),
         }
     }
@@ -137,6 +137,25 @@ impl<'t> Float<'t> {
             Float::Hex(unrounded) => unrounded.mantissa == 0 && !unrounded.sticky,
         }
     }
+}
+
+/// A decimal of up to 15 digits without an exponent: both it without its point and the power of ten are doubles, so their quotient is rounded
+/// once.
+fn short_decimal(text: &[u8]) -> Option<f64> {
+    const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+    if text.len() > 16 {
+        return None;
+    }
+    let (mut digits, mut count, mut point) = (0u64, 0, None);
+    for byte in text {
+        match byte {
+            b'0'..=b'9' => (digits, count) = (digits * 10 + u64::from(byte - b'0'), count + 1),
+            b'.' if point.is_none() => point = Some(count),
+            _ => return None,
+        }
+    }
+    let after = count - point.unwrap_or(count);
+    (1..=15).contains(&count).then(|| digits as f64 / POWERS[after])
 }
 
 /// Reads what follows `0x`: hexadecimal digits with at most one point, then perhaps `p` and a decimal exponent.
@@ -342,6 +361,11 @@ mod tests {
         fn any_text_is_an_integer_only_if_it_prints_so(text in "[-+0-9a]{0,22}") {
             let model = text.parse::<i64>().ok().filter(|value| value.to_string() == text);
             prop_assert_eq!(parse_i64(text.as_bytes()), model);
+        }
+
+        #[test]
+        fn decimals_are_read_as_by_the_standard_library(text in "[0-9]{0,12}[.]?[0-9]{0,12}") {
+            prop_assert_eq!(parse_f64_c(text.as_bytes()).map(f64::to_bits), text.parse().ok().map(f64::to_bits));
         }
 
         #[test]

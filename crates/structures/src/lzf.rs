@@ -27,6 +27,8 @@ const COPY_MIN: usize = 3;
 const COPY_MAX: usize = 264;
 /// Most bytes of one run of literals.
 const RUN_MAX: usize = 32;
+/// Bytes that are copied at once where no more are wanted and there is room.
+const WIDE: usize = 16;
 /// What a byte can become at most: three make a copy of [`COPY_MAX`].
 const EXPANSION_MAX: usize = COPY_MAX / 3;
 
@@ -127,21 +129,31 @@ impl Writer {
 
 /// The text of `len` bytes that was compressed.
 pub fn decompress(compressed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
+    let mut text = Vec::new();
+    decompress_into(compressed, len, &mut text)?;
+    Ok(text)
+}
+
+/// The same in the place of what `text` holds.
+pub fn decompress_into(compressed: &[u8], len: usize, text: &mut Vec<u8>) -> Result<(), Corrupt> {
     if len > compressed.len().saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt);
     }
-    let mut text = Vec::with_capacity(len);
-    let mut rest = compressed;
+    text.clear();
+    text.resize(len, 0);
+    let (mut rest, mut at) = (compressed, 0);
     while let Some((&first, after)) = rest.split_first() {
         rest = after;
-        let left = len - text.len();
         if first < 1 << 5 {
-            let (run, after) = rest.split_at_checked(usize::from(first) + 1).ok_or(Corrupt)?;
-            if run.len() > left {
-                return Err(Corrupt);
+            let run = usize::from(first) + 1;
+            // Most are short, and a copy of a length that is known is a few instructions.
+            if let (Some(from), true) = (rest.first_chunk::<RUN_MAX>(), len - at >= RUN_MAX) {
+                text[at..at + RUN_MAX].copy_from_slice(from);
+            } else {
+                let from = rest.get(..run).ok_or(Corrupt)?;
+                text.get_mut(at..at + run).ok_or(Corrupt)?.copy_from_slice(from);
             }
-            text.extend_from_slice(run);
-            rest = after;
+            (at, rest) = (at + run, &rest[run..]);
             continue;
         }
         let mut copied = usize::from(first >> 5) + 2;
@@ -153,17 +165,21 @@ pub fn decompress(compressed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
         let (&near, after) = rest.split_first().ok_or(Corrupt)?;
         rest = after;
         let distance = usize::from(u16::from_be_bytes([first & 0x1f, near])) + 1;
-        let from = text.len().checked_sub(distance).ok_or(Corrupt)?;
-        if copied > left {
+        let from = at.checked_sub(distance).ok_or(Corrupt)?;
+        let end = at + copied;
+        if end > len {
             return Err(Corrupt);
         }
-        if distance >= copied {
-            text.extend_from_within(from..from + copied);
+        if copied <= WIDE && distance >= WIDE && len - at >= WIDE {
+            text.copy_within(from..from + WIDE, at);
+        } else if distance >= copied {
+            text.copy_within(from..from + copied, at);
         } else {
-            (0..copied).for_each(|at| text.push(text[from + at]));
+            (at..end).for_each(|to| text[to] = text[to - distance]);
         }
+        at = end;
     }
-    if text.len() == len { Ok(text) } else { Err(Corrupt) }
+    if at == len { Ok(()) } else { Err(Corrupt) }
 }
 
 #[cfg(test)]

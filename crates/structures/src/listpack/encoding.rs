@@ -277,6 +277,9 @@ pub(super) fn size_before(bytes: &[u8]) -> Option<usize> {
 /// Whether `bytes` begin with an element that its back length agrees with; its size.
 pub(super) fn checked_size(bytes: &[u8]) -> Option<usize> {
     let Read { len, size, .. } = read(bytes)?;
+    if len < 0x80 {
+        return (usize::from(*bytes.get(len)?) == len).then_some(size);
+    }
     let mut back = [0; 5];
     let back_len = write_back_len(&mut back, len);
     (bytes.get(len..size)? == &back[..back_len]).then_some(size)

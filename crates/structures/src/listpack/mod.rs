@@ -85,6 +85,14 @@ impl Listpack {
 
     /// Takes over bytes from elsewhere, none of which are trusted.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
+        Listpack::check(bytes)?;
+        let mut block = Thin::zeroed(bytes.len());
+        block.body_mut().copy_from_slice(&bytes[crate::thin::PREFIX..]);
+        Ok(Listpack { block })
+    }
+
+    /// The elements of bytes from elsewhere, none of which are trusted.
+    pub fn check(bytes: &[u8]) -> Result<Elements<'_>, Corrupt> {
         let stated = bytes.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
         if bytes.len() <= HEADER || stated != Some(bytes.len()) {
             return Err(Corrupt);
@@ -99,9 +107,7 @@ impl Listpack {
         if at != bytes.len() - 1 || (stated != count && stated != UNCOUNTED) {
             return Err(Corrupt);
         }
-        let mut block = Thin::zeroed(bytes.len());
-        block.body_mut().copy_from_slice(&bytes[crate::thin::PREFIX..]);
-        Ok(Listpack { block })
+        Ok(Elements::of(&bytes[crate::thin::PREFIX..]))
     }
 
     /// A listpack of what [`body`](Self::body) gave.

@@ -22,6 +22,7 @@ mod packed;
 #[cfg(test)]
 mod tests;
 
+use crate::member_hash::member_hash;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,9 +89,7 @@ impl SortedSet {
     ) -> (Self, bool) {
         let fits = pairs.len() <= limits.members && pairs.clone().all(|(member, _)| member.len() <= limits.bytes);
         if fits {
-            let mut members: Vec<&[u8]> = pairs.clone().map(|(member, _)| member).collect();
-            members.sort_unstable();
-            let distinct = members.windows(2).all(|two| two[0] != two[1]);
+            let distinct = are_distinct(pairs.clone().map(|(member, _)| member));
             (SortedSet(Form::Packed(Packed::from_sorted(pairs))), distinct)
         } else {
             let (set, distinct) = Indexed::from_sorted(pairs);
@@ -411,3 +410,23 @@ impl DoubleEndedIterator for Iter<'_> {
 }
 
 impl ExactSizeIterator for Iter<'_> {}
+
+/// Whether no member comes twice.
+fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> bool {
+    /// Of so many every one is looked for among those before it.
+    const FEW: usize = 128;
+    if members.len() <= FEW {
+        // Short hashes side by side are compared many at a time.
+        let mut hashes = [0u32; FEW];
+        let looks_distinct = members.clone().enumerate().all(|(at, member)| {
+            hashes[at] = member_hash(member) as u32;
+            !hashes[..at].iter().fold(false, |found, hash| found | (*hash == hashes[at]))
+        });
+        if looks_distinct {
+            return true;
+        }
+    }
+    let mut members: Vec<&[u8]> = members.collect();
+    members.sort_unstable();
+    members.windows(2).all(|two| two[0] != two[1])
+}

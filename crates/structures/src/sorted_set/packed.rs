@@ -61,8 +61,10 @@ struct Place<'a> {
 
 impl Packed {
     /// A set of pairs that ascend and have distinct names.
-    pub(super) fn from_sorted<'a>(pairs: impl Iterator<Item = (&'a [u8], f64)>) -> Self {
-        let (mut bytes, mut count) = (vec![0; HEAD], 0u32);
+    pub(super) fn from_sorted<'a>(pairs: impl Iterator<Item = (&'a [u8], f64)> + Clone) -> Self {
+        let room: usize = pairs.clone().map(|(name, _)| SCORE_MAX + LENGTH_MAX + name.len()).sum();
+        let (mut bytes, mut count) = (Vec::with_capacity(HEAD + room), 0u32);
+        bytes.resize(HEAD, 0);
         for (name, score) in pairs {
             let (head, head_len) = pair_head(name, score + 0.0);
             bytes.extend_from_slice(&head[..head_len]);
@@ -290,7 +292,8 @@ fn put_score(to: &mut [u8], score: f64) -> usize {
         (1000.0, None, THOUSANDTH_I32),
     ] {
         // Too large or not a number of the scale: the cast saturates, and the way back shows it.
-        let scaled = (score * scale).round() as i32;
+        let scaled = score * scale;
+        let scaled = (scaled + 0.5f64.copysign(scaled)) as i32;
         if f64::from(scaled) / scale != score {
             continue;
         }

@@ -260,3 +260,17 @@ fn a_set_can_go_to_another_thread() {
     fn is_send<T: Send + Sync>() {}
     is_send::<SortedSet>();
 }
+
+#[test]
+fn members_that_come_twice_are_found() {
+    for count in [2, 20, 127, 128, 129, 300] {
+        let names: Vec<String> = (0..count).map(|n| format!("member {n}")).collect();
+        let pairs = |last: usize| -> Vec<(&[u8], f64)> {
+            let all = names[..count - 1].iter().chain([&names[last]]);
+            all.enumerate().map(|(score, name)| (name.as_bytes(), score as f64)).collect()
+        };
+        let built =
+            |last| SortedSet::from_sorted_unsure(pairs(last).into_iter(), Limits { members: 1000, bytes: 60 }).1;
+        assert!(built(count - 1) && !built(0) && !built(count / 2 - 1), "{count}");
+    }
+}
