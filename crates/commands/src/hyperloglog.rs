@@ -220,7 +220,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             edit.leave();
         }
         cx.reply.array(hyperloglog::REGISTERS);
-        registers.iter().for_each(|register| cx.reply.int(i64::from(register)));
+        registers.values().iter().for_each(|register| cx.reply.int(i64::from(*register)));
     } else if args.is(1, "DECODE") {
         let text = hyperloglog::describe(bytes).ok_or(Error::text("ERR HLL encoding is not sparse"))?;
         cx.reply.bulk(text.as_bytes());

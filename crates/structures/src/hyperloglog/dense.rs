@@ -44,3 +44,13 @@ pub(super) fn merge_group(registers: &mut [u8], packed: &[u8]) {
         *register = (*register).max((bits >> (6 * at)) as u8 & 63);
     }
 }
+
+/// Raises packed registers to those of others, three bytes of which are four registers.
+pub(super) fn raise_groups(into: &mut [u8], from: &[u8]) {
+    for (into, from) in into.chunks_exact_mut(3).zip(from.chunks_exact(3)) {
+        let mut registers = [0; 4];
+        merge_group(&mut registers, into);
+        merge_group(&mut registers, from);
+        pack_groups(&registers, into);
+    }
+}

@@ -86,11 +86,7 @@ pub fn set_cached_count(bytes: &mut [u8], count: Option<u64>) {
 /// The estimate, computed.
 pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     match encoding(bytes).ok_or(Corrupt)? {
-        Encoding::Dense => {
-            let mut registers = Registers::default();
-            registers.merge(bytes)?;
-            Ok(registers.count())
-        }
+        Encoding::Dense => Ok(estimate::cardinality(&wide::histogram(&unpacked(packed(bytes)?)))),
         Encoding::Sparse => {
             let mut histogram = [0u32; 64];
             sparse::for_each(&bytes[HEADER..], |_, len, value| histogram[usize::from(value)] += len as u32)?;
@@ -134,7 +130,7 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     bytes.truncate(HEADER);
     bytes[ENCODING] = DENSE;
     bytes.resize(DENSE_LEN, 0);
-    wide::pack(&registers.0, &mut bytes[HEADER..]);
+    wide::pack(&registers.values(), &mut bytes[HEADER..]);
     Ok(true)
 }
 
@@ -143,41 +139,78 @@ pub fn describe(bytes: &[u8]) -> Option<String> {
     (encoding(bytes)? == Encoding::Sparse).then(|| sparse::describe(&bytes[HEADER..]))
 }
 
-/// All registers, one byte each.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Registers(Box<[u8; REGISTERS]>);
-
-impl Default for Registers {
-    fn default() -> Self {
-        Registers(vec![0; REGISTERS].into_boxed_slice().try_into().expect("the length is that of the array"))
-    }
+/// The registers of a dense sketch.
+fn packed(bytes: &[u8]) -> Result<&[u8; dense::LEN], Corrupt> {
+    bytes.get(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or(Corrupt)
 }
 
-impl std::fmt::Debug for Registers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter()).finish()
-    }
+fn zeros() -> Box<[u8; REGISTERS]> {
+    vec![0; REGISTERS].into_boxed_slice().try_into().expect("the length is that of the array")
+}
+
+fn unpacked(packed: &[u8; dense::LEN]) -> Box<[u8; REGISTERS]> {
+    let mut registers = zeros();
+    wide::merge(&mut registers, packed);
+    registers
+}
+
+/// The registers of a union of sketches.
+#[derive(Default)]
+pub struct Registers(Form);
+
+#[derive(Default)]
+enum Form {
+    /// Of no sketch so far.
+    #[default]
+    Zero,
+    /// Of dense ones only, which need not be unpacked to be compared.
+    Packed(Box<[u8; dense::LEN]>),
+    /// One byte each.
+    Bytes(Box<[u8; REGISTERS]>),
 }
 
 impl Registers {
     /// Raises each register to that of a sketch.
     pub fn merge(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
         match encoding(bytes).ok_or(Corrupt)? {
-            Encoding::Dense => wide::merge(&mut self.0, &bytes[HEADER..]),
+            Encoding::Dense => {
+                let packed = packed(bytes)?;
+                match &mut self.0 {
+                    Form::Zero => self.0 = Form::Packed(Box::new(*packed)),
+                    Form::Packed(into) => wide::raise(into, packed),
+                    Form::Bytes(registers) => wide::merge(registers, packed),
+                }
+            }
             Encoding::Sparse => {
                 // First as a whole, so that a corrupt sketch changes nothing.
                 sparse::for_each(&bytes[HEADER..], |_, _, _| {})?;
+                if !matches!(self.0, Form::Bytes(_)) {
+                    self.0 = Form::Bytes(self.values());
+                }
+                let Form::Bytes(registers) = &mut self.0 else { return Ok(()) };
                 sparse::for_each(&bytes[HEADER..], |first, len, value| {
-                    self.0[first..first + len].iter_mut().for_each(|register| *register = (*register).max(value));
+                    registers[first..first + len].iter_mut().for_each(|register| *register = (*register).max(value));
                 })?;
             }
         }
         Ok(())
     }
 
+    /// One byte each.
+    pub fn values(&self) -> Box<[u8; REGISTERS]> {
+        match &self.0 {
+            Form::Zero => zeros(),
+            Form::Packed(packed) => unpacked(packed),
+            Form::Bytes(registers) => registers.clone(),
+        }
+    }
+
     /// The estimate.
     pub fn count(&self) -> u64 {
-        estimate::cardinality(&wide::histogram(&self.0))
+        estimate::cardinality(&match &self.0 {
+            Form::Bytes(registers) => wide::histogram(registers),
+            _ => wide::histogram(&self.values()),
+        })
     }
 
     /// Writes these over the registers of a sketch, none of which is higher, and makes it dense first if `densely`.
@@ -185,19 +218,17 @@ impl Registers {
         if densely {
             make_dense(bytes)?;
         }
-        if encoding(bytes) == Some(Encoding::Dense) {
-            wide::pack(&self.0, &mut bytes[HEADER..]);
-        } else {
-            for (index, value) in self.0.iter().enumerate().filter(|(_, value)| **value > 0) {
-                raise(bytes, index, *value, sparse_max)?;
+        match (&self.0, encoding(bytes)) {
+            (Form::Packed(packed), Some(Encoding::Dense)) => bytes[HEADER..].copy_from_slice(&packed[..]),
+            (Form::Bytes(registers), Some(Encoding::Dense)) => wide::pack(registers, &mut bytes[HEADER..]),
+            _ => {
+                for (index, value) in self.values().iter().enumerate().filter(|(_, value)| **value > 0) {
+                    raise(bytes, index, *value, sparse_max)?;
+                }
             }
         }
         set_cached_count(bytes, None);
         Ok(())
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = u8> {
-        self.0.iter().copied()
     }
 }
 

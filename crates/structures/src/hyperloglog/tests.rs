@@ -4,19 +4,26 @@ use super::*;
 use proptest::prelude::*;
 
 /// The registers that elements lead to, without any encoding.
-fn model(elements: &[Vec<u8>]) -> Registers {
-    let mut registers = Registers::default();
+fn model(elements: &[Vec<u8>]) -> Box<[u8; REGISTERS]> {
+    let mut registers = zeros();
     for element in elements {
         let (index, run) = place(element);
-        registers.0[index] = registers.0[index].max(run);
+        registers[index] = registers[index].max(run);
     }
     registers
 }
 
-fn registers_of(bytes: &[u8]) -> Registers {
+fn registers_of(bytes: &[u8]) -> Box<[u8; REGISTERS]> {
     let mut registers = Registers::default();
     registers.merge(bytes).unwrap();
-    registers
+    registers.values()
+}
+
+fn dense_of(registers: &[u8; REGISTERS]) -> Vec<u8> {
+    let mut bytes = new();
+    make_dense(&mut bytes).unwrap();
+    dense::pack_groups(registers, &mut bytes[HEADER..]);
+    bytes
 }
 
 proptest! {
@@ -34,7 +41,7 @@ proptest! {
         }
         let expected = model(&elements);
         prop_assert!(registers_of(&bytes) == expected);
-        prop_assert_eq!(count(&bytes), Ok(expected.count()));
+        prop_assert_eq!(count(&bytes), count(&dense_of(&expected)));
         make_dense(&mut bytes).unwrap();
         prop_assert!(registers_of(&bytes) == expected);
     }
@@ -44,6 +51,7 @@ proptest! {
         left in proptest::collection::vec(any::<u32>(), 0..300),
         right in proptest::collection::vec(any::<u32>(), 0..300),
         densely in any::<bool>(),
+        both in any::<bool>(),
     ) {
         let sketch = |numbers: &[u32], dense: bool| {
             let mut bytes = new();
@@ -55,12 +63,35 @@ proptest! {
             }
             bytes
         };
-        let (mut target, other) = (sketch(&left, false), sketch(&right, densely));
-        let mut all = registers_of(&target);
+        let (mut target, other) = (sketch(&left, both), sketch(&right, densely || both));
+        let mut all = Registers::default();
+        all.merge(&target).unwrap();
         all.merge(&other).unwrap();
-        all.store(&mut target, densely, 3000).unwrap();
+        prop_assert_eq!(all.count(), count(&sketch(&[left.clone(), right.clone()].concat(), false)).unwrap());
+        all.store(&mut target, densely || both, 3000).unwrap();
         prop_assert!(registers_of(&target) == registers_of(&sketch(&[left, right].concat(), false)));
         prop_assert_eq!(cached_count(&target), None);
+    }
+
+    #[test]
+    fn a_union_has_the_higher_of_any_two_registers(seed in any::<u64>(), equal in 0u8..64) {
+        // Many are equal, so that a neighbour that takes part in a comparison shows.
+        let draw = |of: u64| -> [u8; REGISTERS] {
+            std::array::from_fn(|at| match murmur64a(&(at as u64).to_le_bytes(), seed ^ of).to_le_bytes() {
+                [0..64, ..] => equal,
+                [_, other, ..] => other & 63,
+            })
+        };
+        let (left, right, third) = (draw(1), draw(2), draw(3));
+        let mut union = Registers::default();
+        for registers in [&left, &right, &third] {
+            union.merge(&dense_of(registers)).unwrap();
+        }
+        let expected: [u8; REGISTERS] = std::array::from_fn(|at| left[at].max(right[at]).max(third[at]));
+        prop_assert!(*union.values() == expected);
+        let mut target = new();
+        union.store(&mut target, true, 3000).unwrap();
+        prop_assert!(target[HEADER..] == dense_of(&expected)[HEADER..]);
     }
 
     #[test]

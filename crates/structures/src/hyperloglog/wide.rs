@@ -1,7 +1,21 @@
 //! Merging, writing and counting registers many at a time.
 //!
-//! A merge of dense sketches unpacks 16384 registers of six bits and takes the higher of each pair. With AVX2, 32 of them go at
-//! once: each half of a vector gets 12 packed bytes, and a shuffle gives every three of them two lanes of 16 bits, of which the second
+//! The union of dense sketches takes the higher of each pair of registers, which works where they lie: two lanes of 16 bits compare
+//! by their highest bits, so a mask that leaves one register of a lane makes the lane's maximum that register's. A lane
+//! has two whole ones wherever it begins, and those between lanes are whole in lanes that begin a byte later:
+//!
+//! ```text
+//!   bits of three lanes        0          16         32         48   (letters: the register of each bit, low bits first)
+//!                              aaaaaabbbbbbcccc ccddddddeeeeeeff ffffgggggghhhhhh
+//!   one mask                   aaaaaa.......... ..dddddd........ ....gggggg......
+//!   another                    ......bbbbbb.... ........eeeeee.. ..........hhhhhh
+//!   one mask, a byte later             ....cccccc...... ......ffffff.... ................
+//! ```
+//!
+//! Five such threes go at once, 40 registers in 30 bytes.
+//!
+//! Where a register is to be a byte, 32 of them are unpacked at once:
+//! each half of a vector gets 12 packed bytes, and a shuffle gives every three of them two lanes of 16 bits, of which the second
 //! is moved down by four; then a shift with masks spreads a lane's 12 bits into two bytes:
 //!
 //! ```text
@@ -19,7 +33,7 @@
 //! Machines without AVX2 do the same with one group of four at a time, and have the tables.
 
 use super::REGISTERS;
-use super::dense::{LEN, merge_group, pack_groups};
+use super::dense::{LEN, merge_group, pack_groups, raise_groups};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether wide registers may be used (PFDEBUG SIMD).
@@ -38,6 +52,16 @@ pub(super) fn merge(registers: &mut [u8; REGISTERS], packed: &[u8]) {
         return unsafe { avx2::merge(registers, packed) };
     }
     merge_narrow(registers, packed);
+}
+
+/// Raises registers of a dense sketch to those of another.
+pub(super) fn raise(into: &mut [u8; LEN], from: &[u8; LEN]) {
+    #[cfg(target_arch = "x86_64")]
+    if WIDE.load(Ordering::Relaxed) && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: as above.
+        return unsafe { avx2::raise(into, from) };
+    }
+    raise_groups(into, from);
 }
 
 /// Writes all registers, which have six bits each, as those of a dense sketch.
@@ -79,7 +103,7 @@ fn merge_narrow(registers: &mut [u8], packed: &[u8]) {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{REGISTERS, merge_narrow, pack_groups};
+    use super::{LEN, REGISTERS, merge_narrow, pack_groups, raise_groups};
     use std::arch::x86_64::*;
 
     /// Registers that go at once, and their packed bytes.
@@ -95,6 +119,51 @@ mod avx2 {
         let bytes = bytes.first_chunk::<16>().expect("callers take sixteen bytes");
         // SAFETY: these are 16 bytes, and the load needs no alignment.
         unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
+
+    /// Bytes of 40 packed registers.
+    const FORTY: usize = 30;
+    /// The last bytes, which have too few behind them for a wide load.
+    const REST: usize = 48;
+    const _: () = assert!((LEN - REST).is_multiple_of(FORTY) && REST > AT_ONCE);
+
+    /// Three masks in turn for fifteen lanes; the last lane is left out.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn masks(first: u16, second: u16, third: u16) -> __m256i {
+        let [a, b, c] = [first as i16, second as i16, third as i16];
+        _mm256_setr_epi16(a, b, c, a, b, c, a, b, c, a, b, c, a, b, c, 0)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn raise(into: &mut [u8; LEN], from: &[u8; LEN]) {
+        let (low, high, between) =
+            (masks(0x003f, 0x00fc, 0x03f0), masks(0x0fc0, 0x3f00, 0xfc00), masks(0x03f0, 0x0fc0, 0));
+        let higher = |a, b, mask| _mm256_max_epu16(_mm256_and_si256(a, mask), _mm256_and_si256(b, mask));
+        let rest = *into.last_chunk::<REST>().expect("it is shorter");
+        let (mut here, mut later) = (at(into, 0), at(into, 1));
+        for done in (0..LEN - REST).step_by(FORTY) {
+            let other = at(from, done);
+            let crossing = higher(later, at(from, done + 1), between);
+            let whole = _mm256_or_si256(higher(here, other, low), higher(here, other, high));
+            // Up by one byte, over the middle too.
+            let lower_half = _mm256_permute2x128_si256::<0x08>(crossing, crossing);
+            let moved = _mm256_alignr_epi8::<15>(crossing, lower_half);
+            // The last two bytes that are written are the next step's, which has read them before.
+            (here, later) = (at(into, done + FORTY), at(into, done + FORTY + 1));
+            let place = into[done..].first_chunk_mut::<AT_ONCE>().expect("the rest is longer");
+            // SAFETY: `place` is 32 bytes that nobody else has, and the store needs no alignment.
+            unsafe { _mm256_storeu_si256(place.as_mut_ptr().cast(), _mm256_or_si256(whole, moved)) };
+        }
+        into[LEN - REST..].copy_from_slice(&rest);
+        raise_groups(&mut into[LEN - REST..], &from[LEN - REST..]);
+    }
+
+    /// The 32 bytes at an index.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn at(bytes: &[u8; LEN], index: usize) -> __m256i {
+        load(bytes[index..].first_chunk().expect("callers stay before the end"))
     }
 
     #[target_feature(enable = "avx2")]
@@ -196,6 +265,16 @@ pub(super) fn self_test() -> Result<(), String> {
     pack(&registers, &mut written);
     if written != packed || histogram(&registers) != histogram_narrow(&registers) {
         return Err("wide and narrow registers differ".to_string());
+    }
+    let others: Vec<u8> = packed.iter().rev().copied().collect();
+    let (mut wide, mut narrow) = (packed.clone(), packed.clone());
+    raise_groups(&mut narrow, &others);
+    raise(
+        (&mut wide[..]).try_into().map_err(|_| "lengths differ")?,
+        (&others[..]).try_into().map_err(|_| "lengths differ")?,
+    );
+    if wide != narrow {
+        return Err("wide and narrow unions differ".to_string());
     }
     let (mut wide, mut narrow) = (vec![5u8; REGISTERS], vec![5u8; REGISTERS]);
     merge_narrow(&mut narrow, &packed);
