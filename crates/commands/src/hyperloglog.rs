@@ -6,7 +6,7 @@ use crate::row::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY,
 use engine::Error;
 use engine::edit::Edit;
 use engine::effects::EventClass;
-use engine::value::Str;
+use engine::value::{Str, ValueExt};
 use structures::hyperloglog::{self, Corrupt, Encoding, Registers};
 
 pub const COMMANDS: &[Command] = &[
@@ -139,9 +139,15 @@ fn pfadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 2 {
-        let mut registers = Registers::default();
+        let mut registers = Registers::for_count();
         for index in 1..args.len() {
-            merge_key(cx, args, index, &mut registers)?;
+            match cx.keys.string(cx.key(args, index))? {
+                Some(Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => {
+                    registers.merge(bytes).map_err(corrupt)?;
+                }
+                Some(_) => return Err(NOT_A_SKETCH),
+                None => {}
+            }
         }
         cx.reply.int(registers.count() as i64);
         return Ok(());
@@ -165,30 +171,27 @@ fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Raises registers to those of the key at `index`; the encoding that it has, if there is one.
-fn merge_key(
-    cx: &mut Cx<'_>,
-    args: &Args<'_>,
-    index: usize,
-    registers: &mut Registers,
-) -> Result<Option<Encoding>, Error> {
-    match cx.keys.string(cx.key(args, index))? {
-        Some(Str::Bytes(bytes)) => {
-            let encoding = hyperloglog::encoding(bytes).ok_or(NOT_A_SKETCH)?;
-            registers.merge(bytes).map_err(corrupt)?;
-            Ok(Some(encoding))
-        }
-        Some(_) => Err(NOT_A_SKETCH),
-        None => Ok(None),
-    }
-}
-
 fn pfmerge(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sparse_max = sparse_max(cx);
     let mut registers = Registers::default();
     let mut densely = false;
     for index in 1..args.len() {
-        densely |= merge_key(cx, args, index, &mut registers)? == Some(Encoding::Dense);
+        match cx.keys.string(cx.key(args, index))? {
+            Some(Str::Bytes(bytes)) => match hyperloglog::encoding(bytes).ok_or(NOT_A_SKETCH)? {
+                Encoding::Dense => densely = true,
+                Encoding::Sparse => registers.merge(bytes).map_err(corrupt)?,
+            },
+            Some(_) => return Err(NOT_A_SKETCH),
+            None => {}
+        }
+    }
+    if densely {
+        // After those that may be corrupt, and together.
+        let dense = (1..args.len()).filter_map(|index| match cx.keys.together(cx.key(args, index))?.as_string() {
+            Ok(Str::Bytes(bytes)) => Some(bytes).filter(|_| hyperloglog::encoding(bytes) == Some(Encoding::Dense)),
+            _ => None,
+        });
+        registers.merge_dense(dense).map_err(corrupt)?;
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));
     // What could be merged can be stored.
@@ -270,6 +273,17 @@ mod tests {
         client.is("PFDEBUG TODENSE h", ":1").is("PFDEBUG TODENSE h", ":0").is("PFDEBUG ENCODING h", "+dense");
         client.is("PFDEBUG DECODE h", "-ERR HLL encoding is not sparse").is("PFCOUNT h", ":3").is("STRLEN h", ":12304");
         client.is("PFMERGE m2 h", "+OK").is("PFDEBUG ENCODING m2", "+dense").is("PFSELFTEST", "+OK");
+        client
+            .is("PFDEBUG TODENSE m", ":1")
+            .is("PFADD o x y", ":1")
+            .is("PFDEBUG TODENSE o", ":1")
+            .is("PFADD p z", ":1");
+        client.is("PFMERGE all m h o none p", "+OK").is("PFCOUNT all", ":7").is("PFDEBUG ENCODING all", "+dense");
+        client
+            .is("PFMERGE all p", "+OK")
+            .is("PFMERGE m all o h", "+OK")
+            .is("PFCOUNT m", ":7")
+            .is("PFCOUNT m o p", ":7");
     }
 
     #[test]

@@ -45,12 +45,11 @@ pub(super) fn merge_group(registers: &mut [u8], packed: &[u8]) {
     }
 }
 
-/// Raises packed registers to those of others, three bytes of which are four registers.
-pub(super) fn raise_groups(into: &mut [u8], from: &[u8]) {
-    for (into, from) in into.chunks_exact_mut(3).zip(from.chunks_exact(3)) {
+/// Raises packed registers to those of two others.
+pub(super) fn raise_groups(into: &mut [u8], one: &[u8], other: &[u8]) {
+    for ((into, one), other) in into.chunks_exact_mut(3).zip(one.chunks_exact(3)).zip(other.chunks_exact(3)) {
         let mut registers = [0; 4];
-        merge_group(&mut registers, into);
-        merge_group(&mut registers, from);
+        [&*into, one, other].iter().for_each(|three| merge_group(&mut registers, three));
         pack_groups(&registers, into);
     }
 }

@@ -65,9 +65,13 @@ proptest! {
         };
         let (mut target, other) = (sketch(&left, both), sketch(&right, densely || both));
         let mut all = Registers::default();
-        all.merge(&target).unwrap();
-        all.merge(&other).unwrap();
-        prop_assert_eq!(all.count(), count(&sketch(&[left.clone(), right.clone()].concat(), false)).unwrap());
+        let mut counted = Registers::for_count();
+        for bytes in [&target, &other] {
+            all.merge(bytes).unwrap();
+            counted.merge(bytes).unwrap();
+        }
+        prop_assert!(counted.values() == all.values());
+        prop_assert_eq!([all.count(), counted.count()], [count(&sketch(&[left.clone(), right.clone()].concat(), false)).unwrap(); 2]);
         all.store(&mut target, densely || both, 3000).unwrap();
         prop_assert!(registers_of(&target) == registers_of(&sketch(&[left, right].concat(), false)));
         prop_assert_eq!(cached_count(&target), None);
@@ -83,12 +87,12 @@ proptest! {
             })
         };
         let (left, right, third) = (draw(1), draw(2), draw(3));
-        let mut union = Registers::default();
-        for registers in [&left, &right, &third] {
-            union.merge(&dense_of(registers)).unwrap();
-        }
+        let sketches = [&left, &right, &third].map(dense_of);
+        let (mut union, mut together) = (Registers::default(), Registers::default());
+        sketches.iter().for_each(|bytes| union.merge(bytes).unwrap());
+        together.merge_dense(sketches.iter().map(Vec::as_slice)).unwrap();
         let expected: [u8; REGISTERS] = std::array::from_fn(|at| left[at].max(right[at]).max(third[at]));
-        prop_assert!(*union.values() == expected);
+        prop_assert!(*union.values() == expected && *together.values() == expected);
         let mut target = new();
         union.store(&mut target, true, 3000).unwrap();
         prop_assert!(target[HEADER..] == dense_of(&expected)[HEADER..]);

@@ -54,14 +54,14 @@ pub(super) fn merge(registers: &mut [u8; REGISTERS], packed: &[u8]) {
     merge_narrow(registers, packed);
 }
 
-/// Raises registers of a dense sketch to those of another.
-pub(super) fn raise(into: &mut [u8; LEN], from: &[u8; LEN]) {
+/// Raises registers of a dense sketch to those of two others.
+pub(super) fn raise(into: &mut [u8; LEN], one: &[u8; LEN], other: &[u8; LEN]) {
     #[cfg(target_arch = "x86_64")]
     if WIDE.load(Ordering::Relaxed) && std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: as above.
-        return unsafe { avx2::raise(into, from) };
+        return unsafe { avx2::raise(into, one, other) };
     }
-    raise_groups(into, from);
+    raise_groups(into, one, other);
 }
 
 /// Writes all registers, which have six bits each, as those of a dense sketch.
@@ -136,16 +136,19 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn raise(into: &mut [u8; LEN], from: &[u8; LEN]) {
+    pub(super) fn raise(into: &mut [u8; LEN], one: &[u8; LEN], other: &[u8; LEN]) {
         let (low, high, between) =
             (masks(0x003f, 0x00fc, 0x03f0), masks(0x0fc0, 0x3f00, 0xfc00), masks(0x03f0, 0x0fc0, 0));
-        let higher = |a, b, mask| _mm256_max_epu16(_mm256_and_si256(a, mask), _mm256_and_si256(b, mask));
+        let highest = |of: [__m256i; 3], mask| {
+            let [a, b, c] = of.map(|lanes| _mm256_and_si256(lanes, mask));
+            _mm256_max_epu16(_mm256_max_epu16(a, b), c)
+        };
         let rest = *into.last_chunk::<REST>().expect("it is shorter");
         let (mut here, mut later) = (at(into, 0), at(into, 1));
         for done in (0..LEN - REST).step_by(FORTY) {
-            let other = at(from, done);
-            let crossing = higher(later, at(from, done + 1), between);
-            let whole = _mm256_or_si256(higher(here, other, low), higher(here, other, high));
+            let whole = [here, at(one, done), at(other, done)];
+            let whole = _mm256_or_si256(highest(whole, low), highest(whole, high));
+            let crossing = highest([later, at(one, done + 1), at(other, done + 1)], between);
             // Up by one byte, over the middle too.
             let lower_half = _mm256_permute2x128_si256::<0x08>(crossing, crossing);
             let moved = _mm256_alignr_epi8::<15>(crossing, lower_half);
@@ -155,8 +158,9 @@ mod avx2 {
             // SAFETY: `place` is 32 bytes that nobody else has, and the store needs no alignment.
             unsafe { _mm256_storeu_si256(place.as_mut_ptr().cast(), _mm256_or_si256(whole, moved)) };
         }
-        into[LEN - REST..].copy_from_slice(&rest);
-        raise_groups(&mut into[LEN - REST..], &from[LEN - REST..]);
+        let (into, one, other) = (&mut into[LEN - REST..], &one[LEN - REST..], &other[LEN - REST..]);
+        into.copy_from_slice(&rest);
+        raise_groups(into, one, other);
     }
 
     /// The 32 bytes at an index.
@@ -266,13 +270,15 @@ pub(super) fn self_test() -> Result<(), String> {
     if written != packed || histogram(&registers) != histogram_narrow(&registers) {
         return Err("wide and narrow registers differ".to_string());
     }
-    let others: Vec<u8> = packed.iter().rev().copied().collect();
-    let (mut wide, mut narrow) = (packed.clone(), packed.clone());
-    raise_groups(&mut narrow, &others);
-    raise(
-        (&mut wide[..]).try_into().map_err(|_| "lengths differ")?,
-        (&others[..]).try_into().map_err(|_| "lengths differ")?,
-    );
+    let (mut one, mut other) = ([0; LEN], [0; LEN]);
+    one.copy_from_slice(&packed);
+    other.copy_from_slice(&packed);
+    one.reverse();
+    other.rotate_left(LEN / 3);
+    let (mut wide, mut narrow) = (other, other);
+    other.reverse();
+    raise(&mut wide, &one, &other);
+    raise_groups(&mut narrow, &one, &other);
     if wide != narrow {
         return Err("wide and narrow unions differ".to_string());
     }
