@@ -39,6 +39,8 @@ mod job_queue;
 mod lists;
 #[path = "black_box/messages.rs"]
 mod messages;
+#[path = "black_box/migrations.rs"]
+mod migrations;
 #[path = "black_box/process.rs"]
 mod process;
 #[path = "black_box/protocol.rs"]

@@ -75,11 +75,13 @@ pub struct Wait {
     pub refused: Nil,
     /// The reply when the deadline passes, where it is not a null array.
     pub timed_out: Option<&'static [u8]>,
+    /// CLIENT UNBLOCK does not end it.
+    pub to_its_end: bool,
 }
 
 impl Wait {
     pub fn until(deadline: i64) -> Wait {
-        Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None }
+        Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None, to_its_end: false }
     }
 }
 
@@ -166,7 +168,8 @@ pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
         _ => return Err(Error::wrong_arity("client|unblock")),
     };
     let client = u64::try_from(args.int(2)?).ok().and_then(|id| cx.engine.clients().get(id));
-    let ticket = client.and_then(|client| client.ticket()).filter(|ticket| ticket.finish());
+    let ticket = client.and_then(|client| client.ticket());
+    let ticket = ticket.filter(|ticket| !ticket.request().lasts() && ticket.finish());
     if let Some(ticket) = &ticket {
         let reply = if with_error {
             ticket.request().error_reply("UNBLOCKED client unblocked via CLIENT UNBLOCK")
@@ -248,6 +251,10 @@ impl Request for Blocked {
         let effects = std::mem::take(&mut cx.keys.effects);
         let reply = served.then(|| cx.reply.take());
         Attempt { reply, effects }
+    }
+
+    fn lasts(&self) -> bool {
+        self.wait.to_its_end
     }
 
     fn timeout_reply(&self) -> Vec<u8> {

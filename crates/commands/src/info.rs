@@ -271,14 +271,17 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
     text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
     let pause = source.engine.pause();
+    let is_called = pause.is_called();
+    let cause = if is_called { "client_pause" } else { "migrate" };
     let (reason, actions) = match pause.paused() {
         Paused::Nothing => ("none", "none"),
-        Paused::Writes => ("client_pause", "write"),
-        Paused::All => ("client_pause", "all"),
+        Paused::Writes => (cause, "write"),
+        Paused::All => (cause, "all"),
     };
+    let left = if is_called { pause.until() - source.now_us / 1000 } else { 0 };
     text.field("paused_reason", reason);
     text.field("paused_actions", actions);
-    text.field("paused_timeout_milliseconds", (pause.until() - source.now_us / 1000).max(0));
+    text.field("paused_timeout_milliseconds", left.max(0));
 }
 
 fn memory(text: &mut Text, source: &Source<'_>) {
@@ -426,7 +429,8 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("pubsubshard_channels", audience.count(Kind::Shard));
     text.field("latest_fork_usec", engine.saves().cut_nanos.load(Relaxed) / 1000);
     text.field("total_forks", engine.saves().forks.load(Relaxed));
-    text.zeros(&["migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits"]);
+    text.field("migrate_cached_sockets", engine.links().len());
+    text.zeros(&["slave_expires_tracked_keys", "active_defrag_hits"]);
     text.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
     text.zeros(&["total_active_defrag_time", "current_active_defrag_time"]);
     text.field("tracking_total_keys", source.overview.tracked_keys);

@@ -6,6 +6,7 @@ use crate::cx::Cx;
 use crate::docs::docs;
 use crate::help::help;
 use crate::keyspec;
+use crate::migrate;
 use crate::row::{
     ALL_DBS, Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MAY_REPLICATE,
     MOVABLE_KEYS_NAME, NO_MANDATORY_KEYS, PROTECTED, ROW, STALE, TOUCHES_ARBITRARY_KEYS,
@@ -340,6 +341,9 @@ fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), E
     let result = keyspec::for_each(row, &inner, |index, spec| found.push((index, flags_now(row, &inner, spec))));
     if row.name == "sort" {
         found.extend(sort_destination(&inner).map(|index| (index, KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0))));
+    }
+    if row.name == "migrate" {
+        found = migrate::key_indices(&inner).map(|index| (index, row.keys[0].flags)).collect();
     }
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
     let none = found.is_empty() || keyspec::counts_none(row, &inner);

@@ -76,6 +76,7 @@ pub mod lpos;
 pub mod lrange;
 pub mod measure;
 pub mod memory;
+pub mod migrate;
 pub mod monitor;
 pub mod mset;
 pub mod object;
@@ -165,6 +166,7 @@ const FAMILIES: &[&[Command]] = &[
     lrange::COMMANDS,
     lolwut::COMMANDS,
     memory::COMMANDS,
+    migrate::COMMANDS,
     mset::COMMANDS,
     object::COMMANDS,
     save::COMMANDS,

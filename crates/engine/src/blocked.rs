@@ -55,6 +55,11 @@ pub trait Request: Send + Sync {
     /// goes into the log, and the claim is told if the command got what it waits for.
     fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt;
 
+    /// Whether other clients cannot end it (CLIENT UNBLOCK).
+    fn lasts(&self) -> bool {
+        false
+    }
+
     /// The reply when the time is over, in the client's protocol.
     fn timeout_reply(&self) -> Vec<u8>;
 

@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::keys::Key;
 use crate::latency::LatencyMonitor;
 use crate::leftovers::Leftovers;
+use crate::links::Links;
 use crate::locks::LockSet;
 use crate::log::{Batch, ChangeLog, put_command};
 use crate::metrics::{Rates, Totals, WorkerMetrics};
@@ -93,6 +94,7 @@ pub struct Engine {
     /// 40 hexadecimal digits that name the history of this data set.
     replication_id: Mutex<String>,
     pub(crate) leftovers: Leftovers,
+    links: Links,
     ceiling: Ceiling,
 }
 
@@ -188,6 +190,7 @@ impl Engine {
             saves: Saves::default(),
             replication_id: Mutex::new(new_replication_id()),
             leftovers: Leftovers::default(),
+            links: Links::default(),
             ceiling: Ceiling::default(),
         }
     }
@@ -247,6 +250,11 @@ impl Engine {
 
     pub fn saves(&self) -> &Saves {
         &self.saves
+    }
+
+    /// Connections to other servers, and keys on their way there.
+    pub fn links(&self) -> &Links {
+        &self.links
     }
 
     /// The memory limit.

@@ -1,6 +1,6 @@
 //! What the engine and its commands ask of whoever runs them.
 
-use crate::blocked::Ticket;
+use crate::blocked::{Server, Ticket};
 use crate::config::{Config, Directive};
 use crate::effects::{Event, Garbage};
 use crate::engine::Engine;
@@ -155,6 +155,19 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Runs `work` on one of a few threads that may wait for other machines, when one of them is free. Shard locks may be held.
+    fn abroad(&self, _work: Errand) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Runs `work` on a worker's thread, between two commands and without locks; drops it if the worker ends before.
+    fn on_worker(&self, _worker: usize, _work: WorkerErrand) {}
+
+    /// Connects to another server. `patience`: how long that may take, and then each read and each write.
+    fn connect(&self, _host: &[u8], _port: &[u8], _patience: Duration) -> io::Result<Box<dyn Peer>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Does `work`, while other threads do `help`, as many as there are processors to spare; returns when all have ended.
     fn alongside(&self, _help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
         work();
@@ -172,6 +185,18 @@ pub trait Host: Send + Sync {
     fn replace_file(&self, _path: &[u8], _content: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+/// Something that is done on another thread.
+pub type Errand = Box<dyn FnOnce(&Engine) + Send>;
+
+/// The same on that of a worker.
+pub type WorkerErrand = Box<dyn FnOnce(&Engine, Server) + Send>;
+
+/// Another server, at the other end of a connection.
+pub trait Peer: io::Read + io::Write + Send {
+    /// How long each read and each write may take from now on.
+    fn set_patience(&mut self, patience: Duration) -> io::Result<()>;
 }
 
 /// A file that is being written. Dropped before it is committed, it leaves nothing behind.

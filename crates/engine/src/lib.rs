@@ -29,6 +29,7 @@ pub mod kept;
 pub mod keys;
 pub mod latency;
 mod leftovers;
+pub mod links;
 pub mod listing;
 pub mod locks;
 pub mod log;

@@ -1,5 +1,6 @@
 //! What the server does for the engine and for loading a configuration.
 
+use crate::abroad::{self, Abroad};
 use crate::allocator;
 use crate::clock;
 use crate::crash;
@@ -16,7 +17,7 @@ use engine::Engine;
 use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
-use engine::host::{ConnectionStats, MemoryStats, NewFile, ProcessInfo, Scratch};
+use engine::host::{ConnectionStats, Errand, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, WorkerErrand};
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
@@ -42,6 +43,7 @@ pub struct EngineHost {
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
     desk: OnceLock<Desk>,
+    abroad: Arc<Abroad>,
 }
 
 impl EngineHost {
@@ -58,6 +60,7 @@ impl EngineHost {
             peak: AtomicU64::new(0),
             shared: OnceLock::new(),
             desk: OnceLock::new(),
+            abroad: Arc::default(),
         }
     }
 
@@ -338,6 +341,21 @@ impl engine::host::Host for EngineHost {
     fn in_background(&self, work: fn(&Engine)) -> io::Result<()> {
         let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
         std::thread::Builder::new().name("saver".to_owned()).spawn(move || work(&shared.engine)).map(drop)
+    }
+
+    fn abroad(&self, work: Errand) -> io::Result<()> {
+        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
+        Abroad::send(&self.abroad, shared, work)
+    }
+
+    fn on_worker(&self, worker: usize, work: WorkerErrand) {
+        if let Some(shared) = self.shared() {
+            shared.post(worker, Letter::Errand(work));
+        }
+    }
+
+    fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
+        abroad::connect(host, port, patience)
     }
 
     fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {

@@ -5,6 +5,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::audience::Push;
 use engine::blocked::Ticket;
 use engine::clients::ClientInfo;
+use engine::host::WorkerErrand;
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub enum Letter {
     Pushes(Vec<Push>),
     /// The log is durable up to a higher offset: replies may be sent that waited for that.
     Durable,
+    /// Something that is to be done on this worker's thread.
+    Errand(WorkerErrand),
     /// The server ends: send what can be sent at once, then stop.
     Stop,
 }

@@ -1,6 +1,7 @@
 //! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
 #![forbid(unsafe_code)]
 
+mod abroad;
 mod allocator;
 mod aof;
 mod banner;

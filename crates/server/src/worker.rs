@@ -295,6 +295,7 @@ impl Worker {
             Letter::Settle { left } => self.settling.push((left, 0)),
             Letter::Sleep { until } => self.asleep_until = Some(until),
             Letter::Stop => self.stopping = true,
+            Letter::Errand(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
             Letter::Kill { client } => {
                 self.close_client(client);
             }
@@ -465,6 +466,7 @@ impl Worker {
                 self.shared.engine.measure_memory();
                 commands::save::tick(&self.shared.engine, now);
                 commands::aof::tick(&self.shared.engine, now);
+                self.shared.engine.links().close_idle(now);
                 if self.shared.engine.tracking().is_over() {
                     self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
                 }
