@@ -8,7 +8,7 @@ use engine::value::{Object, Str, Value};
 use resp::format_by_digits;
 use structures::hash::Hash;
 use structures::list::List;
-use structures::listpack::{Item, Listpack};
+use structures::listpack::{Builder, Item, Listpack};
 use structures::lzf;
 use structures::quicklist::NodeView;
 use structures::set::Set;
@@ -159,15 +159,17 @@ pub(crate) fn put_deadline_after(out: &mut Vec<u8>, deadline: Option<u64>, timed
 
 fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
     if set.encoding() == "listpack" {
-        let mut pack = Listpack::new();
+        let mut pack = Builder::with_room(set.len() * PAIR_BYTES);
+        let mut digits = Vec::new();
         for (member, score) in set {
-            pack.push_back(member);
+            pack.push(Item::of(member));
             match whole(score) {
-                Some(n) => pack.push_item(Item::Int(n)),
-                None => pack.push_back(&format_by_digits(score)),
+                Some(n) => pack.push(Item::Int(n)),
+                None if put_fraction(score, &mut digits) => pack.push(Item::Bytes(&digits)),
+                None => pack.push(Item::of(&format_by_digits(score))),
             }
         }
-        return put_string(out, pack.as_bytes(), style.compress);
+        return put_string(out, &pack.finish(), style.compress);
     }
     put_length(out, set.len() as u64);
     // From the highest down: who reads into a linked structure then always inserts at its head.
@@ -177,6 +179,34 @@ fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
 pub(crate) fn put_scored(out: &mut Vec<u8>, member: &[u8], score: f64, style: &Style) {
     put_string(out, member, style.compress);
     out.extend_from_slice(&score.to_le_bytes());
+}
+
+/// Bytes of a short member with its score.
+const PAIR_BYTES: usize = 32;
+
+/// Replaces `digits` by those of a score with one to three of them behind the point; false if it has others.
+fn put_fraction(score: f64, digits: &mut Vec<u8>) -> bool {
+    const LARGEST: f64 = 1e12;
+    let scales = [(10.0, 1), (100.0, 2), (1000.0, 3)];
+    let scaled = |scale: f64| (score * scale + 0.5f64.copysign(score)) as i64;
+    let Some((scale, places)) = scales.into_iter().find(|(scale, _)| scaled(*scale) as f64 / scale == score) else {
+        return false;
+    };
+    if score.abs() > LARGEST {
+        return false;
+    }
+    digits.clear();
+    if score < 0.0 {
+        digits.push(b'-');
+    }
+    let mut buffer = itoa::Buffer::new();
+    let all = buffer.format(scaled(scale).unsigned_abs()).as_bytes();
+    let before = all.len().saturating_sub(places);
+    digits.extend_from_slice(if before == 0 { b"0" } else { &all[..before] });
+    digits.push(b'.');
+    digits.extend(std::iter::repeat_n(b'0', places.saturating_sub(all.len())));
+    digits.extend_from_slice(&all[before..]);
+    true
 }
 
 /// The score, if it is an integer that doubles tell from its neighbours.
@@ -212,14 +242,32 @@ pub fn put_string(out: &mut Vec<u8>, text: &[u8], compress: bool) {
     {
         return put_int(out, n);
     }
-    if compress
-        && text.len() >= COMPRESS_MIN
-        && let Some(shorter) = lzf::compress(text, text.len() - SAVED_MIN)
-    {
-        return put_compressed(out, &shorter, text.len());
+    if compress && text.len() >= COMPRESS_MIN && put_shorter(out, text) {
+        return;
     }
     put_length(out, text.len() as u64);
     out.extend_from_slice(text);
+}
+
+/// Appends a string compressed, if that makes it shorter.
+fn put_shorter(out: &mut Vec<u8>, text: &[u8]) -> bool {
+    let (start, limit) = (out.len(), text.len() - SAVED_MIN);
+    // What comes before is known when the rest is there: room for it is made, mostly as much as it takes.
+    put_compressed_head(out, limit, text.len());
+    let from = out.len();
+    if lzf::compress_onto(text, limit, out).is_none() {
+        out.truncate(start);
+        return false;
+    }
+    let end = out.len();
+    put_compressed_head(out, end - from, text.len());
+    let after = start + out.len() - end;
+    out.copy_within(end.., start);
+    if after < from {
+        out.copy_within(from..end, after);
+    }
+    out.truncate(end - (from - after));
+    true
 }
 
 fn put_int(out: &mut Vec<u8>, n: i32) {
@@ -236,8 +284,50 @@ fn put_int(out: &mut Vec<u8>, n: i32) {
 }
 
 fn put_compressed(out: &mut Vec<u8>, bytes: &[u8], len: usize) {
-    out.push(length::ENCODED << 6 | string::LZF);
-    put_length(out, bytes.len() as u64);
-    put_length(out, len as u64);
+    put_compressed_head(out, bytes.len(), len);
     out.extend_from_slice(bytes);
+}
+
+fn put_compressed_head(out: &mut Vec<u8>, compressed: usize, len: usize) {
+    out.push(length::ENCODED << 6 | string::LZF);
+    put_length(out, compressed as u64);
+    put_length(out, len as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn fractions_read_back(n in -20_000_000i64..20_000_000, places in 0..6) {
+            let score = n as f64 / 10f64.powi(places);
+            prop_assume!(score.fract() != 0.0);
+            let mut digits = b"other".to_vec();
+            if put_fraction(score, &mut digits) {
+                let text = String::from_utf8(digits).unwrap();
+                prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), score.to_bits());
+            } else {
+                prop_assert!(places > 3);
+            }
+        }
+
+        /// Also where the compressed length takes fewer bytes than the text's.
+        #[test]
+        fn strings_are_compressed_where_they_lie(before in 0..3usize, text in "[ab]{21,400}|(abcdefgh){8,3000}|.{21,90}") {
+            let mut out = vec![b'x'; before];
+            put_string(&mut out, text.as_bytes(), true);
+            prop_assert_eq!(&out[..before], &b"xxx"[..before]);
+            let mut expected = Vec::new();
+            match lzf::compress(text.as_bytes(), text.len() - SAVED_MIN) {
+                Some(shorter) => put_compressed(&mut expected, &shorter, text.len()),
+                None => {
+                    put_length(&mut expected, text.len() as u64);
+                    expected.extend_from_slice(text.as_bytes());
+                }
+            }
+            prop_assert_eq!(&out[before..], &expected[..]);
+        }
+    }
 }

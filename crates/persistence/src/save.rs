@@ -47,7 +47,7 @@ pub struct Written {
 }
 
 /// Writes the keyspace as it is now to `to`.
-pub fn save(engine: &Engine, options: &Options, to: &mut dyn Write) -> io::Result<Written> {
+pub fn save(engine: &Engine, options: &Options, to: &mut (dyn Write + Send)) -> io::Result<Written> {
     save_with(engine, options, &mut || {}, to)
 }
 
@@ -56,7 +56,7 @@ pub fn save_with(
     engine: &Engine,
     options: &Options,
     at_cut: &mut dyn FnMut(),
-    to: &mut dyn Write,
+    to: &mut (dyn Write + Send),
 ) -> io::Result<Written> {
     let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
     let begun = engine.begin_cut_with(encode, at_cut)?;
@@ -66,7 +66,7 @@ pub fn save_with(
     result
 }
 
-fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
+fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Write + Send)) -> io::Result<Written> {
     let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default(), db: None, begun };
     out.put(&header(options, begun))?;
     walk(engine, begun, options.delay, &mut out)?;
@@ -162,7 +162,7 @@ fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
 
 /// Where a file is written to, with its checksum.
 struct Out<'w> {
-    to: &'w mut dyn Write,
+    to: &'w mut (dyn Write + Send),
     crc: u64,
     sums: bool,
     written: Written,

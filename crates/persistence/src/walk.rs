@@ -6,6 +6,9 @@
 //!   shard 1  | .... | step | .... | step
 //!              block of 64 KiB -> out, rest       three times as long as the work, while clients keep the workers busy
 //! ```
+//!
+//! While they do not, other threads help, as many as the host has to spare: whoever is free takes some of the shards. Blocks
+//! consist of whole keys, so their order is of no account. Large values are written by one thread, after all others.
 
 use engine::Engine;
 use engine::cut::{Begun, Cancelled, Part};
@@ -13,6 +16,7 @@ use engine::kept::Kept;
 use engine::metrics;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of what there may be.
@@ -27,32 +31,160 @@ pub trait Blocks {
 }
 
 /// Goes through the whole keyspace of a cut. `delay`: rest after each key.
-pub fn walk(engine: &Engine, begun: &Begun, delay: Duration, out: &mut dyn Blocks) -> io::Result<()> {
-    let mut walk = Walk { engine, delay, begun, out, block: Vec::new(), keys: 0, pace: Pace::new(engine) };
-    for part in [Part::Walk, Part::Large] {
-        for db in 0..engine.databases() as u32 {
-            walk.database(part, db)?;
-        }
+pub fn walk(engine: &Engine, begun: &Begun, delay: Duration, out: &mut (dyn Blocks + Send)) -> io::Result<()> {
+    let all = All { engine, delay, begun, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
+    let mut result = Ok(());
+    let mut work = || result = all.work();
+    if delay.is_zero() && begun.keys >= WORTH_HELP {
+        engine.host().alongside(&|| all.help(), &mut work);
+    } else {
+        work();
     }
-    Ok(())
+    result
 }
 
-struct Walk<'w> {
+/// Keys for which other threads are asked to help.
+const WORTH_HELP: u64 = 1000;
+
+/// What those who walk share.
+struct All<'w> {
     engine: &'w Engine,
     delay: Duration,
     begun: &'w Begun,
-    out: &'w mut dyn Blocks,
+    out: Mutex<&'w mut (dyn Blocks + Send)>,
+    turns: Mutex<Turns>,
+    changed: Condvar,
+}
+
+/// Shards that are still to be walked.
+#[derive(Default)]
+struct Turns {
+    db: u32,
+    groups: Vec<Vec<usize>>,
+    /// Groups that somebody is walking.
+    taken: usize,
+    failure: Option<io::Error>,
+    is_over: bool,
+}
+
+/// Shards that one walks in turns, so that none is busy with this for long.
+const GROUP: usize = 16;
+
+impl<'w> All<'w> {
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn out(&self) -> MutexGuard<'_, &'w mut (dyn Blocks + Send)> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'t>(&self, turns: MutexGuard<'t, Turns>) -> MutexGuard<'t, Turns> {
+        self.changed.wait(turns).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn walk(&self) -> Walk<'_, 'w> {
+        Walk { all: self, engine: self.engine, block: Vec::new(), keys: 0, pace: Pace::new(self.engine) }
+    }
+
+    /// What the caller's thread does: everything, unless others help. Large values come last, and it writes them alone.
+    fn work(&self) -> io::Result<()> {
+        let shards: Vec<usize> = (0..self.engine.locks().len()).collect();
+        let mut walk = self.walk();
+        let mut result = Ok(());
+        for db in 0..self.engine.databases() as u32 {
+            let mut turns = self.turns();
+            (turns.db, turns.groups) = (db, shards.chunks(GROUP).map(<[usize]>::to_vec).collect());
+            drop(turns);
+            self.changed.notify_all();
+            result = self.groups(&mut walk, false);
+            let mut turns = self.turns();
+            while turns.taken > 0 {
+                turns = self.wait(turns);
+            }
+            // Whoever helps may have given some back.
+            drop(turns);
+            result = result.and_then(|()| self.groups(&mut walk, false));
+            if let Some(failure) = self.turns().failure.take() {
+                result = Err(failure);
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        self.turns().is_over = true;
+        self.changed.notify_all();
+        result?;
+        for db in 0..self.engine.databases() as u32 {
+            let mut shards = shards.clone();
+            walk.group(Part::Large, db, &mut shards, false)?;
+        }
+        Ok(())
+    }
+
+    /// What a helping thread does, while clients leave processors to spare.
+    fn help(&self) {
+        let mut walk = self.walk();
+        let mut turns = self.turns();
+        while !turns.is_over {
+            if turns.groups.is_empty() || turns.failure.is_some() {
+                turns = self.wait(turns);
+                continue;
+            }
+            walk.pace.look();
+            if walk.pace.is_busy {
+                let a_while = Duration::from_nanos(LOOK / 2);
+                turns = self.changed.wait_timeout(turns, a_while).unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            drop(turns);
+            let result = self.groups(&mut walk, true);
+            turns = self.turns();
+            if let Err(error) = result {
+                turns.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Walks groups of shards until there are no more. `yields`: or until clients need the processors.
+    fn groups(&self, walk: &mut Walk<'_, 'w>, yields: bool) -> io::Result<()> {
+        loop {
+            let mut turns = self.turns();
+            let Some(mut group) = turns.groups.pop().filter(|_| turns.failure.is_none()) else { return Ok(()) };
+            turns.taken += 1;
+            let db = turns.db;
+            drop(turns);
+            let result = walk.group(Part::Walk, db, &mut group, yields);
+            let mut turns = self.turns();
+            turns.taken -= 1;
+            let is_done = group.is_empty();
+            if !is_done && result.is_ok() {
+                turns.groups.push(group);
+            }
+            drop(turns);
+            self.changed.notify_all();
+            result?;
+            if !is_done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Walk<'a, 'w> {
+    all: &'a All<'w>,
+    engine: &'a Engine,
     block: Vec<u8>,
     /// Keys in the block.
     keys: u64,
-    pace: Pace<'w>,
+    pace: Pace<'a>,
 }
 
-impl Walk<'_> {
-    fn database(&mut self, part: Part, db: u32) -> io::Result<()> {
-        // All shards in turns, so that none is busy with this for long.
-        let mut shards: Vec<usize> = (0..self.engine.locks().len()).collect();
-        while !shards.is_empty() {
+impl Walk<'_, '_> {
+    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`, clients need
+    /// the processors.
+    fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {
+        while !shards.is_empty() && !(yields && self.pace.is_busy) {
             let mut at = 0;
             while let Some(shard) = shards.get(at) {
                 if self.shard(part, *shard, db)? {
@@ -74,11 +206,11 @@ impl Walk<'_> {
                 self.pour(db, at, kept)?;
             }
             self.keys += step.keys;
-            if self.block.len() >= BLOCK || !self.delay.is_zero() {
+            if self.block.len() >= BLOCK || !self.all.delay.is_zero() {
                 self.flush(db)?;
             }
             if !step.within {
-                let copies = &self.begun.copies;
+                let copies = &self.all.begun.copies;
                 if part == Part::Walk && copies.waiting() > WAITING_MAX.min(copies.limit() / 2) {
                     self.drain(db)?;
                 }
@@ -89,10 +221,12 @@ impl Walk<'_> {
 
     fn flush(&mut self, db: u32) -> io::Result<()> {
         let keys = std::mem::take(&mut self.keys);
-        let written = self.out.block(db, &self.block, keys)?;
+        let mut out = self.all.out();
+        let written = out.block(db, &self.block, keys)?;
+        tell(self.engine, self.all.begun, written);
+        drop(out);
         self.block.clear();
-        tell(self.engine, self.begun, written);
-        rest(self.engine, self.delay, keys)?;
+        rest(self.engine, self.all.delay, keys)?;
         self.pace.rest();
         Ok(())
     }
@@ -101,7 +235,10 @@ impl Walk<'_> {
     fn pour(&mut self, db: u32, at: usize, kept: Kept) -> io::Result<()> {
         let after = self.block.split_off(at);
         self.flush(db)?;
-        kept.pour(|bytes| self.out.block(db, bytes, 0).map(drop))?;
+        // Nobody else writes in between: where the parts end is not where keys do.
+        let mut out = self.all.out();
+        kept.pour(|bytes| out.block(db, bytes, 0).map(drop))?;
+        drop(out);
         self.block = after;
         Ok(())
     }
@@ -149,9 +286,9 @@ impl Pace<'_> {
         Pace { engine, began: now, is_busy: true, since: now, done: busy(engine) }
     }
 
-    fn rest(&mut self) {
-        let host = self.engine.host();
-        let now = host.nanos();
+    /// Finds out now and then whether clients keep the workers busy.
+    fn look(&mut self) -> u64 {
+        let now = self.engine.host().nanos();
         let looked = now.saturating_sub(self.since);
         if looked >= LOOK {
             let all = looked.saturating_mul(self.engine.metrics().len() as u64);
@@ -159,6 +296,11 @@ impl Pace<'_> {
             self.is_busy = done.saturating_sub(self.done).saturating_mul(BUSY_SHARE) > all;
             (self.since, self.done) = (now, done);
         }
+        now
+    }
+
+    fn rest(&mut self) {
+        let (now, host) = (self.look(), self.engine.host());
         if self.is_busy {
             let worked = now.saturating_sub(self.began);
             host.rest(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));

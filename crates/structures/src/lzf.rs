@@ -46,17 +46,24 @@ impl std::error::Error for Corrupt {}
 
 /// Compresses `text` into at most `limit` bytes; None if it takes more, or is of 4 GiB and longer.
 pub fn compress(text: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(limit.min(text.len()));
+    compress_onto(text, limit, &mut bytes).map(|()| bytes)
+}
+
+/// The same behind what `bytes` holds; after None there may be more there, which means nothing.
+pub fn compress_onto(text: &[u8], limit: usize, bytes: &mut Vec<u8>) -> Option<()> {
     u32::try_from(text.len()).ok()?;
+    bytes.reserve(limit.min(text.len()));
+    let out = Writer { limit: bytes.len().saturating_add(limit), bytes };
     // Clearing the table must not cost more than the rest.
     match text.len() {
-        0..=128 => compress_with::<128>(text, limit),
-        129..=2048 => compress_with::<2048>(text, limit),
-        _ => compress_with::<PLACES_MAX>(text, limit),
+        0..=128 => compress_with::<128>(text, out),
+        129..=1024 => compress_with::<1024>(text, out),
+        _ => compress_with::<PLACES_MAX>(text, out),
     }
 }
 
-fn compress_with<const PLACES: usize>(text: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut out = Writer { bytes: Vec::with_capacity(limit.min(text.len())), limit };
+fn compress_with<const PLACES: usize>(text: &[u8], mut out: Writer<'_>) -> Option<()> {
     // Where three bytes of this hash stood last, plus one; 0 for nowhere.
     let mut last_seen = [0u32; PLACES];
     let hash = |text: &[u8], at: usize| hash(text, at) >> (HASH_BITS - PLACES.trailing_zeros());
@@ -80,8 +87,7 @@ fn compress_with<const PLACES: usize>(text: &[u8], limit: usize) -> Option<Vec<u
         }
         (at, unwritten) = (end, end);
     }
-    out.literals(&text[unwritten..])?;
-    Some(out.bytes)
+    out.literals(&text[unwritten..])
 }
 
 #[inline]
@@ -92,15 +98,24 @@ fn hash(text: &[u8], at: usize) -> usize {
 
 #[inline]
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take(COPY_MAX).take_while(|(a, b)| a == b).count()
+    let most = a.len().min(b.len()).min(COPY_MAX);
+    let ((a, a_rest), (b, b_rest)) = (a[..most].as_chunks::<8>(), b[..most].as_chunks::<8>());
+    for (at, (a, b)) in a.iter().zip(b).enumerate() {
+        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if differ != 0 {
+            return at * 8 + differ.trailing_zeros() as usize / 8;
+        }
+    }
+    a.len() * 8 + a_rest.iter().zip(b_rest).take_while(|(a, b)| a == b).count()
 }
 
-struct Writer {
-    bytes: Vec<u8>,
+struct Writer<'o> {
+    bytes: &'o mut Vec<u8>,
+    /// Where the bytes end at most.
     limit: usize,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn room_for(&self, bytes: usize) -> Option<()> {
         (self.bytes.len() + bytes <= self.limit).then_some(())
     }

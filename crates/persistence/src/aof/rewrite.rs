@@ -31,7 +31,12 @@ pub struct Options {
 }
 
 /// Writes the keyspace as it is now as commands; `at_cut` runs in the moment whose keyspace it is, under all locks.
-pub fn write(engine: &Engine, options: &Options, at_cut: &mut dyn FnMut(), to: &mut dyn Write) -> io::Result<Written> {
+pub fn write(
+    engine: &Engine,
+    options: &Options,
+    at_cut: &mut dyn FnMut(),
+    to: &mut (dyn Write + Send),
+) -> io::Result<Written> {
     let encode: Encode = Arc::new(|out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry));
     let begun = engine.begin_cut_with(encode, at_cut)?;
     let result = write_cut(engine, options, &begun, to);
@@ -39,7 +44,7 @@ pub fn write(engine: &Engine, options: &Options, at_cut: &mut dyn FnMut(), to: &
     result
 }
 
-fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Write) -> io::Result<Written> {
+fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Write + Send)) -> io::Result<Written> {
     let mut out = Out { to, db: None, written: Written::default() };
     let mut head = Vec::new();
     if let Some(seconds) = options.stamp {
@@ -55,7 +60,7 @@ fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut dyn Wri
 
 /// Where a base is written to.
 struct Out<'w> {
-    to: &'w mut dyn Write,
+    to: &'w mut (dyn Write + Send),
     /// The database that its reader is in.
     db: Option<u32>,
     written: Written,

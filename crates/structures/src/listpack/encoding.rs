@@ -202,6 +202,10 @@ pub(super) fn write_len(to: &mut [u8; 9], len: usize) -> usize {
 
 /// How many bytes were written. From two bytes on, each size begins one below the power of 128 that it could begin with.
 pub(super) fn write_back_len(to: &mut [u8; 5], len: usize) -> usize {
+    if len < 0x80 {
+        to[0] = len as u8;
+        return 1;
+    }
     let size = back_len_size(len);
     for (at, byte) in to[..size].iter_mut().enumerate() {
         let group = (len >> (7 * (size - 1 - at))) as u8 & 0x7f;

@@ -57,6 +57,45 @@ impl Pos {
     }
 }
 
+/// The bytes of a listpack, put together from the front.
+#[derive(Debug)]
+pub struct Builder {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Builder {
+    /// `room`: what the elements will take, about.
+    pub fn with_room(room: usize) -> Self {
+        let mut bytes = Vec::with_capacity(HEADER + room + 1);
+        bytes.resize(HEADER, 0);
+        Builder { bytes, count: 0 }
+    }
+
+    #[inline]
+    pub fn push(&mut self, item: Item<'_>) {
+        let frame = Frame::of(item);
+        self.bytes.extend_from_slice(frame.head());
+        if let Item::Bytes(bytes) = item {
+            self.bytes.extend_from_slice(bytes);
+        }
+        self.bytes.extend_from_slice(frame.back());
+        self.count += 1;
+    }
+
+    /// What [`Listpack::as_bytes`] gives of the same elements.
+    ///
+    /// # Panics
+    /// When it is of 4 GiB or more.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes.push(END);
+        let len = u32::try_from(self.bytes.len()).expect("a listpack is shorter than 4 GiB");
+        self.bytes[..COUNT_AT].copy_from_slice(&len.to_le_bytes());
+        self.bytes[COUNT_AT..HEADER].copy_from_slice(&(self.count.min(UNCOUNTED) as u16).to_le_bytes());
+        self.bytes
+    }
+}
+
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;

@@ -250,3 +250,16 @@ fn room_ends_at_a_gibibyte() {
     let listpack = Listpack::new();
     assert!(listpack.has_room(SAFE_LEN - 7) && !listpack.has_room(SAFE_LEN - 6) && !listpack.has_room(usize::MAX));
 }
+
+#[test]
+fn a_builder_makes_what_pushing_makes() {
+    let words: Vec<Vec<u8>> = (0..200i64)
+        .map(|n| if n % 3 == 0 { (n * n * 1000 - 9).to_string().into_bytes() } else { vec![b'w'; n as usize] })
+        .collect();
+    for count in [0, 1, 2, 200] {
+        let mut builder = Builder::with_room(0);
+        words[..count].iter().for_each(|word| builder.push(Item::of(word)));
+        let pushed: Listpack = words[..count].iter().map(Vec::as_slice).collect();
+        assert_eq!(builder.finish(), pushed.as_bytes());
+    }
+}
