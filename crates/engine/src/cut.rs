@@ -5,11 +5,11 @@
 //! the keys of its [cell](structures::sweep) encoded first, as they are; the walk passes over cells that are done.
 //!
 //! ```text
-//!   positions of a table    | walked ........ | next   [cell]  [done]  [cell]  [cell]       4 keys or so a cell
-//!                             changes are free          changes in a cell that is done are free, too
+//!   positions of a table    | walked ........ | next   [cell]  [done]  [cell]  [cell]       4 keys or so a cell, in 16 parts
+//!                             changes are free          changes in a part that is done are free, too
 //! ```
 //!
-//! A key is written once: its cell is done or it is not, by its place on the line of hashes, which no resize changes.
+//! A key is written once: its part of a cell is done or it is not, by its hash, which no resize changes.
 //!
 //! **Large values** are put aside when they are met and written after all others in pieces, a piece under one hold of the lock. One that is
 //! changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of its elements ([`Rest::follow`]).
@@ -18,7 +18,7 @@
 //! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB swaps the cuts
 //! with the tables. Neither costs more than without a cut.
 //!
-//! Memory beyond the data: a bit for a cell, and the encoded old values, which each step takes away, [all](Engine::cut_drain) when they have
+//! Memory beyond the data: 16 bits for a cell, and the encoded old values, which each step takes away, [all](Engine::cut_drain) when they have
 //! become many, and which go to a file when they come too fast ([`kept`](crate::kept)).
 //!
 //! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by somebody else answers its
@@ -38,7 +38,7 @@ use indexmap::IndexMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use structures::hashtable::position;
+use structures::hashtable::{class, position};
 use structures::sweep::{Cells, each_bucket};
 
 /// How keys are written down. Called under their shards' locks.
@@ -271,10 +271,10 @@ impl Open {
     /// Writes the cell of a place down, unless that is done; an entry of it may have been taken out already.
     fn touch(&mut self, table: &Table, hasher: &KeyHasher, local: u64, taken: Option<&KeyEntry>) {
         if self.left.is_none()
-            && let Some(range) = self.cells.take(position(local))
+            && let Some(range) = self.cells.take(local)
         {
             each_bucket(range.clone(), |at| {
-                table.scan(at, |entry| {
+                table.scan_class(at, class(local), |entry| {
                     let local = hasher.local_of(entry.key());
                     if range.contains(&position(local)) {
                         self.keep(local, entry);
@@ -325,7 +325,7 @@ impl Open {
             let after = table.scan(next, |entry| {
                 let local = hasher.local_of(entry.key());
                 // A bucket that was resized meanwhile may begin before where the walk is.
-                if !self.cells.is_ahead(position(local)) {
+                if !self.cells.is_ahead(local) {
                     return;
                 }
                 if self.encode.is_large(entry) {
@@ -412,7 +412,7 @@ impl Engine {
                 db.cut = Cut(Some(Box::new(Open {
                     encode: Arc::clone(&encode),
                     home: home as u32,
-                    cells: Cells::new(db.table.len(), 0),
+                    cells: Cells::by_class(db.table.len(), 0),
                     kept: Kept::new(Arc::clone(&copies), true),
                     large: IndexMap::default(),
                     within: false,

@@ -118,6 +118,8 @@ pub struct Kept {
     pub keys: u64,
     /// Bytes that it holds in memory.
     held: u64,
+    /// Bytes that are not in the sum of all yet, which all writers share.
+    uncounted: u64,
     /// It can be taken away at any time.
     is_loose: bool,
     copies: Arc<Copies>,
@@ -150,7 +152,7 @@ enum Part {
 impl Kept {
     /// `is_loose`: these are whole keys, which can be taken away at any time.
     pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> Kept {
-        Kept { parts: Vec::new(), end: Vec::new(), keys: 0, held: 0, is_loose, copies }
+        Kept { parts: Vec::new(), end: Vec::new(), keys: 0, held: 0, uncounted: 0, is_loose, copies }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -161,10 +163,11 @@ impl Kept {
     pub fn append<R>(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let (len, room) = (self.end.len(), self.end.capacity());
         let result = encode(&mut self.end);
-        self.copies.total.fetch_add((self.end.len() - len) as u64, Relaxed);
+        self.uncounted += (self.end.len() - len) as u64;
         let more = (self.end.capacity() - room) as u64;
         if more > 0 {
             self.held += more;
+            self.count();
             self.copies.hold(more);
             if self.is_loose {
                 self.copies.waiting.fetch_add(more, Relaxed);
@@ -178,6 +181,10 @@ impl Kept {
             }
         }
         result
+    }
+
+    fn count(&mut self) {
+        self.copies.total.fetch_add(std::mem::take(&mut self.uncounted), Relaxed);
     }
 
     /// Puts what is in memory into the scratch file, but for the end. What it does not take stays.
@@ -252,6 +259,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        self.count();
         self.let_go(self.held);
     }
 }

@@ -8,6 +8,8 @@
 //!                       changes are free           changes in a cell that is done are free, too
 //! ```
 //!
+//! Where entries know their hashes' classes without being read, a cell has a part for each class, and only what is in the same part is handed out.
+//!
 //! So a change costs a cell at most, and what is to be remembered is a bit for a cell: nothing of names or old values, which go to
 //! where they are handed. The order is of no account. A place on the line is not moved by any resize.
 //!
@@ -15,13 +17,14 @@
 //!
 //! Asserted by tests: every entry of the beginning is handed out once and as it was, whatever is changed in between.
 
-use crate::hashtable::{POSITIONS, position};
+use crate::hashtable::{CLASSES, POSITIONS, class, position};
 use crate::walk::Seen;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entries in a cell, about: a bucket of a table has as many.
 const ENTRIES: usize = 4;
+const CLASS_BITS: u32 = CLASSES.trailing_zeros();
 
 /// Which parts of a table's line of hashes are done.
 pub struct Cells {
@@ -29,7 +32,9 @@ pub struct Cells {
     next: u64,
     /// Positions of a cell, as a power of two.
     shift: u32,
-    /// A bit for a cell; empty until one is taken.
+    /// Parts of a cell, as a power of two: classes of hashes.
+    parts: u32,
+    /// A bit for a part of a cell; empty until one is taken.
     done: Box<[u64]>,
 }
 
@@ -37,7 +42,13 @@ impl Cells {
     /// Of a table of so many entries, where nothing is done but what lies before `next`.
     pub fn new(entries: usize, next: u64) -> Cells {
         let cells = (entries / ENTRIES).clamp(1, 1 << 40).next_power_of_two();
-        Cells { next, shift: POSITIONS.trailing_zeros() - cells.trailing_zeros(), done: Box::default() }
+        let shift = POSITIONS.trailing_zeros() - cells.trailing_zeros();
+        Cells { next, shift, parts: 0, done: Box::default() }
+    }
+
+    /// The same, each cell in as many parts as there are [classes](class) of hashes.
+    pub fn by_class(entries: usize, next: u64) -> Cells {
+        Cells { parts: CLASS_BITS, ..Cells::new(entries, next) }
     }
 
     /// Where the sweep is; None at the end.
@@ -53,28 +64,35 @@ impl Cells {
         }
     }
 
-    /// Whether what lies there has not been handed out.
+    /// Whether what has this hash has not been handed out.
     #[inline]
-    pub fn is_ahead(&self, position: u64) -> bool {
-        position >= self.next && !self.is_done(position >> self.shift)
+    pub fn is_ahead(&self, hash: u64) -> bool {
+        position(hash) >= self.next && !self.is_done(hash)
     }
 
     #[inline]
-    fn is_done(&self, cell: u64) -> bool {
-        self.done.get((cell / 64) as usize).is_some_and(|bits| bits >> (cell % 64) & 1 != 0)
+    fn is_done(&self, hash: u64) -> bool {
+        let part = self.part(hash);
+        self.done.get((part / 64) as usize).is_some_and(|bits| bits >> (part % 64) & 1 != 0)
     }
 
-    /// Marks the cell of a position. What is to be handed out now; None if it was.
-    pub fn take(&mut self, position: u64) -> Option<Range<u64>> {
-        if !self.is_ahead(position) {
+    #[inline]
+    fn part(&self, hash: u64) -> u64 {
+        (position(hash) >> self.shift) << self.parts | u64::from(class(hash)) & ((1 << self.parts) - 1)
+    }
+
+    /// Marks the part of a cell that a hash belongs to. Where what is to be handed out now lies; None if it was.
+    pub fn take(&mut self, hash: u64) -> Option<Range<u64>> {
+        if !self.is_ahead(hash) {
             return None;
         }
         if self.done.is_empty() {
-            let cells = (POSITIONS >> self.shift) as usize;
-            self.done = vec![0; cells.div_ceil(64)].into();
+            let parts = (POSITIONS >> self.shift << self.parts) as usize;
+            self.done = vec![0; parts.div_ceil(64)].into();
         }
-        let cell = position >> self.shift;
-        self.done[(cell / 64) as usize] |= 1 << (cell % 64);
+        let part = self.part(hash);
+        self.done[(part / 64) as usize] |= 1 << (part % 64);
+        let cell = position(hash) >> self.shift;
         Some((cell << self.shift).max(self.next)..(cell + 1) << self.shift)
     }
 }
@@ -107,7 +125,7 @@ impl Sweep {
     pub fn touch(&self, hash: u64, mut scan: impl FnMut(u64, &mut dyn FnMut(Seen<'_>)) -> Option<u64>) {
         let mut guard = self.lock();
         let State { cells, sink } = &mut *guard;
-        let Some(range) = cells.take(position(hash)) else { return };
+        let Some(range) = cells.take(hash) else { return };
         each_bucket(range.clone(), |at| {
             scan(at, &mut |seen| {
                 if range.contains(&position(seen.hash)) {
@@ -127,7 +145,7 @@ impl Sweep {
         let cells = &mut state.cells;
         let Some(next) = cells.next() else { return true };
         let after = scan(next, &mut |seen| {
-            if cells.is_ahead(position(seen.hash)) {
+            if cells.is_ahead(seen.hash) {
                 show(seen);
             }
         });

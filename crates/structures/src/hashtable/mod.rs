@@ -92,6 +92,20 @@ pub const fn position(hash: u64) -> u64 {
     hash >> 16
 }
 
+/// How many [classes](class) there are.
+pub const CLASSES: u8 = 16;
+
+/// Hashes fall into classes whatever their positions are.
+#[inline]
+pub fn class(hash: u64) -> u8 {
+    class_of_tag(tag_of(hash))
+}
+
+#[inline]
+fn class_of_tag(tag: u8) -> u8 {
+    tag % CLASSES
+}
+
 /// The bucket of `len` that covers this hash's position. Below `len`, or 0 if that is 0.
 #[inline]
 fn index(hash: u64, len: usize) -> usize {
@@ -315,17 +329,35 @@ impl<T: Handle> HashTable<T> {
     /// One step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and returns
     /// where to go on, or `None` at the end. See the module's documentation for what is guaranteed.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
+        let next = self.after(position)?;
+        self.for_each_in_bucket(position << 16, &mut visit);
+        Some(next).filter(|next| *next < POSITIONS)
+    }
+
+    /// The same, but of the entries only those whose hashes are of this [class]. Others are not read.
+    pub fn scan_class(&self, position: u64, class: u8, mut visit: impl FnMut(&T)) -> Option<u64> {
+        let next = self.after(position)?;
+        let mut line = Some(self.home(position << 16));
+        while let Some(bucket) = line {
+            for slot in bucket.used().filter(|slot| class_of_tag(bucket.tag(*slot)) == class) {
+                visit(&self.borrow(bucket.bits(slot)));
+            }
+            line = bucket.child();
+        }
+        Some(next).filter(|next| *next < POSITIONS)
+    }
+
+    /// Where the bucket ends that covers `position`; None where there is none.
+    fn after(&self, position: u64) -> Option<u64> {
         if position >= POSITIONS || self.new.len() == 0 {
             return None;
         }
         let hash = position << 16;
-        self.for_each_in_bucket(hash, &mut visit);
-        let next = if position < self.frontier_position {
+        Some(if position < self.frontier_position {
             first_position(index(hash, self.new.len()) + 1, self.new.len()).min(self.frontier_position)
         } else {
             first_position(index(hash, self.old.len()) + 1, self.old.len())
-        };
-        (next < POSITIONS).then_some(next)
+        })
     }
 
     /// Visits all entries that share a bucket, and its epoch, with this hash.
