@@ -130,7 +130,7 @@ fn setbit(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let (old_len, byte, mask) = (edit.string()?.map_or(0, Str::len), (offset / 8) as usize, mask_of(offset));
-    let old = edit.with_bytes(byte + 1, |bytes| {
+    let old = edit.with_bytes_at(byte..byte + 1, byte + 1, |bytes| {
         let old = bytes[byte] & mask != 0;
         bytes[byte] = if bit { bytes[byte] | mask } else { bytes[byte] & !mask };
         old

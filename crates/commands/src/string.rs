@@ -491,8 +491,9 @@ fn append(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             len
         }
         Some(old) => {
-            check_length(cx.engine, old.len(), value.len())?;
-            edit.with_bytes(0, |bytes| {
+            let len = old.len();
+            check_length(cx.engine, len, value.len())?;
+            edit.with_bytes_at(len..len, 0, |bytes| {
                 bytes.extend_from_slice(&value);
                 bytes.len()
             })?
@@ -514,7 +515,7 @@ fn setrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     check_length(cx.engine, offset, part.len())?;
     let end = offset + part.len();
-    let len = edit.with_bytes(end, |bytes| {
+    let len = edit.with_bytes_at(offset..end, end, |bytes| {
         bytes[offset..end].copy_from_slice(part);
         bytes.len()
     })?;

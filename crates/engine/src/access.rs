@@ -183,7 +183,7 @@ pub fn expire_elements(
     let cut = &mut slot.cut;
     let change = found.update(|entry| {
         if cut.has_large() {
-            cut.follow(entry);
+            cut.follow(entry, None);
         }
         let object = entry.payload_mut()?;
         let old = object.next_deadline();

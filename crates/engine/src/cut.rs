@@ -36,6 +36,7 @@ use crate::value::{KeyEntry, Object, Value};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{class, position};
@@ -72,6 +73,12 @@ pub trait Rest: Send {
     /// it is changed, or all of it does now.
     fn follow(&mut self, object: &mut Object, kept: &Shared) {
         self.put_all(object, kept);
+    }
+
+    /// These bytes of a string are about to change, and perhaps more come behind the last. Keeps them as they are; false if it cannot: then it is to
+    /// [follow](Self::follow).
+    fn keep_bytes(&mut self, _object: &Object, _bytes: &Range<usize>) -> bool {
+        false
     }
 
     /// Has all that is left written down.
@@ -203,16 +210,19 @@ impl Cut {
         self.0.as_ref().is_some_and(|open| !open.large.is_empty() && open.left.is_none())
     }
 
-    /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones.
+    /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones. `bytes`: which ones of a
+    /// string.
     #[cold]
-    pub fn follow(&mut self, entry: &mut KeyEntry) {
+    pub fn follow(&mut self, entry: &mut KeyEntry, bytes: Option<&Range<usize>>) {
         let Some(open) = &mut self.0 else { return };
         open.begin(entry);
         let Some(large) = open.large.get_mut(entry.key()) else { return };
         if large.removed.is_none()
-            && !std::mem::replace(&mut large.follows, true)
+            && !large.follows
             && let (Some(rest), Some(object)) = (&mut large.rest, entry.payload_mut())
+            && !bytes.is_some_and(|bytes| rest.keep_bytes(object, bytes))
         {
+            large.follows = true;
             rest.follow(object, &large.kept);
         }
     }

@@ -15,6 +15,7 @@ use crate::keys::Key;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::tracking::{self, Tracked};
 use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
+use std::ops::Range;
 use std::sync::Arc;
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::Spot;
@@ -152,6 +153,16 @@ impl<'k> Edit<'k> {
     /// Gives `change` the string's bytes to work on, at least `min_len` of them: zero bytes are added to a
     /// shorter or missing one. The value counts as edited in place from now on and is encoded raw.
     pub fn with_bytes<R>(&mut self, min_len: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
+        self.with_bytes_at(0..usize::MAX, min_len, change)
+    }
+
+    /// The same for who changes only these of the bytes that are there, and takes none away.
+    pub fn with_bytes_at<R>(
+        &mut self,
+        changed: Range<usize>,
+        min_len: usize,
+        change: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> Result<R, Error> {
         if let Some(value) = self.value() {
             value.as_string()?;
         }
@@ -159,7 +170,7 @@ impl<'k> Edit<'k> {
         if !self.exists() {
             self.set_object(Object::String(Vec::new()), Ttl::Clear);
         }
-        let result = self.with_entry(|entry| {
+        let result = self.with_entry_at(Some(&changed), |entry| {
             if !matches!(entry.value(), Value::Payload(_)) {
                 let bytes = entry.value().as_string().map(Str::to_vec).unwrap_or_default();
                 entry.set_value(NewValue::Payload(Object::String(bytes)));
@@ -518,12 +529,17 @@ impl<'k> Edit<'k> {
     }
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
+        self.with_entry_at(None, change)
+    }
+
+    /// `bytes`: those of a string that change.
+    fn with_entry_at<R>(&mut self, bytes: Option<&Range<usize>>, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let spot = self.spot()?;
         let Db { table, cut, .. } = &mut *self.db;
         if cut.is_open() {
             cut.touch(table, self.engine.hasher(), self.local);
             if cut.has_large() {
-                table.at_mut(spot)?.update(|entry| cut.follow(entry));
+                table.at_mut(spot)?.update(|entry| cut.follow(entry, bytes));
             }
         }
         Some(table.at_mut(spot)?.update(change))

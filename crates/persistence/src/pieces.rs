@@ -7,7 +7,8 @@
 //! | --- | --- | --- |
 //! | set, hash, sorted set | a [cell](structures::sweep) of elements, written down before | any |
 //! | list | the nodes are shared with it, so a copy of the node that is changed | as ever |
-//! | string, stream | what is left of it is written down | as ever |
+//! | string of more than 4 MiB | the blocks that it changes are copied, up to 16 MiB of them | as ever |
+//! | other strings, stream | what is left of it is written down | as ever |
 //!
 //! Bytes are those of [`encode`](crate::encode), but for strings of more than [`COMPRESSED_MAX`], which are not compressed: that would
 //! take them as a whole.
@@ -18,6 +19,8 @@ use crate::encode::{
 use engine::cut::Rest;
 use engine::kept::Shared;
 use engine::value::{Object, Value};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use structures::list::List;
 use structures::listpack::Item;
@@ -74,6 +77,8 @@ enum State {
     InPlace,
     /// A string, which is compressed when it is complete.
     Collected(Vec<u8>),
+    /// A string some of whose bytes were changed.
+    Patched(Patched),
     Swept(Swept),
     Nodes(NodesLeft),
     /// All is written down.
@@ -202,6 +207,7 @@ impl Rest for Pieces {
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
         match &mut self.state {
             State::InPlace | State::Collected(_) => self.piece(out, object, max),
+            State::Patched(patched) => patched.piece(out, object, &mut self.at, max),
             State::Swept(swept) => swept.step(out, object, max, self.how),
             State::Nodes(nodes) => {
                 let end = out.len().saturating_add(max);
@@ -210,6 +216,15 @@ impl Rest for Pieces {
             }
             State::Done => true,
         }
+    }
+
+    fn keep_bytes(&mut self, object: &Object, bytes: &Range<usize>) -> bool {
+        let Object::String(string) = object else { return false };
+        if matches!(self.state, State::InPlace) {
+            self.state = State::Patched(Patched { len: string.len(), blocks: BTreeMap::new() });
+        }
+        let State::Patched(patched) = &mut self.state else { return false };
+        patched.keep(string, bytes, self.at as usize)
     }
 
     fn follow(&mut self, object: &mut Object, kept: &Shared) {
@@ -242,6 +257,55 @@ impl Rest for Pieces {
 
 /// Bytes of a value that are written down at once because it is changed.
 const AT_ONCE: usize = 48 << 10;
+
+/// A string as it was, whose bytes are changed and become more.
+struct Patched {
+    len: usize,
+    /// What was changed, by number.
+    blocks: BTreeMap<usize, Box<[u8]>>,
+}
+
+/// Bytes of a block, and blocks above which the whole is written down.
+const BLOCK: usize = 16 << 10;
+const BLOCKS_MAX: usize = 1024;
+
+impl Patched {
+    /// Keeps the blocks of these bytes, but for what lies before `written`.
+    fn keep(&mut self, string: &[u8], bytes: &Range<usize>, written: usize) -> bool {
+        let (start, end) = (bytes.start.max(written), bytes.end.min(self.len));
+        if start >= end {
+            return true;
+        }
+        let blocks = start / BLOCK..=(end - 1) / BLOCK;
+        if self.blocks.len() + blocks.clone().count() > BLOCKS_MAX {
+            return false;
+        }
+        for block in blocks {
+            let from = block * BLOCK;
+            self.blocks.entry(block).or_insert_with(|| string[from..self.len.min(from + BLOCK)].into());
+        }
+        true
+    }
+
+    fn piece(&mut self, out: &mut Vec<u8>, object: &Object, at: &mut u64, max: usize) -> bool {
+        let Object::String(string) = object else { return true };
+        let (mut from, stop) = (*at as usize, self.len.min((*at as usize).saturating_add(max)));
+        while from < stop {
+            let (block, start) = (from / BLOCK, from % BLOCK);
+            let to = stop.min((block + 1) * BLOCK);
+            match self.blocks.get(&block) {
+                Some(bytes) => out.extend_from_slice(&bytes[start..start + to - from]),
+                None => out.extend_from_slice(&string[from..to]),
+            }
+            if to % BLOCK == 0 {
+                self.blocks.remove(&block);
+            }
+            from = to;
+        }
+        *at = from as u64;
+        from == self.len
+    }
+}
 
 /// A pair of a sorted set.
 type Pair = (f64, Box<[u8]>);
@@ -301,4 +365,53 @@ impl How {
             put_scored(out, seen.name, score, &self.style);
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Family;
+    use engine::value::Value;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_string_that_is_changed_in_places_is_written_as_it_was(
+            len in LARGE_STRING..LARGE_STRING * 4,
+            steps in proptest::collection::vec((0..3u8, 0..LARGE_STRING * 5, 0..BLOCK * 3), 0..60),
+        ) {
+            let was: Vec<u8> = (0..len).map(|n| (n / 7) as u8).collect();
+            let mut object = Object::String(was.clone());
+            let style = Style { compress: false, family: Family::Valkey };
+            let (mut out, mut head) = (Vec::new(), Vec::new());
+            let mut pieces = Pieces::begin(&mut out, &Value::Payload(&object), style);
+            put_length(&mut head, len as u64);
+            let mut done = false;
+            for (how, at, count) in steps {
+                let Object::String(bytes) = &object else { unreachable!() };
+                let (start, end) = (at.min(bytes.len()), at.saturating_add(count).min(bytes.len()));
+                match how {
+                    0 => done = pieces.put(&mut out, &object, 1 + count),
+                    // Bytes behind those that it had may change without notice.
+                    1 => {
+                        prop_assert!(pieces.keep_bytes(&object, &(start..start + count)));
+                        let Object::String(bytes) = &mut object else { unreachable!() };
+                        bytes.resize(bytes.len().max(start + count), 1);
+                        bytes[start..start + count].fill(2);
+                    }
+                    _ => {
+                        prop_assert!(pieces.keep_bytes(&object, &(start..end)));
+                        let Object::String(bytes) = &mut object else { unreachable!() };
+                        bytes[start..end].fill(3);
+                    }
+                }
+            }
+            while !done {
+                done = pieces.put(&mut out, &object, PIECE_MAX);
+            }
+            prop_assert!(out == [head, was].concat());
+        }
+    }
+
+    const PIECE_MAX: usize = 16 << 10;
 }
