@@ -4,7 +4,7 @@
 //! ```text
 //!   shard 0  | step | .... | step | ....          each step some ten microseconds under the shard's lock
 //!   shard 1  | .... | step | .... | step
-//!              block of 64 KiB -> out, rest       three times as long as the work, while clients keep the workers busy
+//!              block of 64 KiB -> out, rest       five times as long as the work, while clients keep the workers busy
 //! ```
 //!
 //! While they do not, other threads help, as many as the host has to spare: whoever is free takes some of the shards. Blocks
@@ -272,7 +272,7 @@ struct Pace<'e> {
 }
 
 /// A rest is so many times as long as the work before it.
-const REST: u64 = 3;
+const REST: u64 = 5;
 /// No rest is longer, in nanoseconds.
 const REST_MAX: u64 = 20_000_000;
 /// One in so many parts of their time must be used by the workers.
