@@ -184,7 +184,7 @@ impl Walk<'_, '_> {
     /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`, clients need
     /// the processors.
     fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {
-        while !shards.is_empty() && !(yields && self.pace.is_busy) {
+        while !(shards.is_empty() || yields && self.pace.is_busy) {
             let mut at = 0;
             while let Some(shard) = shards.get(at) {
                 if self.shard(part, *shard, db)? {
