@@ -257,12 +257,12 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
         first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
-        for db in [&mut *first, &mut *second] {
-            db.listings.before_swap(&db.table, |key| hasher.local_of(key));
-        }
         swap(&mut first.cut, &mut second.cut);
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
+        swap(&mut first.listings, &mut second.listings);
+        first.listings.all_came(one as u32);
+        second.listings.all_came(two as u32);
         for (index, db) in [(one, &*first), (two, &*second)] {
             let ready = db.blocked.keys();
             effects.rare().ready.extend(ready.map(|key| (index as u32, key.to_vec())));

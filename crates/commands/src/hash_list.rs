@@ -444,6 +444,35 @@ mod tests {
     }
 
     #[test]
+    fn a_listing_goes_along_with_what_it_lists() {
+        let ways: [&[&str]; 5] = [
+            &["RENAME h g", "HSET g f1 x new y", "HDEL g f4999"],
+            &["RENAME h g", "HSET h f1 x", "DEL h", "RENAME g h", "HDEL h f1 f2"],
+            &["MOVE h 1", "SELECT 1", "HDEL h f1 f4999", "RENAME h g", "DEL g"],
+            &["SWAPDB 0 1", "HSET h f1 x", "SELECT 1", "HSET h f1 y f2 y", "SWAPDB 1 2", "FLUSHALL"],
+            &["RENAME h g", "RENAME k g", "HSET g f1 x"],
+        ];
+        for way in ways {
+            for steps in [0, 2] {
+                let mut client = Client::new();
+                filled(&mut client);
+                client.run("HSET k a b");
+                let mut writer = client.beside();
+                let mut listing = Listing::begin(&mut client);
+                (0..steps).for_each(|_| assert!(!listing.step()));
+                for (at, write) in way.iter().enumerate() {
+                    assert!(!writer.run(write).starts_with('-'), "{write}");
+                    assert!(at != 1 || !listing.step(), "a piece is shown in between");
+                }
+                assert_untouched(&listing.end());
+                let locks = writer.engine().locks();
+                (0..locks.len())
+                    .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|db| db.listings.is_empty())));
+            }
+        }
+    }
+
+    #[test]
     fn two_listings_and_one_that_is_given_up() {
         let mut client = Client::new();
         filled(&mut client);

@@ -194,10 +194,10 @@ fn rename_key(cx: &mut Cx<'_>, args: &Args<'_>, keep_target: bool) -> Result<boo
         return Ok(false);
     }
     let mut source = cx.keys.edit(from);
-    let entry = source.take().ok_or(Error::NO_SUCH_KEY)?;
+    let (entry, readers) = source.take().ok_or(Error::NO_SUCH_KEY)?;
     source.commit_silently(0);
     let mut target = cx.keys.edit(to);
-    target.put(renamed(entry, to.name));
+    target.put_with(renamed(entry, to.name), readers);
     target.commit_silently(1);
     cx.keys.notify(EventClass::GENERIC, "rename_from", from.name);
     cx.keys.notify(EventClass::GENERIC, "rename_to", to.name);
@@ -251,15 +251,15 @@ fn move_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let taken = cx.keys.edit(key).exists();
     cx.keys.select(source_db);
     let mut source = cx.keys.edit(key);
-    let entry = if taken { None } else { source.take() };
-    let Some(entry) = entry else {
+    let moving = if taken { None } else { source.take() };
+    let Some((entry, readers)) = moving else {
         cx.reply.int(0);
         return Ok(());
     };
     source.commit_silently(0);
     cx.keys.select(target_db);
     let mut target = cx.keys.edit(key);
-    target.put(entry);
+    target.put_with(entry, readers);
     target.commit_silently(1);
     cx.keys.select(source_db);
     cx.keys.notify(EventClass::GENERIC, "move_from", key.name);

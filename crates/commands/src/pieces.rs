@@ -41,7 +41,7 @@ pub fn list(cx: &mut Cx<'_>, key: Key<'_>, count: usize, mut lister: impl Lister
     }
     let begun = Listing::begin(&mut cx.keys, key, cx.reply.protocol(), Box::new(lister));
     if let Some(listing) = begun {
-        cx.flow = Flow::More(Box::new(Job { name: key.name.to_vec(), listing }));
+        cx.flow = Flow::More(Box::new(Job { listing }));
     }
 }
 
@@ -103,13 +103,12 @@ impl<T: Send, W: Fn(&mut Reply, &T) + Send> Piecewise for Draws<T, W> {
 }
 
 struct Job {
-    name: Vec<u8>,
     listing: Arc<Listing>,
 }
 
 impl Piecewise for Job {
     fn step(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.listing.piece(&mut cx.keys, &self.name, cx.reply)
+        self.listing.piece(&mut cx.keys, cx.reply)
     }
 }
 

@@ -23,9 +23,9 @@ use engine::listing::{Lister, Listing};
 use engine::value::{Collection, Object, Value};
 use resp::{Protocol, Reply};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, OnceLock};
 use structures::listpack::Item;
-use structures::set::{Limits, Set};
+use structures::set::Set;
 use structures::walk::TableWalk;
 
 /// Members that are looked up at once, at most; what takes more goes in pieces.
@@ -122,13 +122,8 @@ impl Job {
 }
 
 /// A set as it was at the beginning.
-struct Input {
-    name: Vec<u8>,
-    source: Source,
-}
-
-enum Source {
-    Table { listing: Arc<Listing>, walks: Walks, followed: Arc<Mutex<Followed>> },
+enum Input {
+    Table { listing: Arc<Listing>, walks: Walks },
     Copy { set: Set, is_shown: bool },
 }
 
@@ -139,77 +134,44 @@ struct Walks {
     stays: Arc<TableWalk>,
 }
 
-/// What is left of a set that was moved to another name: all members, and those that are still to be shown.
-struct Moved {
-    all: Set,
-    rest: Vec<Vec<u8>>,
-}
-
-/// Follows a set, and copies it when it moves.
-struct Follower(Arc<Mutex<Followed>>);
-
-#[derive(Default)]
-struct Followed {
-    walks: Option<Walks>,
-    moved: Option<Moved>,
-}
+/// Follows a set; its walks are put where who asks for it finds them.
+struct Follower(Arc<OnceLock<Walks>>);
 
 impl Lister for Follower {
     fn begin(&mut self, object: &mut Object) -> bool {
         let begin = |set: &mut Set| Some(Walks { shows: set.begin_walk()?, stays: set.begin_walk()? });
-        let walks = Set::of_mut(object).and_then(begin);
-        let follows = walks.is_some();
-        lock(&self.0).walks = walks;
-        follows
+        Set::of_mut(object).and_then(begin).is_some_and(|walks| self.0.set(walks).is_ok())
     }
 
-    fn piece(&mut self, object: &Object, _max: usize, _reply: &mut Reply) -> bool {
-        let mut followed = lock(&self.0);
-        if let (Some(set), Some(walks)) = (Set::of(object), &followed.walks) {
-            let mut moved = Moved { all: Set::big(), rest: Vec::new() };
-            set.walk_piece(&walks.stays, usize::MAX, |member| _ = moved.all.insert_item(member, &UNLIMITED));
-            set.walk_piece(&walks.shows, usize::MAX, |member| moved.rest.push(member.to_vec()));
-            followed.moved = Some(moved);
-        }
+    /// Nothing: who follows a set writes no list of it.
+    fn piece(&mut self, _object: &Object, _max: usize, _reply: &mut Reply) -> bool {
         true
     }
 }
 
-/// Of a table, which no limits concern.
-const UNLIMITED: Limits =
-    Limits { intset_entries: usize::MAX, listpack_entries: usize::MAX, listpack_value: usize::MAX };
-
 impl Input {
     fn begin(keys: &mut Keys<'_>, key: Key<'_>, protocol: Protocol) -> Option<Self> {
-        let name = key.name.to_vec();
         if let Some(Value::Payload(Object::Set(set @ (Set::Ints(_) | Set::Small(_))))) = keys.together(key) {
-            return Some(Input { name, source: Source::Copy { set: set.clone(), is_shown: false } });
+            return Some(Input::Copy { set: set.clone(), is_shown: false });
         }
-        let followed = Arc::<Mutex<Followed>>::default();
-        let listing = Listing::begin(keys, key, protocol, Box::new(Follower(Arc::clone(&followed))))?;
-        let walks = lock(&followed).walks.clone()?;
-        Some(Input { name, source: Source::Table { listing, walks, followed } })
+        let begun = Arc::<OnceLock<Walks>>::default();
+        let listing = Listing::begin(keys, key, protocol, Box::new(Follower(Arc::clone(&begun))))?;
+        Some(Input::Table { listing, walks: begun.get()?.clone() })
     }
 
     /// Some more members, and whether they were the last.
     fn piece(&mut self, keys: &mut Keys<'_>) -> Result<(Vec<Vec<u8>>, bool), Error> {
         let mut members = Vec::with_capacity(PIECE);
-        let done = match &mut self.source {
-            Source::Copy { set, is_shown } => {
+        let done = match self {
+            Input::Copy { set, is_shown } => {
                 if !std::mem::replace(is_shown, true) {
                     members.extend(set.iter().map(|member| member.to_vec()));
                 }
                 true
             }
-            Source::Table { listing, walks, followed } => listing.look(keys, &self.name, |object| {
-                match (object.and_then(Set::of), lock(followed).moved.as_mut()) {
-                    (Some(set), _) => set.walk_piece(&walks.shows, PIECE, |member| members.push(member.to_vec())),
-                    (None, Some(moved)) => {
-                        members = moved.rest.split_off(moved.rest.len().saturating_sub(PIECE));
-                        moved.rest.is_empty()
-                    }
-                    (None, None) => true,
-                }
+            Input::Table { listing, walks } => listing.look(keys, |object| {
+                let set = object.and_then(Set::of);
+                set.is_none_or(|set| set.walk_piece(&walks.shows, PIECE, |member| members.push(member.to_vec())))
             })?,
         };
         Ok((members, done))
@@ -217,16 +179,12 @@ impl Input {
 
     /// Keeps of `members` those that this set had, or those that it had not.
     fn retain(&self, keys: &mut Keys<'_>, members: &mut Vec<Vec<u8>>, wanted: bool) -> Result<(), Error> {
-        match &self.source {
-            Source::Copy { set, .. } => members.retain(|member| set.contains(member) == wanted),
-            Source::Table { listing, walks, followed } => listing.look(keys, &self.name, |object| {
-                match (object.and_then(Set::of), lock(followed).moved.as_ref()) {
-                    (Some(set), _) => {
-                        set.prefetch(members.iter().map(Vec::as_slice));
-                        members.retain(|member| walks.stays.had(member, set.contains(member)) == wanted);
-                    }
-                    (None, Some(moved)) => members.retain(|member| moved.all.contains(member) == wanted),
-                    (None, None) => {}
+        match self {
+            Input::Copy { set, .. } => members.retain(|member| set.contains(member) == wanted),
+            Input::Table { listing, walks } => listing.look(keys, |object| {
+                if let Some(set) = object.and_then(Set::of) {
+                    set.prefetch(members.iter().map(Vec::as_slice));
+                    members.retain(|member| walks.stays.had(member, set.contains(member)) == wanted);
                 }
             })?,
         }
@@ -234,12 +192,8 @@ impl Input {
     }
 
     fn end(self, keys: &mut Keys<'_>) {
-        if let Source::Table { listing, .. } = self.source {
-            listing.end(keys, &self.name);
+        if let Input::Table { listing, .. } = self {
+            listing.end(keys);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

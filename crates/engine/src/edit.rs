@@ -12,6 +12,7 @@ use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
 use crate::expiry::element_deadline;
 use crate::keys::Key;
+use crate::listing::Readers;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::tracking::{self, Tracked};
 use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
@@ -282,16 +283,13 @@ impl<'k> Edit<'k> {
         Some(self.share(object))
     }
 
-    /// Removes the key and returns it with its value and deadline.
-    pub fn take(&mut self) -> Option<KeyEntry> {
-        if !self.db.listings.is_empty()
-            && let Some(entry) = self.spot().and_then(|spot| self.db.table.at(spot))
-        {
-            self.db.listings.before_move(self.key.name, &entry.value());
-        }
+    /// Removes the key and returns it with its value and deadline, and who lists it.
+    pub fn take(&mut self) -> Option<(KeyEntry, Readers)> {
         let entry = self.take_entry()?;
         self.db.cut.write_down(&entry);
-        Some(entry)
+        let listings = &mut self.db.listings;
+        let readers = if listings.is_empty() { Readers::default() } else { listings.leave(self.key.name) };
+        Some((entry, readers))
     }
 
     fn take_entry(&mut self) -> Option<KeyEntry> {
@@ -328,6 +326,12 @@ impl<'k> Edit<'k> {
         self.fresh = true;
         self.changed = true;
         self.event(EventClass::NEW, "new");
+    }
+
+    /// As [`put`](Self::put), with those who list the entry's value.
+    pub fn put_with(&mut self, entry: KeyEntry, readers: Readers) {
+        self.put(entry);
+        self.db.listings.come(self.db_index, self.key.name, readers);
     }
 
     /// The key was given a deadline that has passed: it goes at once, and counts as expired. This is the whole

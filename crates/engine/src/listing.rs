@@ -6,7 +6,7 @@
 //! client can take more. While nobody changes the collection that is all, and costs no memory.
 //!
 //! ```text
-//!   InPlace ------ a small form is about to be changed; it moves ---------> Written     the rest of the reply, as bytes
+//!   InPlace ------ a small form is about to be changed -------------------> Written     the rest of the reply, as bytes
 //!      |
 //!      +---------- it was removed (DEL, overwritten, expired) -----------> Owned       the collection itself
 //! ```
@@ -14,19 +14,20 @@
 //! Large collections know of the walks through them and keep for each, of an element that is changed ahead of it, what it was
 //! ([`structures::walk`]): such listings [follow](Lister::begin), and a writer pays for his element only. Where the form of the collection
 //! cannot do that, whoever changes it first writes the rest of the reply down, in the shard, and the reader sends that from
-//! then on; the same when a listed collection moves to another name or database. Who removes it gives it to its readers
-//! instead of freeing it, so that costs nothing.
+//! then on. Who removes it gives it to its readers instead of freeing it, and who moves it to another name or database takes their
+//! notes along and tells them the new place, so that both cost nothing.
 //!
 //! # Asking for it
 //! A command writes the header of its reply, [begins](Listing::begin) a listing with a [`Lister`] of its type, and goes on
 //! in pieces by [`Listing::piece`]. [`Edit`](crate::edit::Edit) and [`access`](crate::access) do the writers' part.
 //!
 //! # Locks
-//! A listing's own lock is taken after the shard's. A listing whose client has gone is forgotten at the next occasion.
+//! A listing's own locks are taken after the shard's. Its place changes under the locks of the old and the new shard, so a reader that
+//! has locked the shard looks again whether it is the right one. A listing whose client has gone is forgotten at the next occasion.
 
 use crate::Error;
 use crate::keys::{Key, Keys};
-use crate::shard::Table;
+use crate::shard::Db;
 use crate::sync::Mutex;
 use crate::value::{Object, Value};
 use resp::{Protocol, Reply};
@@ -47,11 +48,18 @@ pub trait Lister: Send {
 
 /// A listing under way.
 pub struct Listing {
-    db: u32,
+    place: Mutex<Place>,
     protocol: Protocol,
     /// What [`Lister::begin`] said.
     follows: bool,
     state: Mutex<State>,
+}
+
+/// Where the collection lies.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    db: u32,
+    name: Box<[u8]>,
 }
 
 enum State {
@@ -77,7 +85,8 @@ impl Listing {
             let slot = &mut shard.dbs[db as usize];
             let mut found = slot.table.find_mut(local, |entry| entry.key() == key.name)?;
             let follows = found.update(|entry| entry.payload_mut().is_some_and(|object| lister.begin(object)));
-            let listing = Arc::new(Listing { db, protocol, follows, state: Mutex::new(State::InPlace(lister)) });
+            let place = Mutex::new(Place { db, name: key.name.into() });
+            let listing = Arc::new(Listing { place, protocol, follows, state: Mutex::new(State::InPlace(lister)) });
             slot.listings.add(key.name, &listing);
             Some(listing)
         })
@@ -85,15 +94,12 @@ impl Listing {
     }
 
     /// Writes one piece; true when it was the last.
-    pub fn piece(&self, keys: &mut Keys<'_>, name: &[u8], reply: &mut Reply) -> bool {
-        let key = keys.key(name);
-        let local = key.hash.local();
+    pub fn piece(&self, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
         let in_place = matches!(&*self.state.lock(), State::InPlace(_));
         if !in_place {
-            return self.own_piece(keys, name, reply);
+            return self.own_piece(keys, reply);
         }
-        let done = keys.with_shard_of(key, |shard, _| {
-            let slot = &mut shard.dbs[self.db as usize];
+        let done = self.at_place(keys, |slot, local, name| {
             // Somebody may have come in between.
             let State::InPlace(lister) = &mut *self.state.lock() else { return None };
             let found = slot.table.find(local, |entry| entry.key() == name)?;
@@ -112,17 +118,10 @@ impl Listing {
     ///
     /// # Errors
     /// [`Error::NOT_NOW`]
-    pub fn look<R>(
-        &self,
-        keys: &mut Keys<'_>,
-        name: &[u8],
-        see: impl FnOnce(Option<&Object>) -> R,
-    ) -> Result<R, Error> {
-        let key = keys.key(name);
-        let local = key.hash.local();
-        keys.with_shard_of(key, |shard, _| match &*self.state.lock() {
+    pub fn look<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(Option<&Object>) -> R) -> Result<R, Error> {
+        self.at_place(keys, |slot, local, name| match &*self.state.lock() {
             State::InPlace(_) => {
-                let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == name);
+                let found = slot.table.find(local, |entry| entry.key() == name);
                 see(found
                     .and_then(|entry| if let Value::Payload(object) = entry.value() { Some(object) } else { None }))
             }
@@ -132,10 +131,9 @@ impl Listing {
     }
 
     /// Gives up what it lists.
-    pub fn end(&self, keys: &mut Keys<'_>, name: &[u8]) {
-        let key = keys.key(name);
+    pub fn end(&self, keys: &mut Keys<'_>) {
         // The shard forgets it some time in any case.
-        let _ = keys.with_shard_of(key, |shard, _| shard.dbs[self.db as usize].listings.forget(self));
+        let _ = self.at_place(keys, |slot, _, _| slot.listings.forget(self));
         let state = std::mem::replace(&mut *self.state.lock(), State::Written(VecDeque::new()));
         if let State::Owned(_, object) = state
             && let Some(object) = Arc::into_inner(object)
@@ -144,7 +142,25 @@ impl Listing {
         }
     }
 
-    fn own_piece(&self, keys: &mut Keys<'_>, name: &[u8], reply: &mut Reply) -> bool {
+    /// Shows the database in the shard where the collection lies, or lay at last, with the key's hash there and its name.
+    fn at_place<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(&mut Db, u64, &[u8]) -> R) -> Result<R, Error> {
+        let mut see = Some(see);
+        loop {
+            let place = self.place.lock().clone();
+            let key = keys.key(&place.name);
+            let local = key.hash.local();
+            let seen = keys.with_shard_of(key, |shard, _| {
+                // It may have moved before the shard was locked.
+                let see = see.take_if(|_| *self.place.lock() == place);
+                see.map(|see| see(&mut shard.dbs[place.db as usize], local, &place.name))
+            })?;
+            if let Some(seen) = seen {
+                return Ok(seen);
+            }
+        }
+    }
+
+    fn own_piece(&self, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
         let mut state = self.state.lock();
         match &mut *state {
             State::InPlace(_) => false,
@@ -152,7 +168,7 @@ impl Listing {
                 let done = lister.piece(object, PIECE, reply);
                 if done {
                     drop(state);
-                    self.end(keys, name);
+                    self.end(keys);
                 }
                 done
             }
@@ -192,6 +208,11 @@ impl Listing {
     }
 }
 
+/// Those who list a value that is on its way.
+#[derive(Default)]
+#[must_use]
+pub struct Readers(Vec<Arc<Listing>>);
+
 /// The listings of one database in one shard; nearly always none.
 #[derive(Default)]
 pub struct Listings {
@@ -230,27 +251,33 @@ impl Listings {
     #[cold]
     pub fn before_change(&mut self, name: &[u8], value: &Value<'_>) {
         self.notes.retain(|(_, note)| note.strong_count() > 0);
-        if self.notes.iter().any(|(listed, note)| **listed == *name && note.upgrade().is_some_and(|note| !note.follows))
+        if let Value::Payload(object) = value
+            && self
+                .notes
+                .iter()
+                .any(|(listed, note)| **listed == *name && note.upgrade().is_some_and(|note| !note.follows))
         {
-            self.before_move(name, value);
-        }
-    }
-
-    /// The value of this name is about to go elsewhere.
-    #[cold]
-    pub fn before_move(&mut self, name: &[u8], value: &Value<'_>) {
-        if let Value::Payload(object) = value {
             self.end(name).iter().for_each(|listing| listing.write_rest(object));
         }
     }
 
-    /// The same for all of them.
-    pub fn before_swap(&mut self, table: &Table, hash: impl Fn(&[u8]) -> u64) {
-        for name in self.names() {
-            if let Some(entry) = table.find(hash(&name), |entry| *entry.key() == *name) {
-                self.before_move(&name, &entry.value());
-            }
+    /// The value of this name is about to go elsewhere: who lists it goes [with it](Self::come).
+    #[cold]
+    pub fn leave(&mut self, name: &[u8]) -> Readers {
+        Readers(self.end(name))
+    }
+
+    /// The value that these list has come to this name.
+    pub fn come(&mut self, db: u32, name: &[u8], readers: Readers) {
+        for listing in readers.0 {
+            *listing.place.lock() = Place { db, name: name.into() };
+            self.add(name, &listing);
         }
+    }
+
+    /// All values have come to this database, under their names.
+    pub fn all_came(&mut self, db: u32) {
+        self.notes.iter().filter_map(|(_, note)| note.upgrade()).for_each(|listing| listing.place.lock().db = db);
     }
 
     /// The object was removed from this name: whoever lists it gets it.

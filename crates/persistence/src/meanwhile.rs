@@ -60,10 +60,10 @@ fn change(engine: &Engine, name: &str, how: u8, n: u64) {
             1 => edit.put(KeyEntry::new(names[0], NewValue::Int(5), None, 0)),
             2 => edit.set_deadline(Some(n as i64 + 10)),
             3 => {
-                if let Some(entry) = edit.take() {
+                if let Some((entry, readers)) = edit.take() {
                     edit.commit_silently(1);
                     let mut target = keys.edit(other);
-                    target.put(engine::edit::renamed(entry, names[1]));
+                    target.put_with(engine::edit::renamed(entry, names[1]), readers);
                     target.commit_silently(1);
                 }
                 return;
