@@ -101,7 +101,8 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
-    match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine }) {
+    let in_transaction = !cx.may_block();
+    match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
         Ok(()) => {
             tracking::trim_afterwards(cx);
             cx.reply.ok();
@@ -121,6 +122,7 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// What follows from a directive, in the engine and in the server around it.
 struct Hooks<'e> {
     engine: &'e Engine,
+    in_transaction: bool,
 }
 
 impl ApplyHooks for Hooks<'_> {
@@ -150,7 +152,9 @@ impl ApplyHooks for Hooks<'_> {
             LatencyTracking => self.engine.track_latency(config.flag(changed)),
             TrackingTableMaxKeys => limit_tracking(self.engine, config),
             Directive::StopWritesOnBgsaveError | Directive::Save => save::refresh(self.engine, config),
-            AppendOnly | AppendFsync | AofTimestampEnabled => aof::follow(self.engine, changed, config)?,
+            AppendOnly | AppendFsync | AofTimestampEnabled => {
+                aof::follow(self.engine, changed, config, self.in_transaction)?;
+            }
             _ => {}
         }
         self.engine.packing().load(config);

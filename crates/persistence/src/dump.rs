@@ -8,12 +8,13 @@
 
 use crate::crc64;
 use crate::decode::{self, Decoded};
-use crate::encode::{Style, put_kind, put_string, put_value};
-use crate::format::{Family, VERSION_COMMON, VERSION_REDIS_MAX, is_known, kind, opcode};
+use crate::encode::{Style, put_kind, put_members, put_string, put_value};
+use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
 use crate::source::{Result, Source};
 use crate::stream;
 use engine::packing::Packing;
 use engine::value::{Object, Value};
+use structures::set::Set;
 use structures::stream::Stream;
 
 /// Bytes after the value.
@@ -30,6 +31,25 @@ pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     put_kind(&mut out, value, style);
     put_value(&mut out, value, style);
     finish(out, style.version(value))
+}
+
+/// The same in a form that Redis 7.0 reads, too: for who does not know what reads it (MIGRATE). Streams, and hashes whose fields
+/// have deadlines, have none.
+pub fn dump_widely(value: &Value<'_>, style: &Style) -> Vec<u8> {
+    let mut out = Vec::new();
+    match value {
+        Value::Payload(Object::Set(set @ Set::Small(_))) => {
+            out.push(kind::SET);
+            put_members(&mut out, set, style);
+        }
+        Value::Payload(Object::Stream(_)) => return dump(value, style),
+        _ if style.version(value) != VERSION_COMMON => return dump(value, style),
+        _ => {
+            put_kind(&mut out, value, style);
+            put_value(&mut out, value, style);
+        }
+    }
+    finish(out, VERSION_OLDER)
 }
 
 /// A stream, if it has what only Redis's newest types have a place for.

@@ -91,14 +91,17 @@ fn put_object(out: &mut Vec<u8>, object: &Object, style: &Style) {
         Object::List(list) => put_list(out, list, style),
         Object::Set(Set::Ints(ints)) => put_string(out, ints.as_bytes(), style.compress),
         Object::Set(Set::Small(pack)) => put_string(out, pack.as_bytes(), style.compress),
-        Object::Set(set @ Set::Big(_)) => {
-            put_length(out, set.len() as u64);
-            set.iter().for_each(|member| put_item(out, member, style));
-        }
+        Object::Set(set @ Set::Big(_)) => put_members(out, set, style),
         Object::Hash(hash) => put_hash(out, hash, style),
         Object::SortedSet(set) => put_sorted_set(out, set, style),
         Object::Stream(stream) => crate::stream::put(out, stream, style),
     }
+}
+
+/// Appends the members of any set one by one.
+pub(crate) fn put_members(out: &mut Vec<u8>, set: &Set, style: &Style) {
+    put_length(out, set.len() as u64);
+    set.iter().for_each(|member| put_item(out, member, style));
 }
 
 fn put_list(out: &mut Vec<u8>, list: &List, style: &Style) {

@@ -3,6 +3,8 @@
 //! Two families have gone apart since version 11. Redis counts on from 12; Valkey goes on from 80, with a magic word of its
 //! own. Both use type 22 and above, for different things, so such a type means nothing without the version.
 
+/// Redis 7.0: before small sets of texts and streams had types of their own.
+pub const VERSION_OLDER: u16 = 10;
 /// The last version that both families read: Redis 7.2, Valkey 7.2 and 8.
 pub const VERSION_COMMON: u16 = 11;
 /// Redis 7.4 and 8: hashes whose fields have deadlines.

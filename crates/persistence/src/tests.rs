@@ -1,9 +1,9 @@
 //! What was written is read again: values of every type in random contents, files, and inputs with random damage.
 
 use crate::decode::Decoded;
-use crate::dump::{dump, fuzz, restore, verify};
+use crate::dump::{dump, dump_widely, fuzz, restore, verify};
 use crate::encode::Style;
-use crate::format::Family;
+use crate::format::{Family, VERSION_OLDER, kind};
 use crate::load::{self, Found, Sink};
 use crate::save::{self, Marks};
 use crate::source::Source;
@@ -150,8 +150,8 @@ proptest! {
     #[test]
     fn a_dump_restores_the_value(value in value()) {
         let entry = value.into_entry(b"key", Some(9), 7);
-        for family in [Family::Valkey, Family::Redis] {
-            let bytes = dump(&entry.value(), &style(family));
+        for (family, dump) in [(Family::Valkey, dump as fn(&_, &_) -> _), (Family::Redis, dump), (Family::Redis, dump_widely)] {
+            let bytes: Vec<u8> = dump(&entry.value(), &style(family));
             let payload = verify(&bytes, false, false).expect("a footer that is right");
             let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
@@ -160,6 +160,20 @@ proptest! {
             let is_near = matches!(entry.value(), Value::Payload(Object::List(_))) && told(&entry.value()).len() > 7000;
             prop_assert!(is_near || again.value().encoding() == entry.value().encoding());
         }
+    }
+
+    #[test]
+    fn what_an_older_server_knows_is_dumped_for_it(value in value()) {
+        let entry = value.into_entry(b"key", None, 0);
+        let is_new = match entry.value() {
+            Value::Payload(Object::Stream(_)) => true,
+            Value::Payload(Object::Hash(hash)) => hash.view().volatile_len() > 0,
+            _ => false,
+        };
+        let bytes = dump_widely(&entry.value(), &style(Family::Valkey));
+        prop_assert_eq!(bytes[0] >= kind::SET_LISTPACK, is_new);
+        let (_, footer) = bytes.split_at(bytes.len() - 10);
+        prop_assert_eq!(footer[..2] == VERSION_OLDER.to_le_bytes(), !is_new);
     }
 
     #[test]

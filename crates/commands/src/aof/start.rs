@@ -10,8 +10,9 @@ use persistence::aof::{Aof, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes directives of the log take effect; an error is for whoever changed them.
-pub fn follow(engine: &Engine, changed: Directive, config: &Config) -> Result<(), String> {
+/// Makes directives of the log take effect; an error is for whoever changed them. What takes all locks is left for later in a
+/// transaction, which has some.
+pub fn follow(engine: &Engine, changed: Directive, config: &Config, in_transaction: bool) -> Result<(), String> {
     let Some(aof) = of(engine) else { return Ok(()) };
     match changed {
         Directive::AppendFsync => set_policy(engine, config),
@@ -19,7 +20,9 @@ pub fn follow(engine: &Engine, changed: Directive, config: &Config) -> Result<()
             let seconds = engine.host().unix_us(0) / 1_000_000;
             aof.journal.set_clock(if config.flag(changed) { seconds } else { 0 });
         }
-        Directive::AppendOnly if config.flag(changed) && aof.state() == State::Off => turn_on(engine, aof)?,
+        Directive::AppendOnly if config.flag(changed) && aof.state() == State::Off => {
+            turn_on(engine, aof, in_transaction)?;
+        }
         Directive::AppendOnly if !config.flag(changed) && aof.state() != State::Off => turn_off(engine, aof),
         _ => {}
     }
@@ -51,7 +54,7 @@ fn policy(config: &Config) -> Policy {
     }
 }
 
-fn turn_on(engine: &Engine, aof: &Aof) -> Result<(), String> {
+fn turn_on(engine: &Engine, aof: &Aof, in_transaction: bool) -> Result<(), String> {
     let _switch = aof.switch.lock();
     aof.set_state(State::Waiting);
     aof.stats.failures.store(0, Relaxed);
@@ -65,6 +68,11 @@ fn turn_on(engine: &Engine, aof: &Aof) -> Result<(), String> {
         engine.host().notice(
             "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible.",
         );
+        aof.stats.scheduled.store(true, Relaxed);
+    } else if in_transaction {
+        engine
+            .host()
+            .notice("AOF was enabled during a transaction. An AOF background was scheduled to start when possible.");
         aof.stats.scheduled.store(true, Relaxed);
     } else if !start(engine, aof) {
         aof.set_state(State::Off);

@@ -157,7 +157,7 @@ fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> P
             continue;
         };
         let left = entry.deadline().map_or(0, |at| (at as i64 - now).max(1)).to_string();
-        let payload = persistence::dump::dump(&entry.value(), &style);
+        let payload = persistence::dump::dump_widely(&entry.value(), &style);
         let words = [b"RESTORE", &name[..], left.as_bytes(), &payload, b"REPLACE"];
         let words = &words[..if order.replace || again { 5 } else { 4 }];
         let times = if again { 1 } else { times };
