@@ -10,7 +10,7 @@ use crate::aof;
 use crate::args::{Args, OwnWords};
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
-use crate::keyspec::key_indices;
+use crate::keyspec::{self, key_indices};
 use crate::measure;
 use crate::pubsub;
 use crate::row::{ALLOW_BUSY, Command, DENY_OOM, LOADING, NO_AUTH, WRITE};
@@ -86,6 +86,11 @@ fn many_keys(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) ->
         Some(KeyPlan::Range { first, last: -1, step }) => {
             let keys = args.from(first).enumerate().step_by(step.max(1));
             keys.map(|(at, key)| (first + at, engine.hasher().hash(key))).collect()
+        }
+        Some(KeyPlan::Counted(index)) => {
+            let count = keyspec::counted(index, args).unwrap_or(0);
+            let keys = args.from(index + 1).take(count).enumerate();
+            keys.map(|(at, key)| (index + 1 + at, engine.hasher().hash(key))).collect()
         }
         _ => {
             let indices = entry.and_then(|entry| key_indices(entry, args).ok()).unwrap_or_default();

@@ -20,6 +20,10 @@ pub fn key_indices(entry: &Entry, args: &Args<'_>) -> Result<KeyIndices, BadKeys
         KeyPlan::None => {}
         KeyPlan::One(index) => found.push(index),
         KeyPlan::Range { first, last, step } => range(first, last, step, 0, args.len(), |index| found.push(index)),
+        KeyPlan::Counted(index) => {
+            let keys = counted(index, args).ok_or(BadKeys)?;
+            (index + 1..index + 1 + keys).for_each(|index| found.push(index));
+        }
         KeyPlan::Specs => {
             for_each(entry.command, args, |index, _| found.push(index))?;
             found.sort_unstable();
@@ -27,6 +31,16 @@ pub fn key_indices(entry: &Entry, args: &Args<'_>) -> Result<KeyIndices, BadKeys
         }
     }
     if found.iter().any(|index| *index >= args.len()) { Err(BadKeys) } else { Ok(found) }
+}
+
+/// How many keys the argument at `index` says that there are after it, if there are as many.
+#[inline]
+pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
+    let count = match args.get(index)? {
+        [digit @ b'0'..=b'9'] => usize::from(digit - b'0'),
+        text => resp::number::parse_i64(text).and_then(|count| usize::try_from(count).ok())?,
+    };
+    (count < args.len() - index).then_some(count)
 }
 
 /// Visits each key argument with the spec that it is found by, in the order of the specs.

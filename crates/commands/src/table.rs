@@ -13,6 +13,8 @@ pub(crate) enum KeyPlan {
     One(usize),
     /// From `first`, every `step`-th argument, up to `last` (negative: from the end).
     Range { first: usize, last: i32, step: usize },
+    /// As many as this argument says, after it.
+    Counted(usize),
     /// The specs have to be followed.
     Specs,
 }
@@ -209,6 +211,7 @@ impl KeyPlan {
             [only] => match (only.begin, only.find) {
                 (Begin::Index(index), FindKeys::Range { last: 0, .. }) => KeyPlan::One(index),
                 (Begin::Index(first), FindKeys::Range { last, step, limit: 0 }) => KeyPlan::Range { first, last, step },
+                (Begin::Index(index), FindKeys::Counted { count: 0, first: 1, step: 1 }) => KeyPlan::Counted(index),
                 _ => KeyPlan::Specs,
             },
             _ => KeyPlan::Specs,

@@ -18,7 +18,7 @@ use crate::row::{
 use crate::row::{SKIP_MONITOR, STALE, key};
 use engine::Error;
 use engine::config::Directive;
-use engine::scripts::Sha;
+use engine::scripts::{Script, Sha};
 use mlua::Value;
 use std::cell::Cell;
 
@@ -185,8 +185,7 @@ fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Err
             leave_debugger(cx, debugger::NOTHING_TO_SAY);
         }
     })?;
-    let flags = ScriptFlags(script.script.flags);
-    let call = Call { name: &script.script.sha, is_function: false, flags, read_only, command: args, is_debugged };
+    let call = of_script(&script.script, read_only, args, is_debugged);
     if is_debugged {
         return debug_run(cx, &interpreter, call, &script, keys);
     }
@@ -202,10 +201,13 @@ fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), 
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
     let interpreter = Interpreter::current(scripts)?;
     let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
-    let flags = ScriptFlags(script.script.flags);
-    let call =
-        Call { name: &script.script.sha, is_function: false, flags, read_only, command: args, is_debugged: false };
+    let call = of_script(&script.script, read_only, args, false);
     invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
+}
+
+fn of_script<'r>(script: &'r Script, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> Call<'r> {
+    let flags = ScriptFlags(script.flags);
+    Call { name: &script.sha, is_function: false, keeps: false, flags, read_only, command, is_debugged }
 }
 
 /// Runs a script under the eyes of its client, whose connection ends with it.
@@ -282,7 +284,7 @@ pub(super) fn invoke(
     keys: usize,
 ) -> Result<(), Error> {
     permit(cx, &call)?;
-    let Call { name, is_function, command, .. } = call;
+    let Call { name, is_function, keeps, command, .. } = call;
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {
         let text = error.to_string();
@@ -298,16 +300,16 @@ pub(super) fn invoke(
         show_to_monitors(cx, command);
     }
     loop {
-        let mut run = Run::begin(cx, call.again(), declared.clone());
+        let mut run = Run::begin(cx, call.again(), declared.clone(), interpreter.buffers.take().unwrap_or_default());
         let outcome = RUN.set(&mut run, || {
             let words = Words { args: command, keys };
             match is_function {
                 false => interpreter.run_script(scripts, function, &words),
-                true => interpreter.run_function(scripts, function, &words),
+                true => interpreter.run_function(scripts, function, &words, keeps),
             }
         });
         let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
-        run.end(db);
+        interpreter.buffers.set(run.end(db).spare());
         if obstacle.is_some() || !matches!(outcome, Ok(Ok(_))) {
             interpreter.calm().map_err(broken)?;
         }

@@ -174,8 +174,10 @@ fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Er
         return Err(Error::text("ERR Number of keys can't be greater than number of args"));
     }
     let keys = usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))?;
-    let call =
-        Call { name: &found.name, is_function: true, flags: found.flags, read_only, command: args, is_debugged: false };
+    // A script may call it within itself if there is nothing that scripts may not call.
+    let keeps = found.keeps || scripts.allows_all();
+    let (name, flags) = (&found.name[..], found.flags);
+    let call = Call { name, is_function: true, keeps, flags, read_only, command: args, is_debugged: false };
     invoke(cx, &interpreter, call, &found.reach, &found.function, keys)
 }
 

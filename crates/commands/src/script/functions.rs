@@ -7,6 +7,7 @@
 use super::failure::refusal;
 use super::flags::ScriptFlags;
 use super::interpreter::Interpreter;
+use super::keeps::may_keep;
 use super::run::Reach;
 use engine::Error;
 use engine::scripts::{Function, Library, Scripts};
@@ -38,6 +39,8 @@ pub(super) struct Callable {
     pub name: Box<[u8]>,
     pub function: mlua::Function,
     pub flags: ScriptFlags,
+    /// It may keep the tables that it is called with.
+    pub keeps: bool,
     pub reach: Cell<Reach>,
 }
 
@@ -47,6 +50,8 @@ pub(super) struct Loaded {
     version: Cell<u64>,
     /// By name in lower case, with the library's id.
     functions: RefCell<Functions>,
+    /// What was called last, by the name that it was called by.
+    last: RefCell<Option<(SmallVec<[u8; 64]>, Rc<Callable>)>>,
 }
 
 type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomState>;
@@ -65,9 +70,29 @@ impl Loaded {
         scripts: &Scripts,
         name: &[u8],
     ) -> Result<Option<Rc<Callable>>, Error> {
+        let version = scripts.functions_version();
+        if self.version.get() == version
+            && let Some((last, known)) = &*self.last.borrow()
+            && **last == *name
+        {
+            return Ok(Some(Rc::clone(known)));
+        }
+        self.last.take();
+        let found = self.find_by_name(interpreter, scripts, version, name)?;
+        *self.last.borrow_mut() = found.clone().map(|found| (name.into(), found));
+        Ok(found)
+    }
+
+    #[inline(never)]
+    fn find_by_name(
+        &self,
+        interpreter: &Interpreter,
+        scripts: &Scripts,
+        version: u64,
+        name: &[u8],
+    ) -> Result<Option<Rc<Callable>>, Error> {
         let mut name: SmallVec<[u8; 64]> = name.into();
         name.make_ascii_lowercase();
-        let version = scripts.functions_version();
         if self.version.get() != version {
             let libraries = scripts.libraries();
             let alive = |id: &u64| libraries.values().any(|library| library.id == *id);
@@ -90,8 +115,8 @@ impl Loaded {
         let mut functions = self.functions.borrow_mut();
         for (about, function) in made.functions {
             let (own, name) = (about.name.clone(), about.name.to_ascii_lowercase().into());
-            let callable =
-                Callable { name: own, function, flags: ScriptFlags(about.flags), reach: Cell::new(Reach::Unknown) };
+            let (flags, keeps) = (ScriptFlags(about.flags), may_keep(&function.dump(true)));
+            let callable = Callable { name: own, function, flags, keeps, reach: Cell::new(Reach::Unknown) };
             functions.insert(name, (id, Rc::new(callable)));
         }
     }

@@ -4,7 +4,7 @@
 //! before the next script, so that its memory goes too.
 
 use super::flags::ScriptFlags;
-use super::run::{RUN, Reach};
+use super::run::{Buffers, RUN, Reach};
 use super::{api, failure, functions, libraries, random};
 use crate::args::Args;
 use engine::Error;
@@ -65,6 +65,8 @@ pub(super) struct Interpreter {
     generation: u64,
     scripts: Runner,
     calls: Runner,
+    /// Calls of functions that leave their tables as they are, with a [`FEW`] words.
+    call_lent: Function,
     run_load: Function,
     why_not: Function,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
@@ -73,6 +75,7 @@ pub(super) struct Interpreter {
     /// The configuration that its limit of memory is from.
     configured: Cell<u64>,
     limit: Cell<usize>,
+    pub buffers: Cell<Option<Buffers>>,
     reported: Cell<usize>,
 }
 
@@ -135,6 +138,7 @@ impl Interpreter {
                 of: runner.get("script_of")?,
             },
             calls: Runner { few: runner.get("call")?, with: runner.get("call_with")?, of: runner.get("call_of")? },
+            call_lent: runner.get("call_lent")?,
             run_load: runner.get("load")?,
             why_not: runner.get("why_not")?,
             generation: scripts.generation(),
@@ -143,6 +147,7 @@ impl Interpreter {
             functions: functions::Loaded::default(),
             configured: Cell::new(0),
             limit: Cell::new(0),
+            buffers: Cell::default(),
             reported: Cell::new(0),
             lua,
         };
@@ -235,32 +240,42 @@ impl Interpreter {
 
     /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
     pub fn run_script(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
-        let outcome = self.run(&self.scripts, function, words);
+        let Runner { few, with, of } = &self.scripts;
+        let outcome = self.run([few, with, of], function, words);
         self.end(scripts, outcome)
     }
 
-    /// Calls a function of a library with its keys and arguments.
-    pub fn run_function(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
-        let outcome = self.run(&self.calls, function, words);
+    /// Calls a function of a library with its keys and arguments. `keeps`: it may keep the tables that they are in.
+    pub fn run_function(
+        &self,
+        scripts: &Scripts,
+        function: &Function,
+        words: &Words<'_>,
+        keeps: bool,
+    ) -> mlua::Result<Outcome> {
+        let Runner { few, with, of } = &self.calls;
+        let few = if keeps { few } else { &self.call_lent };
+        let outcome = self.run([few, with, of], function, words);
         self.end(scripts, outcome)
     }
 
     /// Hands the words over. What is UTF-8 goes to Lua's stack straight.
-    fn run(&self, runner: &Runner, function: &Function, words: &Words<'_>) -> mlua::Result<(bool, Value)> {
+    fn run(&self, runner: [&Function; 3], function: &Function, words: &Words<'_>) -> mlua::Result<(bool, Value)> {
+        let [of_few, with, of] = runner;
         let all = words.args.from(FIRST_WORD);
         if let Some([first, second, third]) = few(all.clone()) {
-            return runner.few.call((function, words.keys, first, second, third));
+            return of_few.call((function, words.keys, first, second, third));
         }
         if all.len() > ON_STACK_MAX {
             let split = FIRST_WORD + words.keys;
-            return runner.of.call((
+            return of.call((
                 function,
                 self.strings(words.args.from(FIRST_WORD).take(words.keys))?,
                 self.strings(words.args.from(split))?,
             ));
         }
         let strings = all.map(|word| self.lua.create_string(word));
-        runner.with.call((function, words.keys, strings.collect::<mlua::Result<Variadic<LuaString>>>()?))
+        with.call((function, words.keys, strings.collect::<mlua::Result<Variadic<LuaString>>>()?))
     }
 
     /// Runs the text of a library, which registers its functions.
@@ -377,5 +392,34 @@ mod tests {
                 assert_eq!(eval(show, "2 k l a b c"), "[:2 :3 :0 c :0 k]", "{change} {words}");
             }
         }
+    }
+
+    #[test]
+    fn a_function_finds_nothing_of_the_call_before() {
+        let mut client = Client::new();
+        let library = "#!lua name=lib\n\
+            redis.register_function('show', function(keys, args)\n\
+                return {#keys, #args, keys[1] or 0, keys[3] or 0, args[1] or 0, args[2] or 0, args[3] or 0} end)\n\
+            redis.register_function('pair', function(keys, args) return {keys[2] or 0, args[1] or 0} end)\n\
+            local kept = {}\n\
+            redis.register_function('keep', function(keys, args)\n\
+                kept[#kept + 1] = keys return {kept[1][1] or 0, #kept} end)";
+        assert_eq!(client.run_words(&["FUNCTION", "LOAD", library]), "lib");
+        for (words, shown) in [
+            ("3 k l m", "[:3 :0 k m :0 :0 :0]"),
+            ("0", "[:0 :0 :0 :0 :0 :0 :0]"),
+            ("0 a b c", "[:0 :3 :0 :0 a b c]"),
+            ("0 a", "[:0 :1 :0 :0 a :0 :0]"),
+            ("1 k", "[:1 :0 k :0 :0 :0 :0]"),
+            ("1 k a b", "[:1 :2 k :0 a b :0]"),
+            ("1 l a", "[:1 :1 l :0 a :0 :0]"),
+            ("2 k l a", "[:2 :1 k :0 a :0 :0]"),
+            ("1 k a b c d", "[:1 :4 k :0 a b c]"),
+            ("2 k l", "[:2 :0 k :0 :0 :0 :0]"),
+        ] {
+            assert_eq!(client.run(&format!("FCALL show {words}")), shown, "{words}");
+        }
+        client.is("FCALL pair 1 k", "[:0 :0]").is("FCALL pair 2 k l", "[l :0]").is("FCALL PAIR 1 k a", "[:0 a]");
+        client.is("FCALL keep 1 first", "[first :1]").is("FCALL keep 1 second", "[first :2]");
     }
 }

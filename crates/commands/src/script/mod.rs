@@ -46,6 +46,7 @@ mod flags;
 mod functions;
 mod human;
 mod interpreter;
+mod keeps;
 mod libraries;
 mod pack;
 mod random;

@@ -86,6 +86,8 @@ pub(super) struct Call<'r> {
     /// The SHA or the function's name.
     pub name: &'r [u8],
     pub is_function: bool,
+    /// It is a function that may keep the tables that it is called with.
+    pub keeps: bool,
     pub flags: ScriptFlags,
     /// Called by a command that only reads.
     pub read_only: bool,
@@ -120,15 +122,32 @@ pub(super) struct Run<'r, 'c> {
     pub protocol: Protocol,
     own_protocol: Protocol,
     watch: Watch,
+    buffers: Buffers,
+}
+
+/// The words of the command that a script calls.
+#[derive(Default)]
+pub(super) struct Buffers {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+}
+
+impl Buffers {
+    /// More room than this is not kept from run to run, in bytes and words.
+    const BYTES_KEPT: usize = 16 << 10;
+    const WORDS_KEPT: usize = 256;
+
+    /// For the next run.
+    pub fn spare(self) -> Option<Buffers> {
+        (self.bytes.capacity() <= Buffers::BYTES_KEPT && self.spans.capacity() <= Buffers::WORDS_KEPT).then_some(self)
+    }
 }
 
 /// What ends a run that is to begin again; no script sees it as a result.
 const RESTART: &str = "the script begins again";
 
 impl<'r, 'c> Run<'r, 'c> {
-    pub fn begin(cx: &'r mut Cx<'c>, call: Call<'r>, declared: SmallVec<[usize; 8]>) -> Run<'r, 'c> {
+    pub fn begin(cx: &'r mut Cx<'c>, call: Call<'r>, declared: SmallVec<[usize; 8]>, buffers: Buffers) -> Run<'r, 'c> {
         let group = Group::begin(cx);
         cx.session.in_script = true;
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
@@ -146,19 +165,19 @@ impl<'r, 'c> Run<'r, 'c> {
             protocol: Protocol::Resp2,
             own_protocol,
             watch: Watch { began, next: began + LONG, is_long: false, running: None },
-            bytes: Vec::new(),
-            spans: Vec::new(),
+            buffers,
         }
     }
 
     /// Its commands' records go into the log, and the caller's state is what it was.
-    pub fn end(self, db: u32) {
-        let Run { cx, group, watch, .. } = self;
+    pub fn end(self, db: u32) -> Buffers {
+        let Run { cx, group, watch, buffers, .. } = self;
         watch.end(cx.engine);
         cx.session.in_script = false;
         cx.session.db = db;
         cx.keys.select(db);
         group.end(cx);
+        buffers
     }
 
     /// The command that these words are, unless a script may not call it.
@@ -353,7 +372,7 @@ impl Watch {
 
 impl Commands for Run<'_, '_> {
     fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
-        let (mut bytes, mut spans) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.spans));
+        let Buffers { mut bytes, mut spans } = std::mem::take(&mut self.buffers);
         bytes.clear();
         spans.clear();
         let refuse = |text: &str| Err(failure(text, false));
@@ -373,7 +392,7 @@ impl Commands for Run<'_, '_> {
             debugger::note_command(args.iter());
         }
         let ran = self.run(&mut args);
-        (self.bytes, self.spans) = (bytes, spans);
+        self.buffers = Buffers { bytes, spans };
         match ran {
             Ok(start) => {
                 if debugged {

@@ -311,6 +311,13 @@ local function enter()
     return called(called_keys, called_args)
 end
 
+-- What functions get that only look elements up, and how many of the last one's words were keys.
+local lent_keys, lent_args, lent = with_room(), with_room(), 0
+
+local function enter_lent()
+    return called(lent_keys, lent_args)
+end
+
 function runner.call_of(f, keys, args)
     if not for_functions then
         surround_function()
@@ -344,6 +351,33 @@ function runner.call(f, n, a, b, c)
     end
     called = f
     local ok, value = xpcall(enter, note_place)
+    if ok then
+        return ok, value
+    end
+    return ok, failure(value)
+end
+
+-- The same for a function that neither keeps nor changes its tables.
+function runner.call_lent(f, n, a, b, c)
+    if not for_functions then
+        surround_function()
+    end
+    if n ~= lent then
+        lent_keys[1], lent_keys[2], lent_keys[3] = nil, nil, nil
+        lent_args[1], lent_args[2], lent_args[3] = nil, nil, nil
+        lent = n
+    end
+    if n == 1 then
+        lent_keys[1], lent_args[1], lent_args[2] = a, b, c
+    elseif n == 0 then
+        lent_args[1], lent_args[2], lent_args[3] = a, b, c
+    elseif n == 2 then
+        lent_keys[1], lent_keys[2], lent_args[1] = a, b, c
+    else
+        lent_keys[1], lent_keys[2], lent_keys[3] = a, b, c
+    end
+    called = f
+    local ok, value = xpcall(enter_lent, note_place)
     if ok then
         return ok, value
     end
