@@ -107,7 +107,7 @@ fn begin(server: &Server, script: &str) -> std::net::TcpStream {
 }
 
 /// Commands of every way to take locks, with a key that the script has, another one, or all.
-const WAITING: [&str; 16] = [
+const WAITING: [&str; 18] = [
     "GET k",
     "MGET other k",
     "SCAN 0 COUNT 1000",
@@ -124,11 +124,13 @@ const WAITING: [&str; 16] = [
     "EVAL return(redis.call('get',KEYS[1])) 1 k",
     "BLPOP k 0",
     "WATCH k",
+    "SAVE",
+    "DEBUG RELOAD",
 ];
 
 #[test]
 fn who_asked_before_the_server_was_busy_is_told_then() {
-    on_each_thread_count(&["--busy-reply-threshold", "300"], |server| {
+    on_each_thread_count(&["--busy-reply-threshold", "300", "--enable-debug-command", "yes"], |server| {
         let mut clients = crowd(server);
         assert_eq!(ask(&mut clients[0], "SET k v"), "OK");
         assert_eq!(ask(&mut clients[0], "LPUSH other 1"), "1");
@@ -152,6 +154,60 @@ fn who_asked_before_the_server_was_busy_is_told_then() {
         assert!(eventually(|| ask(&mut clients[3], "SCRIPT KILL") == "OK"));
         expect_bytes(&mut socket, b"-ERR Script killed by user with ");
         assert_eq!(ask(&mut clients[5], "GET k"), "\"v\"", "nothing was flushed");
+    });
+}
+
+#[test]
+fn a_long_reply_that_has_begun_goes_on_during_a_script() {
+    const ITEMS: usize = 60_000;
+    const ITEM: usize = 100;
+    on_each_thread_count(&["--busy-reply-threshold", "300"], |server| {
+        let mut client = server.client();
+        let fill =
+            format!("local x = ('x'):rep({ITEM}) for i = 1, {ITEMS} do redis.call('RPUSH', KEYS[1], x) end return 1");
+        assert_eq!(eval(&mut client, &fill, &["l"], &[]), "1");
+        let header = format!("*{ITEMS}\r\n");
+        // More than sockets hold; on each worker.
+        let mut readers: Vec<_> = (0..8).map(|_| server.socket()).collect();
+        for reader in &mut readers {
+            send(reader, b"LRANGE l 0 -1\r\n");
+            expect_bytes(reader, header.as_bytes());
+        }
+        let mut socket = begin(server, "redis.call('GET', KEYS[1]) while true do end");
+        assert!(eventually(|| is_busy(&mut client, "GET k")));
+        let item = format!("${ITEM}\r\n{}\r\n", "x".repeat(ITEM));
+        for reader in &mut readers {
+            let rest = bytes_of(reader, ITEMS * item.len());
+            assert!(rest.chunks(item.len()).all(|chunk| chunk == item.as_bytes()));
+        }
+        assert!(eventually(|| ask(&mut client, "SCRIPT KILL") == "OK"));
+        expect_bytes(&mut socket, b"-ERR Script killed by user with ");
+    });
+}
+
+#[test]
+fn what_was_asked_together_with_a_long_script_is_answered() {
+    on_each_thread_count(&["--busy-reply-threshold", "300", "--enable-debug-command", "yes"], |server| {
+        let mut client = server.client();
+        let fill = "for i = 1, 5000 do redis.call('SET', 'key:' .. i, i) end return 1";
+        assert_eq!(eval(&mut client, fill, &[], &[]), "1");
+        let mut lists: Vec<_> = (0..4).map(|_| server.socket()).collect();
+        let mut keys: Vec<_> = (0..4).map(|_| server.socket()).collect();
+        let (mut sleepers, mut socket) = ([server.socket()], server.socket());
+        // So that all of it is read in one turn.
+        send(&mut sleepers[0], b"DEBUG SLEEP 0.2\r\n");
+        lists.iter_mut().for_each(|socket| send(socket, b"CLIENT LIST\r\n"));
+        keys.iter_mut().for_each(|socket| send(socket, b"KEYS *\r\n"));
+        send(&mut socket, &request("redis.call('GET', KEYS[1]) while true do end", &["k"]));
+        // Another worker may have been quicker than the script, and who was read late is told that the server is busy.
+        for (sockets, kind) in [(&mut sleepers[..], b'+'), (&mut lists, b'$'), (&mut keys, b'*')] {
+            for socket in sockets {
+                let first = bytes_of(socket, 1)[0];
+                assert!([kind, b'-'].contains(&first), "{}", char::from(first));
+            }
+        }
+        assert!(eventually(|| ask(&mut client, "SCRIPT KILL") == "OK"));
+        expect_bytes(&mut socket, b"-ERR Script killed by user with ");
     });
 }
 

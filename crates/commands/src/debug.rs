@@ -23,6 +23,7 @@ use engine::overview::Overview;
 use engine::value::{NewString, Object, Value, ValueExt};
 use resp::{Protocol, Reply};
 use std::alloc::{Layout, handle_alloc_error};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use structures::hash::Hash;
@@ -209,8 +210,11 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         return Err(Error::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."));
     }
     let engine = cx.engine;
-    if !given("nosave") && save::save_now(engine).is_err() {
-        return Err(Error::text("ERR Error trying to save the DB, check server logs."));
+    if !given("nosave") {
+        save::save_now(engine, Some(cx.session.patience)).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => Error::NOT_NOW,
+            _ => Error::text("ERR Error trying to save the DB, check server logs."),
+        })?;
     }
     if !given("noflush") {
         cx.keys.escalate()?;

@@ -18,6 +18,7 @@ use engine::hash::KeyHasher;
 use engine::shard::{Db, Table};
 use engine::value::{KeyEntry, Object};
 use engine::watch::Presence;
+use std::io::ErrorKind;
 use std::mem::{swap, take};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -215,8 +216,11 @@ impl Piecewise for FreeBeforeReply {
         let done = tables.is_empty() && large.is_empty();
         if done {
             if self.saves {
-                // One that fails has been logged.
-                let _ = save_now(cx.engine);
+                let saved = save_now(cx.engine, Some(cx.session.patience));
+                if saved.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                    // A script has locks for long: in the next piece. One that fails otherwise has been logged.
+                    return false;
+                }
             }
             cx.reply.ok();
         }

@@ -10,6 +10,7 @@ use crate::dump;
 use crate::row::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::version::CINNABAR;
 use engine::config::{Config, Directive};
+use engine::keys::Patience;
 use engine::pause::Paused;
 use engine::{Engine, Error};
 use persistence::save::{self, Marks, Written};
@@ -61,9 +62,10 @@ const REWRITING: Error = Error::text(
 );
 
 fn save_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    match save_now(cx.engine) {
+    match save_now(cx.engine, Some(cx.session.patience)) {
         Ok(()) => cx.reply.ok(),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => return Err(IN_PROGRESS),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(Error::NOT_NOW),
         Err(_) => return Err(Error::text("ERR")),
     }
     Ok(())
@@ -118,13 +120,23 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Saves in the calling thread. `ResourceBusy`: somebody else does.
-pub fn save_now(engine: &Engine) -> io::Result<()> {
-    if !engine.saves().begin(None) {
+/// Saves in the calling thread. `ResourceBusy`: somebody else does. `WouldBlock`: that takes more patience, if there is a limit to
+/// it, and nothing was done.
+pub fn save_now(engine: &Engine, patience: Option<Patience>) -> io::Result<()> {
+    let give_up = || patience.is_some_and(|patience| patience.is_over(engine));
+    let saves = engine.saves();
+    // Who cannot have the locks is not to be taken for one who saves.
+    let can_begin = engine.stats_unless(give_up).is_some();
+    if !can_begin || give_up() && saves.is_running() && !saves.is_running_in_background() {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    if !saves.begin(None) {
         return Err(ErrorKind::ResourceBusy.into());
     }
-    let result = save_to_file(engine);
-    if let Err(error) = &result {
+    let result = save_to_file(engine, &give_up);
+    if let Err(error) = &result
+        && error.kind() != ErrorKind::WouldBlock
+    {
         engine.host().log(&format!("Error saving DB on disk: {error}"));
     }
     result
@@ -151,7 +163,7 @@ fn start(engine: &Engine) -> bool {
 }
 
 fn save_in_background(engine: &Engine) {
-    match save_to_file(engine) {
+    match save_to_file(engine, &|| false) {
         Ok(()) => engine.host().notice("Background saving terminated with success"),
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             engine.host().log("Background saving terminated by signal 10");
@@ -161,22 +173,22 @@ fn save_in_background(engine: &Engine) {
 }
 
 /// Saves for who has the right to, and gives it back.
-fn save_to_file(engine: &Engine) -> io::Result<()> {
-    let changes = engine.stats().dirty;
-    let result = write(engine);
+fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
+    let stats = engine.stats_unless(give_up).ok_or(io::Error::from(ErrorKind::WouldBlock));
+    let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
     let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);
     let now = engine.host().unix_us(0) / 1000;
-    engine.saves().end(now, result.is_ok().then_some(changes), cancelled);
+    engine.saves().end(now, result.as_ref().ok().copied(), cancelled);
     refresh(engine, &engine.config().snapshot());
     result?;
     engine.host().notice("DB saved on disk");
     Ok(())
 }
 
-fn write(engine: &Engine) -> io::Result<Written> {
+fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
     let config = engine.config().snapshot();
     let mut file = engine.host().create_file(config.text(Directive::DbFilename))?;
-    let written = save::save(engine, &options(engine, &config, false), &mut *file)?;
+    let written = save::save_unless(engine, &options(engine, &config, false), give_up, &mut *file)?;
     file.commit()?;
     Ok(written)
 }
@@ -228,17 +240,14 @@ pub fn tick(engine: &Engine, now_ms: i64) {
     if saves.has_failed() && now - saves.last_try.load(Relaxed) <= RETRY || !points.iter().any(|p| since > p.seconds) {
         return;
     }
-    let changes = changes(engine);
+    // Clients are not to wait for a long script because of this.
+    let Some(stats) = engine.stats_unless(|| engine.scripts().is_long()) else { return };
+    let changes = stats.dirty.saturating_sub(saves.changes.load(Relaxed));
     if let Some(point) = points.iter().find(|point| since > point.seconds && changes >= point.changes.max(0) as u64) {
         let text = format!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
         engine.host().notice(&text);
         start(engine);
     }
-}
-
-/// Changes since the last save.
-pub fn changes(engine: &Engine) -> u64 {
-    engine.stats().dirty.saturating_sub(engine.saves().changes.load(Relaxed))
 }
 
 /// Whether writes are refused depends on the last save and on the configuration.
@@ -310,7 +319,7 @@ const ENDING_MAX: i64 = 24 * 3600 * 1000;
 /// Saves as soon as nobody else does.
 fn save_last(engine: &Engine) -> bool {
     loop {
-        match save_now(engine) {
+        match save_now(engine, None) {
             Ok(()) => return true,
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.saves().is_running() => {
                 engine.saves().cancel();

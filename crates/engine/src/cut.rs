@@ -388,16 +388,16 @@ fn some(kept: Kept) -> Option<Kept> {
 }
 
 impl Engine {
-    /// Begins a cut at this moment. An error if one is under way.
-    pub fn begin_cut(&self, encode: Encode) -> io::Result<Begun> {
-        self.begin_cut_with(encode, || {})
-    }
-
-    /// The same; `then` runs in that moment, under all locks.
-    pub fn begin_cut_with(&self, encode: Encode, then: impl FnOnce()) -> io::Result<Begun> {
+    /// Begins a cut at this moment; `then` runs in it, under all locks.
+    ///
+    /// # Errors
+    /// `ResourceBusy`: one is under way. `WouldBlock`: not all locks are free, and `give_up` says that they will not be soon.
+    pub fn begin_cut(&self, encode: Encode, then: impl FnOnce(), give_up: impl Fn() -> bool) -> io::Result<Begun> {
         let limit = (self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3;
-        let mut locks = self.locks().escalated();
-        (0..self.locks().len()).for_each(|index| _ = locks.get(index));
+        let mut locks = self.locks().escalated_unless(&give_up).ok_or(io::ErrorKind::WouldBlock)?;
+        if !(0..self.locks().len()).all(|index| locks.take(index, &give_up)) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let began = self.host().nanos();
         if self.cut_open.swap(true, Relaxed) {
             return Err(io::ErrorKind::ResourceBusy.into());

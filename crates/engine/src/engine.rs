@@ -605,11 +605,16 @@ impl Engine {
 
     /// Statistics of all shards.
     pub fn stats(&self) -> ShardStats {
+        self.stats_unless(|| false).unwrap_or_default()
+    }
+
+    /// The same; None when one is not free and `give_up` says that it will not be soon.
+    pub fn stats_unless(&self, give_up: impl Fn() -> bool) -> Option<ShardStats> {
         let mut sum = ShardStats::default();
         for index in 0..self.locks.len() {
-            sum.add(&self.locks.one(index).stats);
+            sum.add(&self.locks.one_unless(index, &give_up)?.stats);
         }
-        sum
+        Some(sum)
     }
 
     pub fn reset_stats(&self) {

@@ -48,18 +48,38 @@ pub struct Written {
 
 /// Writes the keyspace as it is now to `to`.
 pub fn save(engine: &Engine, options: &Options, to: &mut (dyn Write + Send)) -> io::Result<Written> {
-    save_with(engine, options, &mut || {}, to)
+    save_unless(engine, options, &|| false, to)
 }
 
-/// The same; `at_cut` runs in the moment whose keyspace it is, under all locks.
+/// The same; nothing is done where not all locks are free and `give_up` says that they will not be soon (`WouldBlock`).
+pub fn save_unless(
+    engine: &Engine,
+    options: &Options,
+    give_up: &dyn Fn() -> bool,
+    to: &mut (dyn Write + Send),
+) -> io::Result<Written> {
+    save_cut(engine, options, &mut || {}, give_up, to)
+}
+
+/// As [`save`]; `at_cut` runs in the moment whose keyspace it is, under all locks.
 pub fn save_with(
     engine: &Engine,
     options: &Options,
     at_cut: &mut dyn FnMut(),
     to: &mut (dyn Write + Send),
 ) -> io::Result<Written> {
+    save_cut(engine, options, at_cut, &|| false, to)
+}
+
+fn save_cut(
+    engine: &Engine,
+    options: &Options,
+    at_cut: &mut dyn FnMut(),
+    give_up: &dyn Fn() -> bool,
+    to: &mut (dyn Write + Send),
+) -> io::Result<Written> {
     let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
-    let begun = engine.begin_cut_with(encode, at_cut)?;
+    let begun = engine.begin_cut(encode, at_cut, give_up)?;
     engine.saves().progress.total.store(begun.keys, Relaxed);
     let result = write(engine, options, &begun, to);
     engine.end_cut();

@@ -68,7 +68,7 @@ impl Worker {
     }
 
     /// Does one piece of every command that goes on in pieces, or of as many as there is time for.
-    fn step_jobs(&mut self, until: u64, now: Now) {
+    pub fn step_jobs(&mut self, until: u64, now: Now) {
         if self.jobs.is_empty() {
             return;
         }

@@ -26,7 +26,7 @@ use mio::Events;
 use resp::{Limits, Progress, RequestParser};
 use scoped_tls_hkt::scoped_thread_local;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 /// The buffer for the reply of such a command is kept up to this size, in bytes.
@@ -82,6 +82,9 @@ pub fn serve(is_lent: bool) {
 pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     if LENT.is_set() { LENT.with(|lent| lent.converse(bytes)) } else { None }
 }
+
+/// Nanoseconds of a small turn for all commands in pieces together.
+const JOBS: u64 = 40_000;
 
 /// How long a debugged script's thread waits at a time, and what a request to the debugger may come to.
 const DEBUG_WAIT: Duration = Duration::from_millis(100);
@@ -150,8 +153,9 @@ impl Worker {
     fn serve_meanwhile(&mut self) {
         let now = clock::now();
         self.try_again(now);
-        self.note_events(Duration::ZERO);
+        self.note_events(Duration::ZERO, now);
         self.take_letters_meanwhile(now);
+        self.step_jobs(self.nanos() + JOBS, now);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
         let heavy = std::mem::take(&mut self.heavy);
@@ -189,7 +193,7 @@ impl Worker {
                 return None;
             }
             if waits {
-                self.note_events(DEBUG_WAIT);
+                self.note_events(DEBUG_WAIT, clock::now());
                 while let Ok(letter) = self.inbox.try_recv() {
                     match letter {
                         Letter::Stop => self.take_letter(letter, clock::now()),
@@ -201,7 +205,7 @@ impl Worker {
     }
 
     /// Waits for something to happen at sockets, and notes it for later.
-    fn note_events(&mut self, wait: Duration) {
+    fn note_events(&mut self, wait: Duration, now: Now) {
         let mut events = Events::with_capacity(256);
         // An interrupted poll is tried again at the next call.
         if self.poll.poll(&mut events, Some(wait)).is_err() {
@@ -215,14 +219,20 @@ impl Worker {
                 connection.socket.hung_up |= event.is_read_closed() || event.is_error();
             }
             connection.socket.writable |= event.is_writable() && connection.has_unsent();
+            if connection.wakes(now.unix_ms(), self.patience) {
+                self.jobs.push(token);
+            }
             self.list(token);
         }
     }
 
     fn take_letters_meanwhile(&mut self, now: Now) {
+        self.settle_at_once();
         while let Ok(letter) = self.inbox.try_recv() {
             match letter {
                 Letter::Connection { .. } | Letter::Pushes(_) => self.take_letter(letter, now),
+                // Nobody is to wait for a script in silence.
+                Letter::Settle { left } => _ = left.fetch_sub(1, Release),
                 Letter::Stop => {
                     self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
                     self.take_letter(letter, now);

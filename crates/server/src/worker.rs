@@ -220,6 +220,11 @@ impl Worker {
         });
     }
 
+    /// A script has the thread: who waits for this worker's turns is to wait no longer.
+    pub fn settle_at_once(&mut self) {
+        self.settling.drain(..).for_each(|(left, _)| _ = left.fetch_sub(1, Release));
+    }
+
     pub fn nanos(&self) -> u64 {
         self.shared.engine.host().nanos()
     }

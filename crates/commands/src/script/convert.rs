@@ -16,8 +16,9 @@
 //!
 //! Tables are read without asking their metatables.
 
-use mlua::{Lua, Table, Value};
+use mlua::{IntoLua, Lua, Table, Value};
 use resp::{Protocol, Reply};
+use std::borrow::Cow;
 
 /// How deeply tables nest in a reply.
 const DEPTH_MAX: usize = 300;
@@ -71,7 +72,7 @@ impl<'b> Reader<'b> {
         self.lua.create_string(bytes).map(Value::String)
     }
 
-    fn field(&self, name: &str, value: Value) -> mlua::Result<Value> {
+    fn field(&self, name: &str, value: impl IntoLua) -> mlua::Result<Value> {
         let table = self.lua.create_table_with_capacity(0, 1)?;
         table.raw_set(name, value)?;
         Ok(Value::Table(table))
@@ -89,7 +90,10 @@ impl<'b> Reader<'b> {
                 }
                 None => Ok(Value::Boolean(false)),
             },
-            b'+' => self.field("ok", self.string(text)?),
+            b'+' => match std::str::from_utf8(text) {
+                Ok(text) => self.field("ok", text),
+                Err(_) => self.field("ok", self.string(text)?),
+            },
             b'-' => super::failure::table(self.lua, text, true),
             b'*' | b'>' => match count() {
                 Some(len) => self.array(len),
@@ -149,7 +153,10 @@ impl<'b> Reader<'b> {
 }
 
 /// Line ends would end the reply early.
-fn one_line(text: &[u8]) -> Vec<u8> {
+fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        return text.into();
+    }
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
@@ -183,9 +190,12 @@ impl ErrorTable {
     }
 }
 
-/// Writes what a script returned. `resp`: what it chose by `setresp`.
+/// Writes what a script returned, which is not an error. `resp`: what it chose by `setresp`.
 pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) {
-    write(reply, value, resp, 0);
+    match value {
+        Value::Table(table) => write_good_table(reply, table, resp, 1),
+        value => write(reply, value, resp, 0),
+    }
 }
 
 fn write(reply: &mut Reply, value: &Value, resp: Protocol, depth: usize) {
@@ -204,15 +214,20 @@ fn write(reply: &mut Reply, value: &Value, resp: Protocol, depth: usize) {
 }
 
 fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
+    match ErrorTable::of(table) {
+        Some(error) => reply.error(&error.text),
+        None => write_good_table(reply, table, resp, depth),
+    }
+}
+
+/// Writes a table that is not an error.
+fn write_good_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
     // Most tables are arrays, and have none of these fields.
     if table.raw_len() > 0 && !has_fields(table) {
         return write_array(reply, table, resp, depth);
     }
-    if let Some(error) = ErrorTable::of(table) {
-        return reply.error(&error.text);
-    }
-    if let Some(status) = text(table, "ok") {
-        return reply.simple(one_line(up_to_nul(&status)));
+    if let Ok(Value::String(status)) = table.raw_get("ok") {
+        return reply.simple(one_line(up_to_nul(&status.as_bytes())));
     }
     if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
         return reply.double(super::libraries::number(&number).unwrap_or_default());
@@ -249,7 +264,7 @@ fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
 }
 
 fn has_fields(table: &Table) -> bool {
-    const NAMES: [&str; 7] = ["err", "ok", "double", "map", "set", "big_number", "verbatim_string"];
+    const NAMES: [&str; 6] = ["ok", "double", "map", "set", "big_number", "verbatim_string"];
     NAMES.iter().any(|name| !matches!(table.raw_get::<Value>(*name), Ok(Value::Nil) | Err(_)))
 }
 

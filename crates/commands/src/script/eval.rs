@@ -292,15 +292,16 @@ pub(super) fn invoke(
         Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat())
     };
     interpreter.limit_memory(cx.engine.config()).map_err(broken)?;
-    let declared = cx.key_args.iter().map(|(_, hash)| hash.shard()).collect::<smallvec::SmallVec<[usize; 8]>>();
-    if known.get() != Reach::Declared && !declared.is_empty() {
+    let key_args = cx.key_args;
+    if known.get() != Reach::Declared && !key_args.is_empty() {
         cx.keys.escalate_anew()?;
     }
     if cx.engine.audience().is_monitored() {
         show_to_monitors(cx, command);
     }
     loop {
-        let mut run = Run::begin(cx, call.again(), declared.clone(), interpreter.buffers.take().unwrap_or_default());
+        let declared = key_args.iter().map(|(_, hash)| hash.shard()).collect();
+        let mut run = Run::begin(cx, call.again(), declared, interpreter.buffers.take().unwrap_or_default());
         let outcome = RUN.set(&mut run, || {
             let words = Words { args: command, keys };
             match is_function {

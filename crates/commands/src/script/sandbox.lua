@@ -23,6 +23,8 @@ end
 local its_keys, its_args = with_room(), with_room()
 -- Whether the globals are those of scripts, with these tables; those of functions are others.
 local for_scripts, for_functions = false, false
+-- What functions get that only look elements up, and how many keys the last call had; nil: the globals are not those of functions.
+local lent_keys, lent_args, lent = with_room(), with_room(), nil
 
 -- Proxy -> contents.
 local guarded = {}
@@ -193,7 +195,7 @@ function_api = guard(function_api)
 local function surround_script()
     base.redis, base.server = api, api
     base.KEYS, base.ARGV = its_keys, its_args
-    for_scripts, for_functions = true, false
+    for_scripts, for_functions, lent = true, false, nil
 end
 
 local function surround_function()
@@ -311,9 +313,6 @@ local function enter()
     return called(called_keys, called_args)
 end
 
--- What functions get that only look elements up, and how many of the last one's words were keys.
-local lent_keys, lent_args, lent = with_room(), with_room(), 0
-
 local function enter_lent()
     return called(lent_keys, lent_args)
 end
@@ -357,15 +356,19 @@ function runner.call(f, n, a, b, c)
     return ok, failure(value)
 end
 
--- The same for a function that neither keeps nor changes its tables.
-function runner.call_lent(f, n, a, b, c)
+local function lend(n)
     if not for_functions then
         surround_function()
     end
+    lent_keys[1], lent_keys[2], lent_keys[3] = nil, nil, nil
+    lent_args[1], lent_args[2], lent_args[3] = nil, nil, nil
+    lent = n
+end
+
+-- The same for a function that neither keeps nor changes its tables.
+function runner.call_lent(f, n, a, b, c)
     if n ~= lent then
-        lent_keys[1], lent_keys[2], lent_keys[3] = nil, nil, nil
-        lent_args[1], lent_args[2], lent_args[3] = nil, nil, nil
-        lent = n
+        lend(n)
     end
     if n == 1 then
         lent_keys[1], lent_args[1], lent_args[2] = a, b, c

@@ -38,7 +38,7 @@ pub fn write(
     to: &mut (dyn Write + Send),
 ) -> io::Result<Written> {
     let encode: Encode = Arc::new(|out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry));
-    let begun = engine.begin_cut_with(encode, at_cut)?;
+    let begun = engine.begin_cut(encode, at_cut, || false)?;
     let result = write_cut(engine, options, &begun, to);
     engine.end_cut();
     result
