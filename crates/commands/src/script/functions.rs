@@ -51,8 +51,11 @@ pub(super) struct Loaded {
     /// By name in lower case, with the library's id.
     functions: RefCell<Functions>,
     /// What was called last, by the name that it was called by.
-    last: RefCell<Option<(SmallVec<[u8; 64]>, Rc<Callable>)>>,
+    last: RefCell<Option<Called>>,
 }
+
+/// A name and what it calls.
+type Called = (SmallVec<[u8; 64]>, Rc<Callable>);
 
 type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomState>;
 
