@@ -307,14 +307,13 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("allocator_rss", memory.resident, memory.active);
     text.compared("rss_overhead", memory.rss, memory.resident);
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
-    // Bytes that commands have appended and no write has taken.
-    let log = persistence::aof::of(source.engine).map_or(0, |aof| aof.journal.waiting());
-    text.field("mem_not_counted_for_evict", log);
+    // Nothing else is left out.
+    text.field("mem_not_counted_for_evict", accounts.log);
     text.zeros(&["mem_replication_backlog", "mem_total_replication_buffers"]);
     text.zeros(&["mem_replicas_repl_buffer", "mem_clients_slaves"]);
     text.field("mem_clients_normal", accounts.clients);
     text.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
-    text.field("mem_aof_buffer", log);
+    text.field("mem_aof_buffer", accounts.log);
     text.field("mem_allocator", memory.allocator);
     text.field("mem_overhead_db_hashtable_rehashing", accounts.resizing());
     text.field("active_defrag_running", 0);

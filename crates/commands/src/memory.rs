@@ -116,13 +116,15 @@ pub struct Accounts {
     pub scripts: u64,
     /// Bytes of libraries of functions.
     pub functions: u64,
+    /// Bytes that wait to be written to the append-only file.
+    pub log: u64,
 }
 
 impl Accounts {
     pub fn new(engine: &Engine, overview: Overview, memory: MemoryStats) -> Accounts {
         let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
         let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
-        Accounts { memory, overview, clients, scripts, functions }
+        Accounts { memory, overview, clients, scripts, functions, log: engine.not_counted() }
     }
 
     /// Bytes of the tables of all databases, without the keys.
@@ -137,8 +139,8 @@ impl Accounts {
 
     /// Bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
-        let texts = self.scripts + self.functions;
-        self.memory.startup + self.clients + texts + self.tables() + self.overview.total(|db| db.deadline_bytes) as u64
+        let others = self.scripts + self.functions + self.log;
+        self.memory.startup + self.clients + others + self.tables() + self.overview.total(|db| db.deadline_bytes) as u64
     }
 
     pub fn dataset(&self) -> u64 {
@@ -163,7 +165,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 
 fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
-    let Accounts { memory, overview, clients, scripts, functions } = &accounts;
+    let Accounts { memory, overview, clients, scripts, functions, log } = &accounts;
     let selected = cx.session.db as usize;
     let keys = overview.total(|db| db.keys) as u64;
     let mut fields = Fields { cx, count: 0 };
@@ -175,9 +177,8 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         fields.int(absent, 0);
     }
     fields.int("clients.normal", *clients);
-    for absent in ["cluster.links", "aof.buffer"] {
-        fields.int(absent, 0);
-    }
+    fields.int("cluster.links", 0);
+    fields.int("aof.buffer", *log);
     fields.int("lua.caches", *scripts);
     fields.int("functions.caches", *functions);
     // The client's own too: a table without keys has no memory here, where that of Valkey keeps some and is shown.
@@ -352,6 +353,7 @@ mod tests {
         let accounts = |allocated: u64, rss: u64, clients| Accounts {
             scripts: 0,
             functions: 0,
+            log: 0,
             memory: MemoryStats {
                 allocated,
                 active: allocated,

@@ -21,6 +21,9 @@ pub trait ChangeLog: Any + Send + Sync {
     /// the reader in database `last`. A group comes between MULTI and EXEC. Returns the log's length afterwards, which a reply
     /// that must be durable waits for.
     fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
+
+    /// Bytes that were appended and are still in memory.
+    fn waiting(&self) -> u64;
 }
 
 /// Appends a command as clients send it.
@@ -153,6 +156,10 @@ impl ChangeLog for MemoryLog {
         let mut parts = self.parts.lock();
         parts.push((first, part));
         parts.len() as u64
+    }
+
+    fn waiting(&self) -> u64 {
+        self.parts.lock().iter().map(|(_, part)| part.len() as u64).sum()
     }
 }
 

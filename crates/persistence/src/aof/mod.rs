@@ -94,6 +94,10 @@ impl ChangeLog for Aof {
     fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
         self.journal.append(first, last, is_group, render)
     }
+
+    fn waiting(&self) -> u64 {
+        self.journal.waiting()
+    }
 }
 
 /// The engine's append-only file, if there may be one.
