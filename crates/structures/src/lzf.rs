@@ -66,7 +66,7 @@ pub fn compress_onto(text: &[u8], limit: usize, bytes: &mut Vec<u8>) -> Option<(
 fn compress_with<const PLACES: usize>(text: &[u8], mut out: Writer<'_>) -> Option<()> {
     // Where three bytes of this hash stood last, plus one; 0 for nowhere.
     let mut last_seen = [0u32; PLACES];
-    let hash = |text: &[u8], at: usize| hash(text, at) >> (HASH_BITS - PLACES.trailing_zeros());
+    let hash = |text: &[u8], at: usize| (hash(text, at) >> (HASH_BITS - PLACES.trailing_zeros())) % PLACES;
     let (mut at, mut unwritten) = (0, 0);
     while at + COPY_MIN <= text.len() {
         let seen = std::mem::replace(&mut last_seen[hash(text, at)], at as u32 + 1) as usize;
@@ -92,7 +92,10 @@ fn compress_with<const PLACES: usize>(text: &[u8], mut out: Writer<'_>) -> Optio
 
 #[inline]
 fn hash(text: &[u8], at: usize) -> usize {
-    let three = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], 0]);
+    let three = match text[at..].first_chunk() {
+        Some(four) => u32::from_le_bytes(*four) & 0xff_ffff,
+        None => u32::from_le_bytes([text[at], text[at + 1], text[at + 2], 0]),
+    };
     (three.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
 }
 
