@@ -274,3 +274,73 @@ impl Sink for Unchanged {
         Ok(())
     }
 }
+
+/// A host with three threads to spare. A reading of its clock is a long time later, so that whether clients are busy is found out each time.
+#[derive(Default)]
+struct Crowd(AtomicU64);
+
+impl Host for Crowd {
+    fn free(&self, _: Vec<Garbage>) {}
+    fn events(&self, _: Vec<Event>) {}
+
+    fn nanos(&self) -> u64 {
+        self.0.fetch_add(1 << 30, Relaxed)
+    }
+
+    fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
+        std::thread::scope(|scope| {
+            (0..3).for_each(|_| _ = scope.spawn(help));
+            work();
+        });
+    }
+}
+
+/// Each key once, however many write, who stop in the middle when clients are busy, and come back.
+#[test]
+fn a_save_that_others_help_with_is_complete() {
+    let options = Options { shards: 100, databases: 3, ..Options::default() };
+    let engine = Engine::new(&options, Arc::new(Crowd::default()));
+    let mut expected = Vec::new();
+    for n in 0..30_000u32 {
+        let (db, name) = (n % 3, format!("key {n}"));
+        let entry = Decoded::Bytes(n.to_string().repeat(9).into_bytes()).into_entry(name.as_bytes(), None, 0);
+        expected.push((u64::from(db), name.into_bytes(), told(&entry.value()), None));
+        put(&engine, db, entry);
+    }
+    for (_, value) in large_values(&packing()) {
+        let entry = value.into_entry(format!("large {}", expected.len()).as_bytes(), None, 0);
+        expected.push((1, entry.key().to_vec(), told(&entry.value()), None));
+        put(&engine, 1, entry);
+    }
+    expected.sort();
+    for round in 0..10 {
+        let mut blocks = 0;
+        let busy = |_| {
+            blocks += 1;
+            if blocks % 3 == round % 3 {
+                engine.metrics()[0].turn_nanos.add(1 << 34);
+            }
+        };
+        let mut file = Meanwhile(busy, Vec::new());
+        let written = save::save(&engine, &crate::tests::options(), &mut file).expect("saved");
+        assert_eq!(written.keys, expected.len() as u64);
+        assert!(read(&file.1).expect("what was written").0 == expected, "round {round}");
+        let error = save::save(&engine, &crate::tests::options(), &mut Full(round * 100_000)).expect_err("no room");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(!engine.cut_is_open());
+    }
+}
+
+/// A file that takes so many bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

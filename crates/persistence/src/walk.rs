@@ -97,17 +97,7 @@ impl<'w> All<'w> {
             (turns.db, turns.groups) = (db, shards.chunks(GROUP).map(<[usize]>::to_vec).collect());
             drop(turns);
             self.changed.notify_all();
-            result = self.groups(&mut walk, false);
-            let mut turns = self.turns();
-            while turns.taken > 0 {
-                turns = self.wait(turns);
-            }
-            // Whoever helps may have given some back.
-            drop(turns);
-            result = result.and_then(|()| self.groups(&mut walk, false));
-            if let Some(failure) = self.turns().failure.take() {
-                result = Err(failure);
-            }
+            result = self.all_groups(&mut walk);
             if result.is_err() {
                 break;
             }
@@ -120,6 +110,24 @@ impl<'w> All<'w> {
             walk.group(Part::Large, db, &mut shards, false)?;
         }
         Ok(())
+    }
+
+    /// Walks what others leave, and give back, until nobody walks any more.
+    fn all_groups(&self, walk: &mut Walk<'_, 'w>) -> io::Result<()> {
+        loop {
+            self.groups(walk, false);
+            let mut turns = self.turns();
+            while turns.taken > 0 && (turns.groups.is_empty() || turns.failure.is_some()) {
+                turns = self.wait(turns);
+            }
+            if let Some(failure) = turns.failure.take() {
+                turns.groups.clear();
+                return Err(failure);
+            }
+            if turns.groups.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// What a helping thread does, while clients leave processors to spare.
@@ -138,34 +146,33 @@ impl<'w> All<'w> {
                 continue;
             }
             drop(turns);
-            let result = self.groups(&mut walk, true);
+            self.groups(&mut walk, true);
             turns = self.turns();
-            if let Err(error) = result {
-                turns.failure.get_or_insert(error);
-            }
         }
     }
 
-    /// Walks groups of shards until there are no more. `yields`: or until clients need the processors.
-    fn groups(&self, walk: &mut Walk<'_, 'w>, yields: bool) -> io::Result<()> {
-        loop {
-            let mut turns = self.turns();
-            let Some(mut group) = turns.groups.pop().filter(|_| turns.failure.is_none()) else { return Ok(()) };
+    /// Walks groups of shards until there are no more, or somebody has failed. `yields`: or until clients need the processors.
+    fn groups(&self, walk: &mut Walk<'_, 'w>, yields: bool) {
+        let mut turns = self.turns();
+        while turns.failure.is_none()
+            && let Some(mut group) = turns.groups.pop()
+        {
             turns.taken += 1;
             let db = turns.db;
             drop(turns);
             let result = walk.group(Part::Walk, db, &mut group, yields);
-            let mut turns = self.turns();
+            turns = self.turns();
             turns.taken -= 1;
             let is_done = group.is_empty();
-            if !is_done && result.is_ok() {
-                turns.groups.push(group);
+            // In the same moment: who finds nothing left and nobody walking takes all to be written.
+            match result {
+                Err(error) => _ = turns.failure.get_or_insert(error),
+                Ok(()) if is_done => {}
+                Ok(()) => turns.groups.push(group),
             }
-            drop(turns);
             self.changed.notify_all();
-            result?;
             if !is_done {
-                return Ok(());
+                return;
             }
         }
     }
