@@ -110,12 +110,13 @@ fn run_write(engine: &Engine, session: &mut Session, number: usize, (kind, key):
     run(engine, session, &["MULTI"]);
     let queued = [run(engine, session, &["SET", "last", &number]), run(engine, session, &command)];
     let reply = run(engine, session, &["EXEC"]);
-    if queued.iter().all(|reply| reply == "+QUEUED\r\n") {
-        assert!(reply.starts_with("*2\r\n"), "{reply}");
+    if reply.starts_with("*2\r\n") {
         return true;
     }
-    assert!(queued.iter().all(|reply| reply.starts_with("-MISCONF ")), "{queued:?}");
-    assert!(reply.starts_with("-EXECABORT"), "{reply}");
+    // What is saved in the background may fail between any two of these.
+    let (refused, left): (Vec<_>, Vec<_>) = queued.iter().partition(|reply| reply.starts_with("-MISCONF "));
+    assert!(left.iter().all(|reply| *reply == "+QUEUED\r\n"), "{queued:?}");
+    assert!(reply.starts_with("-EXECABORT") && (!refused.is_empty() || reply.contains("MISCONF")), "{reply}");
     false
 }
 
