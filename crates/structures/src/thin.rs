@@ -26,7 +26,7 @@
 //!  +---------+--------------+---------------------------------+----------------+
 //! ```
 //!
-//! Asserted: a length is at least [`PREFIX`] and fits 32 bits. The slack's bytes are initialized.
+//! Asserted: a length is at least [`PREFIX`] and fits 32 bits.
 
 use crate::entry::rounded;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error, realloc};
@@ -139,10 +139,15 @@ impl Thin {
         let size = rounded(size.min(*SLACKED.end()).max(len));
         let (slack, layout) = (size - len, layout(size - len, len));
         // SAFETY: `layout` has refused a size of 0.
-        let block = unsafe { alloc_zeroed(layout) };
+        let block = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        // SAFETY: the block has more than `slack` bytes, as a length is not 0.
-        let mut thin = Thin { tagged: tag(unsafe { block.add(slack) }, slack) };
+        // SAFETY: the block has `slack + len` bytes, so the start lies in it, and `len` bytes behind it.
+        let start = unsafe {
+            let start = block.add(slack);
+            start.write_bytes(0, len);
+            start
+        };
+        let mut thin = Thin { tagged: tag(start, slack) };
         thin.write_len(len);
         thin
     }
@@ -155,7 +160,7 @@ impl Thin {
     }
 
     /// Opens a gap of `added` bytes before `at`, for changes near the beginning that others like it will follow: the bytes before it
-    /// are moved and not those behind. What is in the gap is for the caller to overwrite.
+    /// are moved and not those behind. The gap holds anything.
     ///
     /// # Panics
     /// When `at` is not behind the length and in the block, or the block would be longer than [`MAX`].
@@ -169,10 +174,12 @@ impl Thin {
         }
         let slack = self.slack() - added;
         let start = self.start();
-        // SAFETY: the slack had `added` bytes, so the new start lies in the block, and the first `at` bytes are moved there.
+        // SAFETY: the slack had `added` bytes, so the new start lies in the block. The first `at` bytes are moved there, and the gap
+        // behind them, which may have been slack, is initialized.
         let new_start = unsafe {
             let new_start = start.sub(added);
             new_start.copy_from(start, at);
+            new_start.add(at).write_bytes(0, added);
             NonNull::new_unchecked(new_start)
         };
         self.tagged = tag(new_start, slack);
@@ -229,7 +236,6 @@ impl Thin {
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
         // SAFETY: the new block has `slack + len` bytes and is another one than the present.
         let start = unsafe {
-            block.write_bytes(0, slack);
             let start = block.add(slack);
             start.as_ptr().copy_from_nonoverlapping(self.start(), len);
             start
