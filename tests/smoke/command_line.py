@@ -9,6 +9,7 @@ must be equal to what one of the peers does, names, versions, process ids and mo
 """
 import argparse
 import concurrent.futures
+import contextlib
 import difflib
 import os
 import re
@@ -22,6 +23,7 @@ import tempfile
 import time
 
 from command_line_cases import CASES
+from wire import free_port
 
 PATIENCE = 20
 AT_ONCE = 6
@@ -79,9 +81,7 @@ class Run:
     def __init__(self, program, folder, case):
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = str(probe.getsockname()[1])
+        self.port = str(free_port())
         for name, text in case.files.items():
             path = os.path.join(folder, name)
             if text is None:
@@ -95,8 +95,9 @@ class Run:
         out, err = os.path.join(folder, ".out"), os.path.join(folder, ".err")
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             process = subprocess.Popen([program, *words], cwd=folder, stdin=subprocess.PIPE, stdout=out_file, stderr=err_file)
-            process.stdin.write(self.filled(case.stdin))
-            process.stdin.close()
+            # Who refuses to start may be gone before it has read.
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(self.filled(case.stdin))
             self.values = self.served(process, out)
             try:
                 status = process.wait(PATIENCE)

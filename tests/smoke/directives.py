@@ -8,11 +8,12 @@ compared. The server must answer as one of the peers: versions differ. Standard 
 """
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from wire import TextClient, free_port
 
 VALUES = ["", "abc", "-1", "0", "1", "yes", "YES", "no", "99999999999999999999", "18446744073709551615", "10mb", "1gb",
           "5%", "a b c", "1 2 3", "101%", "0.5", "755", "{", "-5", " 7", "60 x", "1 2 3000", "normal 1 2 3", "legacy"]
@@ -25,37 +26,13 @@ ALLOWED = {("activedefrag", "yes"), ("activedefrag", "YES"), ("cluster-databases
            ("mptcp", "no"), ("repl-mptcp", "no")}
 
 
-class Client:
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
-        self.file = self.socket.makefile("rb")
-
-    def __call__(self, *words):
-        words = [word.encode() for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
-        return self.read()
-
-    def read(self):
-        line = self.file.readline()[:-2]
-        if not line:
-            raise EOFError("the server closed the connection")
-        kind, rest = line[:1], line[1:]
-        if kind == b"*":
-            return [self.read() for _ in range(int(rest))]
-        if kind == b"$":
-            return self.file.read(int(rest) + 2)[:-2].decode("latin-1")
-        return line.decode("latin-1")
-
-
 def start(binary, scratch):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([binary, "--port", str(port), "--dir", scratch, "--save", "", "--enable-protected-configs", "yes"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(100):
         try:
-            return process, Client(port)
+            return process, TextClient(port)
         except OSError:
             time.sleep(0.1)
     sys.exit("%s does not accept connections" % binary)

@@ -9,6 +9,8 @@ both protocols, but for the order in which sets and maps list what they have.
 import socket
 import sys
 
+from wire import request
+
 # HELP lists the subcommands that there are; of these commands Valkey has more.
 PARTIAL_HELP = {"debug"}
 
@@ -22,9 +24,7 @@ class Client:
         self.call("HELLO", str(protocol))
 
     def call(self, *words):
-        self.file.write(b"*%d\r\n" % len(words))
-        for word in words:
-            self.file.write(b"$%d\r\n%s\r\n" % (len(word), word.encode()))
+        self.file.write(request(words))
         self.file.flush()
         return self.read()
 

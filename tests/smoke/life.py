@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from directives import Client
+from wire import TextClient, free_port
 
 AT_ONCE = 8
 PATIENCE = 15
@@ -77,9 +77,7 @@ class Process:
     def __init__(self, program, folder):
         self.program, self.folder, self.said, self.process = program, folder, [], None
         self.pids = set()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = str(probe.getsockname()[1])
+        self.port = str(free_port())
 
     def __enter__(self):
         return self
@@ -109,7 +107,7 @@ class Process:
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                client = Client(int(self.port))
+                client = TextClient(int(self.port))
                 # Until it has read its files.
                 while client("TYPE", "x").startswith("-LOADING"):
                     time.sleep(0.01)

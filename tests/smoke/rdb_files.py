@@ -10,11 +10,12 @@ suite's assets are loaded by Cinnabar and the server that the suite belongs to. 
 import argparse
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from wire import Client, free_port
 
 PEERS = {"newest/bin/redis-server": "redis 8", "newest/bin/valkey-server": "valkey 9", "matching/bin/valkey-server": "valkey 8.1",
           "valkey/bin/valkey-server": "valkey 8.0", "redis/bin/redis-server": "redis 7.0"}
@@ -27,41 +28,20 @@ class Failed(Exception):
     """An error reply."""
 
 
-class Client:
-    """The least of a client: RESP2 over one socket."""
+class Replies(Client):
+    """Lines as what they say: texts, numbers, an error as an exception."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.file = self.socket.makefile("rb")
-
-    def __call__(self, *words):
-        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
-        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
-        return self.reply()
-
-    def reply(self):
-        line = self.file.readline()
-        if not line:
-            raise ConnectionError("the server closed the connection")
-        kind, rest = line[:1], line[1:-2]
+    def line(self, kind, rest):
         if kind == b"-":
             raise Failed(rest.decode())
-        if kind == b"+":
-            return rest
-        if kind == b":":
-            return int(rest)
-        if kind == b"$":
-            return None if rest == b"-1" else self.file.read(int(rest) + 2)[:-2]
-        return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
+        return int(rest) if kind == b":" else rest
 
 
 class Server:
     """A server of its own in a folder; ends with the block."""
 
     def __init__(self, program, folder, *options):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.log = open(os.path.join(folder, "log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [program, "--port", str(self.port), "--dir", folder, "--save", "", *options], stdout=self.log, stderr=subprocess.STDOUT)
@@ -69,10 +49,10 @@ class Server:
     def __enter__(self):
         for _ in range(200):
             try:
-                client = Client(self.port)
+                client = Replies(self.port)
                 client("DBSIZE")
                 return client
-            except (OSError, Failed):
+            except (OSError, EOFError, Failed):
                 time.sleep(0.05)
             if self.process.poll() is not None:
                 break

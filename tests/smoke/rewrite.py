@@ -14,13 +14,13 @@ import difflib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from directives import VALUES, Client, start
+from directives import VALUES, start
+from wire import TextClient, free_port
 
 AT_ONCE = 6
 PATIENCE = 20
@@ -151,7 +151,8 @@ class Trip:
         self.folder = os.path.join(root, name)
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(os.path.join(self.folder, "sub"))
-        self.port = free_port()
+        # A cluster's is higher by 10,000.
+        self.port = str(free_port(55535))
         self.file = os.path.join(self.folder, "the.conf")
         self.write("sub/other.conf", "hz 20\n")
         self.write("users.acl", "")
@@ -191,7 +192,7 @@ class Trip:
             until = time.monotonic() + PATIENCE
             while process.poll() is None and time.monotonic() < until:
                 try:
-                    client = Client(int(self.port))
+                    client = TextClient(int(self.port))
                     break
                 except OSError:
                     time.sleep(0.01)
@@ -224,15 +225,6 @@ class Trip:
         text = text.replace("Cinnabar", "Valkey").replace("cinnabar", "valkey")
         text = re.sub(r"(?m)^\d+:([MCSX]) \d+ \w+ \d{4} [\d:.]+", r"PID:\1 TIME", text)
         return re.sub(r"\(Version [\d.]+\)", "(Version V)", text)
-
-
-def free_port():
-    """One that leaves room for a cluster's, which is higher by 10,000."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            if probe.getsockname()[1] <= 55535:
-                return str(probe.getsockname()[1])
 
 
 def in_order(text):

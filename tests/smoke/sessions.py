@@ -20,6 +20,8 @@ import socket
 import sys
 import time
 
+from wire import request
+
 # Seconds in which an answer comes if it comes at once, and after which it is missed; a machine may be busy.
 AT_ONCE = 0.2
 SILENCE = 20
@@ -157,8 +159,7 @@ class Client:
         self.socket.close()
 
     def send(self, words):
-        words = [word.encode() for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        self.socket.sendall(request(words))
 
     def receive(self, seconds):
         """The next reply; 'nothing' if it does not come."""

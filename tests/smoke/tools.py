@@ -23,6 +23,7 @@ import time
 
 from tools_cases import cases
 from tools_terminal import on_terminal
+from wire import free_port, request
 
 PATIENCE = 30
 # What is cut off after a time depends on how busy the machine is.
@@ -99,9 +100,7 @@ class Server:
     """The server, for as long as a `with` lasts, and a connection to it."""
 
     def __init__(self, path, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.command = [path, "--port", str(self.port), "--save", "", "--dir", folder, "--threads", "2",
                         "--enable-debug-command", "yes", "--unixsocket", os.path.join(folder, "socket")]
 
@@ -126,11 +125,9 @@ class Server:
 
     def call(self, *words):
         """Sends a command; an error in answer to it ends the program."""
-        words = [word.encode() if isinstance(word, str) else word for word in words]
-        bytes_of = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
         for _ in range(2):
             try:
-                self.file.write(bytes_of)
+                self.file.write(request(words))
                 self.file.flush()
                 return self.reply(words)
             except ConnectionError:

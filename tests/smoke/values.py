@@ -11,38 +11,15 @@ library only.
 import argparse
 import os
 import random
-import socket
 import subprocess
 import tempfile
 import time
 
-
-class Client:
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self.file = self.socket.makefile("rb")
-
-    def __call__(self, *words):
-        words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
-        return self.read()
-
-    def read(self):
-        line = self.file.readline()[:-2]
-        if not line:
-            raise EOFError("the server closed the connection")
-        kind, rest = line[:1], line[1:]
-        if kind == b"*":
-            return [self.read() for _ in range(int(rest))] if rest != b"-1" else None
-        if kind == b"$":
-            return self.file.read(int(rest) + 2)[:-2] if rest != b"-1" else None
-        return line
+from wire import Client, free_port
 
 
 def start(binary, scratch, options):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([binary, "--port", str(port), "--save", "", "--enable-debug-command", "yes", *options],
                                cwd=scratch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(200):

@@ -1,0 +1,61 @@
+"""What the smoke tests share: requests as bytes, a client over one socket, a port that is free.
+
+It is theirs alone, so that none needs a library; `clients.py` and `libraries.py` ask real ones.
+"""
+import socket
+
+PATIENCE = 30
+
+
+def request(words):
+    """A command as clients send it; words are bytes, or anything with a text."""
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def free_port(highest=65535):
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port <= highest:
+            return port
+
+
+class Client:
+    """Speaks RESP2. Strings become bytes or None, lines bytes with the type's sign, arrays lists."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.file = self.socket.makefile("rb")
+
+    def __call__(self, *words):
+        self.socket.sendall(request(words))
+        return self.read()
+
+    def read(self):
+        line = self.file.readline()[:-2]
+        if not line:
+            raise EOFError("the server closed the connection")
+        if line in (b"$-1", b"*-1"):
+            return None
+        kind, rest = line[:1], line[1:]
+        if kind == b"*":
+            return [self.read() for _ in range(int(rest))]
+        return self.text(self.file.read(int(rest) + 2)[:-2]) if kind == b"$" else self.line(kind, rest)
+
+    def text(self, text):
+        return text
+
+    def line(self, kind, rest):
+        return kind + rest
+
+
+class TextClient(Client):
+    """The same with texts in place of bytes, one character a byte."""
+
+    def text(self, text):
+        return text.decode("latin-1")
+
+    def line(self, kind, rest):
+        return (kind + rest).decode("latin-1")
