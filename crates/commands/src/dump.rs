@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::load;
-use crate::row::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
+use crate::row::{ASKING, Command, DENY_OOM, Group, READONLY, ROW, SYSTEM, WRITE, key};
 use engine::Error;
 use engine::config::{Config, Directive};
 use engine::effects::EventClass;
@@ -11,6 +11,26 @@ use persistence::dump;
 use persistence::encode::Style;
 use persistence::format::Family;
 use std::sync::atomic::Ordering::Relaxed;
+
+const RESTORE: Command = Command {
+    name: "restore",
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: -4,
+    flags: WRITE.and(DENY_OOM),
+    categories: &["keyspace", "dangerous"],
+    keys: &[key(1).ow().update()],
+    syntax: "key ttl:int serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME seconds:int]@5.0.0 [FREQ frequency:int]@5.0.0",
+    summary: "Creates a key from the serialized representation of a value.",
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    history: &[
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ],
+    run: restore,
+    ..ROW
+};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -28,24 +48,14 @@ pub const COMMANDS: &[Command] = &[
         run: dump_key,
         ..ROW
     },
+    RESTORE,
     Command {
-        name: "restore",
-        group: Group::Generic,
-        since: "2.6.0",
-        arity: -4,
-        flags: WRITE.and(DENY_OOM),
-        categories: &["keyspace", "dangerous"],
-        keys: &[key(1).ow().update()],
-        syntax: "key ttl:int serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME seconds:int]@5.0.0 [FREQ frequency:int]@5.0.0",
-        summary: "Creates a key from the serialized representation of a value.",
-        complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
-        history: &[
-            ("3.0.0", "Added the `REPLACE` modifier."),
-            ("5.0.0", "Added the `ABSTTL` modifier."),
-            ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
-        ],
-        run: restore,
-        ..ROW
+        name: "restore-asking",
+        group: Group::Server,
+        since: "3.0.0",
+        flags: RESTORE.flags.and(ASKING).and(SYSTEM),
+        summary: "An internal command for migrating keys in a cluster.",
+        ..RESTORE
     },
 ];
 
@@ -175,6 +185,7 @@ mod tests {
         client.is("RESTORE k 0 x REPLACE", "-ERR DUMP payload version or checksum are wrong");
         client.is("RESTORE k 0 x FREQ 256", "-ERR Invalid FREQ value, must be >= 0 and <= 255");
         client.is("RESTORE k 0 x IDLETIME -1", "-ERR Invalid IDLETIME value, must be >= 0");
+        client.is("RESTORE-ASKING k 0 x REPLACE", "-ERR DUMP payload version or checksum are wrong");
         client.is("DUMP nope", "nil").is("GET k", "v");
     }
 }
