@@ -7,7 +7,7 @@
 //!              block of 64 KiB -> out, rest       five times as long as the work, while clients keep the workers busy
 //! ```
 //!
-//! While they do not, other threads help, as many as the host has to spare: whoever is free takes some of the shards. Blocks
+//! While they want next to nothing other threads help, as many as the host has to spare: whoever is free takes some of the shards. Blocks
 //! consist of whole keys, so their order is of no account. Large values are written by one thread, after all others.
 
 use engine::Engine;
@@ -130,7 +130,7 @@ impl<'w> All<'w> {
         }
     }
 
-    /// What a helping thread does, while clients leave processors to spare.
+    /// What a helping thread does, while clients want next to nothing: they are to find a processor free.
     fn help(&self) {
         let mut walk = self.walk();
         let mut turns = self.turns();
@@ -140,7 +140,7 @@ impl<'w> All<'w> {
                 continue;
             }
             walk.pace.look();
-            if walk.pace.is_busy {
+            if walk.pace.is_used {
                 let a_while = Duration::from_nanos(LOOK / 2);
                 turns = self.changed.wait_timeout(turns, a_while).unwrap_or_else(PoisonError::into_inner).0;
                 continue;
@@ -151,7 +151,7 @@ impl<'w> All<'w> {
         }
     }
 
-    /// Walks groups of shards until there are no more, or somebody has failed. `yields`: or until clients need the processors.
+    /// Walks groups of shards until there are no more, or somebody has failed. `yields`: or until clients are back.
     fn groups(&self, walk: &mut Walk<'_, 'w>, yields: bool) {
         let mut turns = self.turns();
         while turns.failure.is_none()
@@ -188,10 +188,10 @@ struct Walk<'a, 'w> {
 }
 
 impl Walk<'_, '_> {
-    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`, clients need
-    /// the processors.
+    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`, clients
+    /// are back.
     fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {
-        while !(shards.is_empty() || yields && self.pace.is_busy) {
+        while !(shards.is_empty() || yields && self.pace.is_used) {
             let mut at = 0;
             while let Some(shard) = shards.get(at) {
                 if self.shard(part, *shard, db)? {
@@ -274,6 +274,8 @@ struct Pace<'e> {
     began: u64,
     /// Whether clients keep the workers busy, since when that is being found out anew, and what the workers had done by then.
     is_busy: bool,
+    /// Whether clients use the workers more than a little.
+    is_used: bool,
     since: u64,
     done: u64,
 }
@@ -284,13 +286,15 @@ const REST: u64 = 5;
 const REST_MAX: u64 = 20_000_000;
 /// One in so many parts of their time must be used by the workers.
 const BUSY_SHARE: u64 = 8;
+/// And one in so many where they are to find others' threads out of their way.
+const USED_SHARE: u64 = 128;
 /// How long they are looked at, in nanoseconds: longer than most turns take, whose time counts when they are over.
 const LOOK: u64 = 20_000_000;
 
 impl Pace<'_> {
     fn new(engine: &Engine) -> Pace<'_> {
         let now = engine.host().nanos();
-        Pace { engine, began: now, is_busy: true, since: now, done: busy(engine) }
+        Pace { engine, began: now, is_busy: true, is_used: true, since: now, done: busy(engine) }
     }
 
     /// Finds out now and then whether clients keep the workers busy.
@@ -300,7 +304,9 @@ impl Pace<'_> {
         if looked >= LOOK {
             let all = looked.saturating_mul(self.engine.metrics().len() as u64);
             let done = busy(self.engine);
-            self.is_busy = done.saturating_sub(self.done).saturating_mul(BUSY_SHARE) > all;
+            let used = done.saturating_sub(self.done);
+            self.is_busy = used.saturating_mul(BUSY_SHARE) > all;
+            self.is_used = used.saturating_mul(USED_SHARE) > all;
             (self.since, self.done) = (now, done);
         }
         now
