@@ -7,7 +7,7 @@
 //! ```text
 //!   client's worker    are there such keys? +NOKEY - else the client waits
 //!   another thread     claim the keys: two migrations of a key do not overlap
-//!             +------> under the keys' locks: dump each, watch it
+//!             +------> under each key's lock: dump it, watch it
 //!             |        without: RESTORE ... RESTORE, and the target's answers
 //!   worker    |        under the locks, of what the target took:
 //!             |          not changed since it was dumped: remove it; the log gets DEL

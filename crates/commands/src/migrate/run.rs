@@ -55,11 +55,7 @@ pub fn run(
         return Some(outcome(&parcel, send(engine, order, &parcel).error));
     }
     let _claim = engine.links().claim(named.iter().map(|(name, _)| (db, name.clone())).collect());
-    let parcel = locked(engine, db, &named, |keys| {
-        let mut parcel = pack(keys, order, named.clone(), false);
-        watch(keys, db, &mut parcel);
-        parcel
-    });
+    let parcel = pack_and_watch(engine, db, order, named, false);
     let answers = send(engine, order, &parcel);
     let first = outcome(&parcel, answers.error);
     let mut changed = settle(engine, worker, db, parcel.sent, &answers.done)?;
@@ -71,11 +67,7 @@ pub fn run(
         if round == FREE_ROUNDS {
             hold = Some(Hold::of_writes(engine));
         }
-        let parcel = locked(engine, db, &changed, |keys| {
-            let mut parcel = pack(keys, order, changed.clone(), true);
-            watch(keys, db, &mut parcel);
-            parcel
-        });
+        let parcel = pack_and_watch(engine, db, order, changed, true);
         let answers = send(engine, order, &parcel);
         changed = settle(engine, worker, db, parcel.sent, &answers.done)?;
         if let Some(error) = answers.error {
@@ -170,17 +162,30 @@ fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> P
     parcel
 }
 
-/// From now on, changes of what was packed are noticed.
-fn watch(keys: &mut Keys<'_>, db: u32, parcel: &mut Parcel) {
-    let now = keys.now();
-    for sent in &mut parcel.sent {
-        let (name, local) = (&sent.named.0, sent.hash.local());
-        let slot = &mut keys.shard_at(sent.hash).dbs[db as usize];
-        if slot.kind(local, name, now).is_some() {
-            let flag = Arc::new(WatchFlag::default());
-            slot.watchers.watch(name, &flag, false);
-            sent.flag = Some(flag);
-        }
+/// The same of each key under its own lock: what is changed afterwards is noticed, so they need not be of one moment.
+fn pack_and_watch(engine: &Engine, db: u32, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
+    let mut all = Parcel::default();
+    for one in named {
+        let mut parcel = locked(engine, db, std::slice::from_ref(&one), |keys| {
+            let mut parcel = pack(keys, order, vec![one.clone()], again);
+            parcel.sent.iter_mut().for_each(|sent| watch(keys, db, sent));
+            parcel
+        });
+        all.bytes.append(&mut parcel.bytes);
+        all.count += parcel.count;
+        all.sent.append(&mut parcel.sent);
+    }
+    all
+}
+
+/// From now on, changes of a key that was packed are noticed.
+fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
+    let (now, name) = (keys.now(), &sent.named.0);
+    let slot = &mut keys.shard_at(sent.hash).dbs[db as usize];
+    if slot.kind(sent.hash.local(), name, now).is_some() {
+        let flag = Arc::new(WatchFlag::default());
+        slot.watchers.watch(name, &flag, false);
+        sent.flag = Some(flag);
     }
 }
 
