@@ -177,11 +177,7 @@ fn hundreds_of_clients_lose_and_duplicate_nothing() {
         assert!(eventually(|| count.query::<i64>(&mut client).expect("a number") == 0), "all is taken");
         stop.store(true, Ordering::Relaxed);
     });
-    let taken = taken.into_inner().unwrap();
-    let expected: BTreeSet<String> =
-        (0..PUSHERS).flat_map(|pusher| (0..PUSHES).map(move |n| format!("\"{pusher}:{n}\""))).collect();
-    assert_eq!(taken.len(), expected.len(), "each element once");
-    assert!(taken.into_iter().collect::<BTreeSet<_>>() == expected);
+    assert_each_once(taken.into_inner().unwrap(), PUSHERS, PUSHES);
     assert_eq!(blocked(&mut server.client()), 0);
 }
 
@@ -251,12 +247,16 @@ fn hundreds_of_clients_move_elements_from_list_to_list() {
         assert!(eventually(|| count.query::<i64>(&mut client).expect("a number") == 0), "all is taken");
         stop.store(true, Ordering::Relaxed);
     });
-    let taken = taken.into_inner().unwrap();
-    let expected: BTreeSet<String> =
-        (0..PUSHERS).flat_map(|pusher| (0..PUSHES).map(move |n| format!("\"{pusher}:{n}\""))).collect();
+    assert_each_once(taken.into_inner().unwrap(), PUSHERS, PUSHES);
+    assert_eq!(blocked(&mut server.client()), 0);
+}
+
+/// What was taken is what so many clients have pushed, so often each.
+fn assert_each_once(taken: Vec<String>, pushers: usize, pushes: usize) {
+    let elements = |pusher| (0..pushes).map(move |n| format!("\"{pusher}:{n}\""));
+    let expected: BTreeSet<String> = (0..pushers).flat_map(elements).collect();
     assert_eq!(taken.len(), expected.len(), "each element once");
     assert!(taken.into_iter().collect::<BTreeSet<_>>() == expected);
-    assert_eq!(blocked(&mut server.client()), 0);
 }
 
 /// The member in a reply of BZPOPMIN or BZMPOP.

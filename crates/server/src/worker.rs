@@ -39,9 +39,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
 /// Nanoseconds between two tries to get what a script has for long.
 const RETRY: u64 = 500_000;
+/// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
 const TICK: i64 = 50;
 /// Keys that expire in one turn, so that clients are served in between.
 const EXPIRE_BUDGET: usize = 256;
@@ -57,7 +57,6 @@ const SPANS_KEPT: usize = 16 << 10;
 /// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else waiting.
 const LETTERS_MAX: usize = 256;
 const CONNECTIONS_MAX: usize = 4;
-
 /// Turns after which a worker has done what had reached it: the one in which it is told so began before, the next reads, and
 /// one more serves who is put last.
 const TURNS_TO_SETTLE: usize = 3;
