@@ -215,11 +215,16 @@ impl Engine {
     /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held.
     #[inline]
     pub fn make_room(&self, server: Server) {
-        let own = self.count_allocated(server.worker);
-        let until = self.metrics()[server.worker].has_room_until.get();
-        if self.ceiling().is_over() || own.wrapping_sub(until) as i64 >= 0 {
+        if !self.has_room(server.worker) {
             self.look_for_room(server);
         }
+    }
+
+    /// Whether there is room for another command of the worker's without a look at what others have taken.
+    #[inline]
+    pub fn has_room(&self, worker: usize) -> bool {
+        let until = self.metrics()[worker].has_room_until.get();
+        !self.ceiling().is_over() && (self.count_allocated(worker).wrapping_sub(until) as i64) < 0
     }
 
     /// The same from the background; true when there is more to do.

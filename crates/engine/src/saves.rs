@@ -87,6 +87,12 @@ impl Hindrance {
         self.0 == 0
     }
 
+    /// Nothing but a limit to memory, at most.
+    #[inline]
+    pub fn is_limit_only(self) -> bool {
+        self.0 & !Hindrance::LIMITED == 0
+    }
+
     /// The data set is being read: only commands that need no data run.
     pub fn is_loading(self) -> bool {
         self.0 & Hindrance::LOADING != 0

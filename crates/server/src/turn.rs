@@ -235,13 +235,16 @@ impl Worker {
             if steady
                 && !self.is_lent
                 && is_quiet(engine, self.index)
+                && (!is_limited || item.reads() && !engine.ceiling().is_over() || engine.has_room(self.index))
                 && let Some((entry, prepared, mut args)) = item.plain(spans)
             {
                 done += 1;
                 connection.session.info.last_command.store(entry.id + 1, Relaxed);
                 let session = &mut connection.session;
                 match dispatch::run_steady(engine, session, prepared, entry, &mut args, now, &mut self.reply) {
-                    Flow::Next => {
+                    next @ Flow::Next => {
+                        // There is nothing to drop, which the compiler does not see.
+                        std::mem::forget(next);
                         steady = self.reply.len() - start <= VISIT_REPLY_MAX;
                         continue;
                     }
@@ -594,8 +597,12 @@ fn as_job(connection: &mut Connection, entry: Option<&'static Entry>, flow: Flow
     }
 }
 
-/// Whether nothing in the server is to be looked at between commands: no pause, no hindrance, no message of this worker's.
+/// Whether nothing in the server is to be looked at between commands, unless it is the room in memory: no pause, no hindrance,
+/// no message of this worker's.
 #[inline(always)]
 fn is_quiet(engine: &Engine, worker: usize) -> bool {
-    !engine.pause().is_on() && !dispatch::is_hindered(engine) && !engine.audience().has_own(worker)
+    !engine.pause().is_on()
+        && engine.saves().hindrance().is_limit_only()
+        && !engine.scripts().is_busy()
+        && !engine.audience().has_own(worker)
 }

@@ -12,6 +12,7 @@
 use crate::connection::{Connection, Wire};
 use commands::dispatch::{self, Prepared};
 use commands::familiar::Familiar;
+use commands::row::READONLY;
 use commands::table::Entry;
 use commands::{Args, OwnWords};
 use engine::Engine;
@@ -108,6 +109,15 @@ impl<'b> Item<'b> {
             What::Command { prepared, .. } | What::Queued { prepared, .. } => {
                 prepared.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
             }
+            _ => false,
+        }
+    }
+
+    /// Whether it is a command that changes nothing.
+    #[inline]
+    pub fn reads(&self) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } => prepared.entry().is_some_and(|entry| entry.command.flags.has(READONLY)),
             _ => false,
         }
     }
