@@ -347,7 +347,7 @@ fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let others = if cx.blocking == Blocking::Allowed { Others::ask(cx.engine) } else { Others::none() };
     let mut listing = List { filter, others };
     if !listing.step(cx) {
-        cx.flow = Flow::More(Box::new(listing));
+        cx.flow = Flow::more(listing);
     }
     Ok(())
 }

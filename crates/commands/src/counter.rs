@@ -4,8 +4,9 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, FAST, Group, ROW, WRITE, key};
 use engine::Error;
-use engine::edit::{Edit, Ttl};
+use engine::edit::Ttl;
 use engine::effects::EventClass;
+use engine::keys::{Key, Keys};
 use engine::value::{NewString, Str};
 use resp::long_double::LongDouble;
 
@@ -86,26 +87,26 @@ fn decrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Adds to the integer that the key holds and replies the sum.
 fn add(cx: &mut Cx<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
     let key = cx.key(args, 1);
-    let mut edit = cx.keys.edit(key);
     let plus = |old: i64| old.checked_add(increment).ok_or(Error::OVERFLOW);
-    let sum = match edit.update_int(plus) {
+    let sum = match cx.keys.update_int(key, EventClass::STRING, plus) {
         Some(sum) => sum?,
-        None => add_to_text(&mut edit, plus)?,
+        None => add_to_any(&mut cx.keys, key, plus)?,
     };
-    edit.commit(EventClass::STRING, "incrby");
     cx.reply.int(sum);
     Ok(())
 }
 
-/// The same for a key that is missing or does not hold its integer as one.
+/// The same for a key of which more is to be known.
 #[inline(never)]
-fn add_to_text(edit: &mut Edit<'_>, plus: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
+fn add_to_any(keys: &mut Keys<'_>, key: Key<'_>, plus: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
+    let mut edit = keys.edit(key);
     let sum = plus(match edit.string()? {
         None => 0,
         Some(Str::Int(n)) => n,
         Some(Str::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::NOT_AN_INTEGER)?,
     })?;
     edit.set_string(NewString::Int(sum), Ttl::Keep);
+    edit.commit(EventClass::STRING, "incrby");
     Ok(sum)
 }
 
@@ -151,6 +152,25 @@ mod tests {
         client.is("INCR z", &format!("-{}", Error::WRONG_TYPE));
         client.is("INCRBYFLOAT z x", &format!("-{}", Error::WRONG_TYPE));
         assert_eq!(client.events()[..3], ["0 new k", "0 incrby k", "0 incrby k"]);
+    }
+
+    #[test]
+    fn integers_keep_the_deadline_and_begin_anew_after_it() {
+        let mut client = Client::new();
+        client.is("SET k 7 PX 100", "+OK").is("INCR k", ":8").later(99).is("DECRBY k 3", ":5");
+        client.is("PTTL k", ":1").later(1).is("INCR k", ":1").is("PTTL k", ":-1");
+        client.is("SET k 9223372036854775806", "+OK").is("INCR k", ":9223372036854775807");
+        client.is("INCR k", "-ERR increment or decrement would overflow").is("GET k", "9223372036854775807");
+    }
+
+    #[test]
+    fn integers_that_are_added_to_are_logged_and_counted() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("SET k 7", "+OK").is("INCR k", ":8").is("DECRBY k 3", ":5");
+        let logged: Vec<_> = log.take().into_iter().map(|(_, words)| words.concat()).collect();
+        assert_eq!(logged, [&b"SETk7"[..], b"INCRk", b"DECRBYk3"]);
+        assert_eq!(client.engine().stats().dirty, 3);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub enum Flow {
     /// The reply is sent, then the connection is closed.
     Close,
     /// The command goes on in pieces, so that others are served in between; the connection waits for it.
-    More(Box<dyn Piecewise>),
+    More(Work),
     /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.
     Wait(Arc<Ticket>),
     /// Another attempt of one who waits found nothing either.
@@ -47,6 +47,19 @@ pub enum Flow {
     /// The server ends (SHUTDOWN).
     Shutdown,
 }
+
+impl Flow {
+    /// The command goes on with this.
+    pub fn more(work: impl Piecewise + 'static) -> Flow {
+        Flow::More(Box::new(Box::new(work)))
+    }
+}
+
+/// What a command goes on with, behind a pointer of one word: so a [`Flow`], which nearly always says [`Flow::Next`], is handed
+/// on in two registers instead of in memory.
+pub type Work = Box<Box<dyn Piecewise>>;
+
+const _: () = assert!(size_of::<Flow>() == 16);
 
 /// A command that is carried out in pieces.
 pub trait Piecewise: Send {

@@ -229,7 +229,7 @@ pub fn run<'e>(
 }
 
 /// Runs a [plain](Entry::is_plain) command of a client that [is steady](Session::is_steady), where nothing
-/// [hinders](is_hindered) commands, with the hashes of its keys: nothing but the command itself has to be looked at.
+/// hinders commands, with the hashes of its keys: nothing but the command itself has to be looked at.
 #[inline(always)]
 pub fn run_steady<'e>(
     engine: &'e Engine,
@@ -268,7 +268,7 @@ fn put_off(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut 
 
 /// Whether some commands cannot run for now.
 #[inline(always)]
-pub fn is_hindered(engine: &Engine) -> bool {
+fn is_hindered(engine: &Engine) -> bool {
     !engine.saves().hindrance().is_none() || engine.scripts().is_busy()
 }
 
@@ -601,7 +601,7 @@ pub fn execute<'e>(
     }
     match (flow, prepared.entry()) {
         (Flow::More(mut work), Some(entry)) => {
-            while !step(engine, session, entry.command, &mut *work, now, reply) {}
+            while !step(engine, session, entry.command, &mut **work, now, reply) {}
             Flow::Next
         }
         (flow, _) => flow,

@@ -127,7 +127,7 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>, all: bool) -> Resu
     if background && !work.saves {
         cx.reply.ok();
     } else {
-        cx.flow = Flow::More(Box::new(work));
+        cx.flow = Flow::more(work);
     }
     Ok(())
 }

@@ -343,7 +343,7 @@ fn sample(reply: &mut Reply, hash: View<'_>, now: u64, (mut wanted, mut left): (
 #[cfg(test)]
 mod tests {
     use crate::args::Args;
-    use crate::cx::{Flow, Piecewise};
+    use crate::cx::{Flow, Work};
     use crate::dispatch;
     use crate::row::Command;
     use crate::testing::Client;
@@ -361,7 +361,7 @@ mod tests {
     struct Listing<'c> {
         client: &'c mut Client,
         row: &'static Command,
-        work: Box<dyn Piecewise>,
+        work: Work,
         reply: Reply,
     }
 
@@ -382,7 +382,7 @@ mod tests {
         fn step(&mut self) -> bool {
             let other = self.client.beside();
             let now = other.now();
-            dispatch::step(other.engine(), self.client.session(), self.row, &mut *self.work, now, &mut self.reply)
+            dispatch::step(other.engine(), self.client.session(), self.row, &mut **self.work, now, &mut self.reply)
         }
 
         fn end(mut self) -> BTreeMap<String, String> {

@@ -142,7 +142,7 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
     if cx.engine.audience().is_monitored() && cx.blocking == Blocking::Allowed {
         let others = Others::ask(cx.engine);
-        cx.flow = Flow::More(Box::new(Info { sections, others, are_done: false }));
+        cx.flow = Flow::more(Info { sections, others, are_done: false });
     } else {
         write_sections(cx, &sections)?;
     }

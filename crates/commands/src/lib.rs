@@ -199,5 +199,5 @@ const FAMILIES: &[&[Command]] = &[
 ];
 
 pub use args::{Args, OwnWords};
-pub use cx::{Cx, Flow, Now, Piecewise};
+pub use cx::{Cx, Flow, Now, Piecewise, Work};
 pub use session::Session;

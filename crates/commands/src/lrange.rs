@@ -49,7 +49,7 @@ pub(crate) fn reply_range(list: &List, range: Range<usize>, reverse: bool, reply
     reply.array(range.len());
     let elements = if range.len() > AT_ONCE { list.snapshot(range.clone()) } else { None };
     match elements {
-        Some(elements) => Flow::More(Box::new(Elements { elements, reverse })),
+        Some(elements) => Flow::more(Elements { elements, reverse }),
         None => {
             list.each(range, reverse, |item| reply_item(reply, item));
             Flow::Next

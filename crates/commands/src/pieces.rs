@@ -41,13 +41,13 @@ pub fn list(cx: &mut Cx<'_>, key: Key<'_>, count: usize, mut lister: impl Lister
     }
     let begun = Listing::begin(&mut cx.keys, key, cx.reply.protocol(), Box::new(lister));
     if let Some(listing) = begun {
-        cx.flow = Flow::More(Box::new(Job { listing }));
+        cx.flow = Flow::more(Job { listing });
     }
 }
 
 /// Writes the elements of a collection that was taken out of the keyspace, in pieces, and frees it.
 pub fn list_removed(cx: &mut Cx<'_>, object: Arc<Object>, lister: impl Lister + 'static) {
-    cx.flow = Flow::More(Box::new(Removed { object: Some(object), lister }));
+    cx.flow = Flow::more(Removed { object: Some(object), lister });
 }
 
 struct Removed<L> {
@@ -82,7 +82,7 @@ pub fn draw<T: Send + 'static>(
     count: usize,
     write: impl Fn(&mut Reply, &T) + Send + 'static,
 ) {
-    cx.flow = Flow::More(Box::new(Draws { items, left: count, write }));
+    cx.flow = Flow::more(Draws { items, left: count, write });
 }
 
 struct Draws<T, W> {

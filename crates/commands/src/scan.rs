@@ -218,7 +218,7 @@ impl Listing {
     /// Does the first piece, which for most is the only one.
     fn begin(mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
         if !self.piece(cx)? {
-            cx.flow = Flow::More(Box::new(self));
+            cx.flow = Flow::more(self);
         }
         Ok(())
     }
@@ -580,7 +580,7 @@ mod tests {
         assert!(reply.is_empty());
         let mut others = engine.beside();
         let mut added = 0;
-        while !dispatch::step(engine.engine(), client.session(), row, &mut *work, now, &mut reply) {
+        while !dispatch::step(engine.engine(), client.session(), row, &mut **work, now, &mut reply) {
             (0..2000).for_each(|n| _ = others.is(&format!("SET more:{added}:{n} v"), "+OK"));
             added += 1;
         }

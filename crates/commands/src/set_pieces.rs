@@ -45,7 +45,7 @@ pub fn begin(cx: &mut Cx<'_>, operation: Operation, names: &[Key<'_>]) {
     let protocol = cx.reply.protocol();
     let inputs = names.iter().filter_map(|key| Input::begin(&mut cx.keys, *key, protocol)).collect();
     let chunks = VecDeque::new();
-    cx.flow = Flow::More(Box::new(Job { operation, inputs, walked: 0, piece: None, chunks, count: 0, replies: false }));
+    cx.flow = Flow::more(Job { operation, inputs, walked: 0, piece: None, chunks, count: 0, replies: false });
 }
 
 struct Job {

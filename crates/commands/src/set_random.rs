@@ -191,7 +191,7 @@ fn several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     if count < 0 {
         cx.reply.array(wanted);
         if wanted > DRAWS_AT_ONCE.max(set.len()) {
-            cx.flow = Flow::More(Box::new(Draws { left: wanted, set: set.clone() }));
+            cx.flow = Flow::more(Draws { left: wanted, set: set.clone() });
         } else {
             draw(set, wanted, cx.reply);
         }

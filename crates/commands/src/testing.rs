@@ -1,7 +1,7 @@
 //! A client without a server, for the tests of commands: one line in, one line out.
 
 use crate::args::Args;
-use crate::cx::{Flow, Now, Piecewise};
+use crate::cx::{Flow, Now, Work};
 use crate::dispatch;
 use crate::row::Command;
 use crate::session::Session;
@@ -177,7 +177,7 @@ impl Client {
 pub struct Begun<'c> {
     client: &'c mut Client,
     row: &'static Command,
-    work: Box<dyn Piecewise>,
+    work: Work,
     reply: Reply,
 }
 
@@ -185,7 +185,7 @@ impl Begun<'_> {
     /// Does one piece; true when it was the last.
     pub fn step(&mut self) -> bool {
         let Client { engine, session, now, .. } = &mut *self.client;
-        dispatch::step(engine, session, self.row, &mut *self.work, *now, &mut self.reply)
+        dispatch::step(engine, session, self.row, &mut **self.work, *now, &mut self.reply)
     }
 
     /// Goes on to the end and shows the reply.

@@ -8,6 +8,7 @@
 //! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
 
 use crate::Error;
+use crate::access;
 use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
 use crate::expiry::element_deadline;
@@ -125,25 +126,6 @@ impl<'k> Edit<'k> {
             NewString::Owned(bytes) if bytes.len() <= MAX_INLINE => self.set_value(NewValue::Inline(bytes), ttl),
             _ => self.set_value(value.into_value(), ttl),
         }
-    }
-
-    /// Puts what `change` makes of the key's integer in its place, the deadline stays, and returns that; None, and nothing is
-    /// done, where the value is no integer in the form of one.
-    #[inline]
-    pub fn update_int(&mut self, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
-        let spot = self.spot.filter(|_| !self.db.cut.is_open())?;
-        let mut entry = self.db.table.at_mut(spot)?;
-        let new = match change(entry.get().int()?) {
-            Ok(new) => new,
-            Err(error) => return Some(Err(error)),
-        };
-        let meta = self.engine.access_clock(self.now).fresh();
-        self.changed = true;
-        entry.update(|entry| {
-            entry.set_value(NewValue::Int(new));
-            entry.set_meta(meta);
-        });
-        Some(Ok(new))
     }
 
     /// Makes the key an object.
@@ -408,7 +390,7 @@ impl<'k> Edit<'k> {
         self.changed = false;
         self.stats.dirty += changes;
         self.effects.dirty += changes;
-        if !self.db.watchers.is_empty() || !self.db.blocked.is_empty() || self.engine.tracking().is_on() {
+        if self.db.has_audience() || self.engine.tracking().is_on() {
             self.alert();
         }
     }
@@ -548,6 +530,45 @@ impl<'k> Edit<'k> {
         }
         Some(table.at_mut(spot)?.update(change))
     }
+}
+
+/// An edit that is one step: puts what `change` makes of the key's integer in its place; the deadline stays. None, and nothing is
+/// done, where there is more to an edit than that: the key is missing or over, its value is no integer in the form of one,
+/// somebody has to hear of the change or wants to know what was there.
+#[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
+#[inline(always)]
+pub(crate) fn update_int(
+    engine: &Engine,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    key: Key<'_>,
+    local: u64,
+    now: i64,
+    class: EventClass,
+    change: impl FnOnce(i64) -> Result<i64, Error>,
+) -> Option<Result<i64, Error>> {
+    let db = &mut shard.dbs[db as usize];
+    let is_told = db.has_audience() || engine.tracking().is_on() || engine.wants_event(class);
+    if is_told || db.cut.is_open() {
+        return None;
+    }
+    let mut entry = db.table.find_mut(local, |entry| entry.has_key(key.name))?;
+    if entry.get().deadline().is_some_and(|deadline| access::is_due(deadline, now)) {
+        return None;
+    }
+    let new = match change(entry.get().int()?) {
+        Ok(new) => new,
+        Err(error) => return Some(Err(error)),
+    };
+    let meta = engine.access_clock(now).fresh();
+    entry.update(|entry| {
+        entry.overwrite(&NewValue::Int(new));
+        entry.set_meta(meta);
+    });
+    shard.stats.dirty += 1;
+    effects.dirty += 1;
+    Some(Ok(new))
 }
 
 /// The entry under another name.

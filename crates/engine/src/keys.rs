@@ -7,7 +7,7 @@
 use crate::Error;
 use crate::access::{self, AccessClock};
 use crate::blocked::{Blocked, Ticket};
-use crate::edit::Edit;
+use crate::edit::{self, Edit};
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
@@ -356,6 +356,19 @@ impl<'e> Keys<'e> {
     /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.
     pub fn edit_for_result<'k>(&'k mut self, key: Key<'k>, is_empty: bool) -> Edit<'k> {
         if is_empty { self.edit_stale(key) } else { self.edit(key) }
+    }
+
+    /// [`edit::update_int`] of a key whose shard's lock is the only one.
+    #[inline(always)]
+    pub fn update_int(
+        &mut self,
+        key: Key<'_>,
+        class: EventClass,
+        change: impl FnOnce(i64) -> Result<i64, Error>,
+    ) -> Option<Result<i64, Error>> {
+        let (index, local) = place(key);
+        let shard = self.held.one.as_deref_mut().filter(|_| self.held.index == index)?;
+        edit::update_int(self.engine, shard, &mut self.effects, self.db, key, local, self.now, class, change)
     }
 
     /// Something happened to a key that no edit covers.

@@ -26,6 +26,12 @@ pub struct Db {
 }
 
 impl Db {
+    /// Whether somebody watches keys of it or waits for some.
+    #[inline]
+    pub fn has_audience(&self) -> bool {
+        !self.watchers.is_empty() || !self.blocked.is_empty()
+    }
+
     /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
         if self.listings.is_empty() && !self.cut.wants(name) {

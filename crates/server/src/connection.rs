@@ -2,7 +2,7 @@
 
 use crate::outbox::Outbox;
 use crate::stream::Stream;
-use commands::{Args, Piecewise, Session};
+use commands::{Args, Session, Work};
 use engine::blocked::Ticket;
 use resp::{Protocol, ProtocolError, RequestParser};
 use std::collections::VecDeque;
@@ -108,7 +108,7 @@ pub struct Connection {
 
 /// A command in pieces, with what it was called with.
 pub struct Job {
-    pub work: Box<dyn Piecewise>,
+    pub work: Work,
     pub row: &'static commands::row::Command,
     /// The client has enough to read for now.
     pub resting: bool,

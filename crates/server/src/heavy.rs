@@ -85,7 +85,7 @@ impl Worker {
             let start = self.reply.len();
             self.reply.set_protocol(connection.protocol);
             let engine = &self.shared.engine;
-            let done = dispatch::step(engine, &mut connection.session, row, &mut *work, now, &mut self.reply);
+            let done = dispatch::step(engine, &mut connection.session, row, &mut **work, now, &mut self.reply);
             if done {
                 self.reply.raw(&std::mem::take(&mut connection.held_back));
             } else {
