@@ -337,7 +337,7 @@ fn few<'a>(mut words: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<[Option
 
 /// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster than it
 /// comes in: what lives is small, and there are as many interpreters as workers.
-const COLLECT_AT: i32 = 145;
+const COLLECT_AT: i32 = 130;
 const COLLECT_SPEED: i32 = 500;
 
 /// Panics of natives are not to be caught by scripts: whatever catches in the sandbox has `clean` look at the error, which goes on

@@ -323,8 +323,10 @@ struct Watch {
     running: Option<Arc<Running>>,
 }
 
-/// Nanoseconds that a script may run before others need not wait for its locks, and between two looks at who wants something.
+/// Nanoseconds that a script may run before others need not wait for its locks.
 const LONG: u64 = 500_000;
+/// Nanoseconds from the end of one small turn for others to the next.
+const BETWEEN: u64 = 200_000;
 
 impl Watch {
     /// The script has run for long: others are not to wait for it.
@@ -341,7 +343,7 @@ impl Watch {
         let threshold = engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
         if threshold == 0 || milliseconds < threshold {
             engine.host().while_long();
-            self.next = engine.host().nanos() + LONG;
+            self.next = engine.host().nanos() + BETWEEN;
             return;
         }
         if self.running.is_none() {
@@ -357,7 +359,7 @@ impl Watch {
             engine.scripts().begin_busy(running);
         }
         engine.host().while_busy();
-        self.next = engine.host().nanos() + LONG;
+        self.next = engine.host().nanos() + BETWEEN;
     }
 
     fn end(self, engine: &Engine) {
