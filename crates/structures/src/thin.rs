@@ -72,6 +72,23 @@ impl Thin {
         thin
     }
 
+    /// A block of these bytes behind the length.
+    ///
+    /// # Panics
+    /// When it would be longer than [`MAX`].
+    pub fn of(body: &[u8]) -> Self {
+        let len = PREFIX + body.len();
+        let layout = layout(0, len);
+        // SAFETY: `layout` has refused a size of 0.
+        let block = unsafe { alloc(layout) };
+        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+        let mut thin = Thin { tagged: tag(block, 0) };
+        thin.write_len(len);
+        // SAFETY: the new block has room for the body behind the length, and is not where that lies.
+        unsafe { block.as_ptr().add(PREFIX).copy_from_nonoverlapping(body.as_ptr(), body.len()) };
+        thin
+    }
+
     #[inline]
     fn start(&self) -> *mut u8 {
         self.tagged.as_ptr().map_addr(|bits| bits & ADDRESS)
@@ -305,13 +322,7 @@ impl Drop for Thin {
 
 impl Clone for Thin {
     fn clone(&self) -> Self {
-        let layout = layout(0, self.len());
-        // SAFETY: `layout` has refused a size of 0.
-        let block = unsafe { alloc(layout) };
-        let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        // SAFETY: the new block has as many bytes as this one from the start on, and is another one.
-        unsafe { block.as_ptr().copy_from_nonoverlapping(self.start(), self.len()) };
-        Thin { tagged: tag(block, 0) }
+        Thin::of(&self.bytes()[PREFIX..])
     }
 }
 

@@ -125,9 +125,7 @@ impl Listpack {
     /// Takes over bytes from elsewhere, none of which are trusted.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         Listpack::check(bytes)?;
-        let mut block = Thin::zeroed(bytes.len());
-        block.body_mut().copy_from_slice(&bytes[crate::thin::PREFIX..]);
-        Ok(Listpack { block })
+        Ok(Listpack { block: Thin::of(&bytes[crate::thin::PREFIX..]) })
     }
 
     /// The elements of bytes from elsewhere, none of which are trusted.
@@ -155,9 +153,7 @@ impl Listpack {
     /// When there are not even the bytes of an empty one.
     pub fn from_body(body: &[u8]) -> Self {
         assert!(body.len() > HEADER - crate::thin::PREFIX, "a body has a count and an end");
-        let mut block = Thin::zeroed(crate::thin::PREFIX + body.len());
-        block.body_mut().copy_from_slice(body);
-        Listpack { block }
+        Listpack { block: Thin::of(body) }
     }
 
     /// The bytes behind the length, which are enough where the length is known otherwise.
@@ -421,8 +417,12 @@ impl Listpack {
 
     /// Puts an element in the place of the one at `pos`.
     pub fn replace(&mut self, pos: Pos, bytes: &[u8]) {
-        let size = self.read(pos).size;
-        self.splice(pos.at(), size, 1, &[Item::of(bytes)]);
+        let (size, item) = (self.read(pos).size, Item::of(bytes));
+        if encoding::entry_size(item) == size {
+            encoding::write(&mut self.block.body_mut()[pos.at() - crate::thin::PREFIX..], item);
+        } else {
+            self.splice(pos.at(), size, 1, &[item]);
+        }
     }
 
     /// Where the element after the removed one is now.
