@@ -10,10 +10,13 @@ use crate::crc64;
 use crate::decode::{self, Decoded};
 use crate::encode::{Style, put_kind, put_members, put_string, put_value};
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
+use crate::pieces::{self, Pieces};
 use crate::source::{Result, Source};
 use crate::stream;
+use engine::cut::Rest;
 use engine::packing::Packing;
 use engine::value::{Object, Value};
+use structures::list::List;
 use structures::set::Set;
 use structures::stream::Stream;
 
@@ -50,6 +53,53 @@ pub fn dump_widely(value: &Value<'_>, style: &Style) -> Vec<u8> {
         }
     }
     finish(out, VERSION_OLDER)
+}
+
+/// A large value that is [dumped widely](dump_widely) a piece at a time, while it stays as it is.
+pub struct Gradual {
+    pieces: Box<Pieces>,
+    bytes: Vec<u8>,
+    version: u16,
+}
+
+impl Gradual {
+    /// None for what is to be dumped at once: what is small, and what may lose elements by itself.
+    pub fn begin(value: &Value<'_>, style: &Style) -> Option<Gradual> {
+        if pieces::is_large(value) { Gradual::of(value, style) } else { None }
+    }
+
+    pub(crate) fn of(value: &Value<'_>, style: &Style) -> Option<Gradual> {
+        let Value::Payload(object) = value else { return None };
+        let (fits, version) = match object {
+            Object::String(_) => (true, VERSION_OLDER),
+            Object::List(list) => (matches!(list, List::Quick(_)), VERSION_OLDER),
+            Object::Set(set) => (matches!(set, Set::Big(_)), VERSION_OLDER),
+            Object::Hash(hash) => {
+                (hash.as_listpack().is_none() && style.version(value) == VERSION_COMMON, VERSION_OLDER)
+            }
+            Object::SortedSet(set) => (set.encoding() != "listpack", VERSION_OLDER),
+            Object::Stream(stream) => (stream::whole_kind(stream) == kind::STREAM_LISTPACKS_3, VERSION_COMMON),
+        };
+        fits.then(|| {
+            let mut bytes = Vec::new();
+            put_kind(&mut bytes, value, style);
+            let pieces = Box::new(Pieces::begin(&mut bytes, value, *style));
+            Gradual { pieces, bytes, version }
+        })
+    }
+
+    /// Dumps about `max` bytes more; whether these were the last.
+    pub fn step(&mut self, value: &Value<'_>, max: usize) -> bool {
+        let Value::Payload(object) = value else { return true };
+        self.pieces.put(&mut self.bytes, object, max)
+    }
+
+    /// The whole, after the last step.
+    pub fn finish(self) -> Vec<u8> {
+        let Gradual { pieces, mut bytes, version } = self;
+        pieces.finish(&mut bytes);
+        finish(bytes, version)
+    }
 }
 
 /// A stream, if it has what only Redis's newest types have a place for.

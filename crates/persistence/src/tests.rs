@@ -1,7 +1,7 @@
 //! What was written is read again: values of every type in random contents, files, and inputs with random damage.
 
 use crate::decode::Decoded;
-use crate::dump::{dump, dump_widely, fuzz, restore, verify};
+use crate::dump::{Gradual, dump, dump_widely, fuzz, restore, verify};
 use crate::encode::Style;
 use crate::format::{Family, VERSION_OLDER, kind};
 use crate::load::{self, Found, Sink};
@@ -159,6 +159,22 @@ proptest! {
             // The last element may take a list's bytes over the limit, where it is read as a quicklist; as in Valkey.
             let is_near = matches!(entry.value(), Value::Payload(Object::List(_))) && told(&entry.value()).len() > 7000;
             prop_assert!(is_near || again.value().encoding() == entry.value().encoding());
+        }
+    }
+
+    #[test]
+    fn a_dump_in_pieces_restores_the_value(value in value(), max in 1..3000usize) {
+        let entry = value.into_entry(b"key", None, 7);
+        if let Some(mut gradual) = Gradual::of(&entry.value(), &style(Family::Valkey)) {
+            while !gradual.step(&entry.value(), max) {}
+            let bytes = gradual.finish();
+            let payload = verify(&bytes, false, false).expect("a footer that is right");
+            let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", None, 7);
+            prop_assert_eq!(told(&again.value()), told(&entry.value()));
+            prop_assert_eq!(bytes[bytes.len() - 10..][..2].to_vec(), {
+                let wide = dump_widely(&entry.value(), &style(Family::Valkey));
+                wide[wide.len() - 10..][..2].to_vec()
+            });
         }
     }
 

@@ -13,6 +13,7 @@ use engine::log::put_command;
 use engine::tracking::Origin;
 use engine::watch::WatchFlag;
 use engine::{Engine, Error};
+use persistence::dump::{Gradual, dump_widely};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,6 +26,9 @@ const RESTLESS: Error = Error::text("IOERR the key did not stop changing while i
 
 /// How long one waits before a lock is tried again that a script has.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// Bytes of a large value that are dumped under one hold of its lock.
+const PIECE: usize = 32 << 10;
 
 /// A key that was sent.
 struct Sent {
@@ -148,29 +152,77 @@ fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> P
             }
             continue;
         };
-        let left = entry.deadline().map_or(0, |at| (at as i64 - now).max(1)).to_string();
-        let payload = persistence::dump::dump_widely(&entry.value(), &style);
-        let words = [b"RESTORE", &name[..], left.as_bytes(), &payload, b"REPLACE"];
-        let words = &words[..if order.replace || again { 5 } else { 4 }];
-        let times = if again { 1 } else { times };
-        for _ in 0..times {
-            put_command(&mut parcel.bytes, words.iter().copied());
-        }
-        parcel.count += times;
-        parcel.sent.push(Sent { named: (name, times), hash, flag: None });
+        let (deadline, payload) = (entry.deadline(), dump_widely(&entry.value(), &style));
+        put_restore(&mut parcel, order, (&name, if again { 1 } else { times }), deadline, now, &payload, again);
+        parcel.sent.push(Sent { named: (name, if again { 1 } else { times }), hash, flag: None });
     }
     parcel
+}
+
+/// Adds RESTORE, as often as the key was named.
+fn put_restore(
+    parcel: &mut Parcel,
+    order: &Order,
+    (name, times): (&[u8], usize),
+    deadline: Option<u64>,
+    now: i64,
+    payload: &[u8],
+    again: bool,
+) {
+    let left = deadline.map_or(0, |at| (at as i64 - now).max(1)).to_string();
+    let words = [b"RESTORE", name, left.as_bytes(), payload, b"REPLACE"];
+    let words = &words[..if order.replace || again { 5 } else { 4 }];
+    for _ in 0..times {
+        put_command(&mut parcel.bytes, words.iter().copied());
+    }
+    parcel.count += times;
+}
+
+/// The same of a large value, a piece under a hold of its lock; None if it is none, or was changed meanwhile.
+fn pack_in_pieces(engine: &Engine, db: u32, order: &Order, one: &Named, again: bool) -> Option<Parcel> {
+    let style = dump::style(&engine.config().snapshot());
+    let only = std::slice::from_ref(one);
+    let (mut gradual, sent) = locked(engine, db, only, |keys| {
+        let key = keys.key(&one.0);
+        let entry = keys.peek_stale(key)?;
+        let gradual = Gradual::begin(&entry.value(), &style)?;
+        let mut sent = Sent { named: (one.0.clone(), if again { 1 } else { one.1 }), hash: key.hash, flag: None };
+        watch(keys, db, &mut sent);
+        Some((gradual, sent))
+    })?;
+    // Without a flag its time is over.
+    let flag = sent.flag.clone()?;
+    let deadline = loop {
+        let step = locked(engine, db, only, |keys| {
+            let entry = keys.peek_stale(keys.key(&one.0)).filter(|_| !flag.is_raised());
+            let Some(entry) = entry else {
+                keys.shard_at(sent.hash).dbs[db as usize].watchers.unwatch(&one.0, &flag);
+                return Some(None);
+            };
+            gradual.step(&entry.value(), PIECE).then(|| Some(entry.deadline()))
+        });
+        if let Some(ended) = step {
+            break ended?;
+        }
+    };
+    let (mut parcel, now) = (Parcel::default(), engine.host().unix_us(0) / 1000);
+    put_restore(&mut parcel, order, (&one.0, sent.named.1), deadline, now, &gradual.finish(), again);
+    parcel.sent.push(sent);
+    Some(parcel)
 }
 
 /// The same of each key under its own lock: what is changed afterwards is noticed, so they need not be of one moment.
 fn pack_and_watch(engine: &Engine, db: u32, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
     let mut all = Parcel::default();
     for one in named {
-        let mut parcel = locked(engine, db, std::slice::from_ref(&one), |keys| {
-            let mut parcel = pack(keys, order, vec![one.clone()], again);
-            parcel.sent.iter_mut().for_each(|sent| watch(keys, db, sent));
-            parcel
-        });
+        let at_once = || {
+            locked(engine, db, std::slice::from_ref(&one), |keys| {
+                let mut parcel = pack(keys, order, vec![one.clone()], again);
+                parcel.sent.iter_mut().for_each(|sent| watch(keys, db, sent));
+                parcel
+            })
+        };
+        let mut parcel = pack_in_pieces(engine, db, order, &one, again).unwrap_or_else(at_once);
         all.bytes.append(&mut parcel.bytes);
         all.count += parcel.count;
         all.sent.append(&mut parcel.sent);
