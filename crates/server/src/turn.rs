@@ -27,7 +27,8 @@ pub const ARENA: usize = 256 << 10;
 const LARGE_READ_MAX: usize = 256 << 10;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 const PENDING_COPY_MAX: usize = 16 << 10;
-/// A connection that sent at least this many bytes when it was read last is served after those who sent less.
+/// A connection that sent at least this many bytes when it was read last, or of whose request as many are there and it is not
+/// complete, is served after those who sent less.
 const HEAVY: usize = 16 << 10;
 /// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes long.
 const VISIT_REPLY_MAX: usize = 64 << 10;
@@ -96,7 +97,7 @@ impl Worker {
             return;
         }
         let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
-        let start = *fill;
+        let (start, kept) = (*fill, connection.pending.len());
         let gathered = gather_input(connection, arena, start);
         let Ok(gathered) = gathered else { return self.close(token) };
         if gathered.read > 0 {
@@ -106,7 +107,7 @@ impl Worker {
             connection.active_at = now.unix_ms();
             connection.session.info.active_at.store(now.unix_ms(), Relaxed);
             connection.session.info.count_input(gathered.read);
-            connection.is_heavy = gathered.read >= HEAVY;
+            connection.is_heavy = gathered.is_large || kept + gathered.read >= HEAVY;
             if gathered.is_large {
                 // Before it becomes a value.
                 connection.note_memory(metrics);
@@ -401,9 +402,8 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> 
         let mut own = std::mem::take(&mut connection.pending);
         // What has come is to run before there is more of it.
         if connection.socket.readable && !connection.unparsed {
-            own.resize(kept + READ_MAX, 0);
-            let n = connection.socket.read(&mut own[kept..])?;
-            own.truncate(kept + n);
+            let n = connection.socket.read(&mut arena[start..start + READ_MAX])?;
+            own.extend_from_slice(&arena[start..start + n]);
             read += n;
         }
         return Ok(Gathered { bytes: Bytes::Own(own), read, more: more || read > 0, is_large });
