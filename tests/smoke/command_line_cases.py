@@ -1,7 +1,7 @@
 """The cases of command_line.py: a command line as a shell reads it, files beside it, standard input. `{port}` stands for a
 port that is free.
 
-Left out: users and their file, which wait for access control; a byte zero in a line, which ends it here and joins it with
+Left out: a byte zero in a line, which ends it here and joins it with
 the next one in Valkey.
 """
 import dataclasses
@@ -134,7 +134,7 @@ LINES = r"""
 --port {port} --latency-tracking-info-percentiles ''
 --port {port} --latency-tracking-info-percentiles 101
 --port {port} --requirepass secret --requirepass ''
---port {port} --user alice on '>p' ~* +get
+--port {port} --user default on nopass sanitize-payload ~* '&*' +@all
 --port {port} --user
 --port {port} --loadmodule
 --port {port} --some.module-setting
@@ -248,7 +248,7 @@ FILES = [
     Case("a.conf", {"a.conf": "port {port}\ndir sub\ninclude b.conf\n", "sub": None, "b.conf": "timeout 1\n"}),
     Case("a.conf", {"a.conf": "port {port}\ndir sub\nlogfile ''\n", "sub": None}),
     Case("a.conf", {"a.conf": "port {port}\nsentinel monitor a 127.0.0.1 1 1\n"}),
-    Case("a.conf", {"a.conf": "port {port}\nuser default on nopass ~* +@all\nuser bob on >x ~* &* +@read\n"}),
+    Case("a.conf", {"a.conf": "port {port}\naclfile users\n", "users": "\nuser default on nopass ~* &* +@all\n"}),
     Case("a.conf", {"a.conf": "port {port}\nrename-command GET b\nrename-command b c\nrename-command SET \"\"\n"}),
     Case("a.conf", {"a.conf": "port {port}\nclient-output-buffer-limit normal 1 2 3 slave 4 5 6\n"
                               "client-output-buffer-limit pubsub 7 8 9\n"}),
@@ -269,6 +269,13 @@ OWN = [
     Case("--check-system", expected="[xen-clocksource]...OK"),
     Case("--port {port} --loadmodule /nonexistent.so", expected="# Can't load module from /nonexistent.so: server aborting"),
     Case("--port {port} --some.setting 1", expected="# Unused Module Configuration: some.setting"),
+    Case("--port {port} --tls-port 1", expected="status 1"),
+    Case("--port {port} --aclfile /nonexistent", expected="status 1"),
+    Case("--port {port} --user alice on '>p' ~* +get", expected="status 1"),
+    Case("--port {port} --user default off", expected="status 1"),
+    Case("--port {port} --requirepass x --user default on nopass ~* '&*' +@all", expected="status 1"),
+    Case("a.conf", {"a.conf": "port {port}\naclfile users\n", "users": "user default on nopass ~* &* -@all +get\n"}, expected="status 1"),
+    Case("a.conf", {"a.conf": "port {port}\naclfile users\nuser default off\n", "users": ""}, expected="status 1"),
     Case("./nosuch.conf --port {port}", expected="can't open config file 'FOLDER/nosuch.conf': No such file or directory"),
     Case("--port {port} --unixsocketgroup nosuchgroup --unixsocket ./socket",
          expected="# Failed opening Unix socket: getgrnam error for group 'nosuchgroup': there is none"),

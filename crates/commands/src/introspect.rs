@@ -346,9 +346,11 @@ fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), E
         found = migrate::key_indices(&inner).map(|index| (index, row.keys[0].flags)).collect();
     }
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
-    let none = found.is_empty() || keyspec::counts_none(row, &inner);
-    if invalid || (none && !row.flags.has(NO_MANDATORY_KEYS)) {
-        return Err(Error::text("ERR Invalid arguments specified for command"));
+    if invalid || found.is_empty() || keyspec::counts_none(row, &inner) {
+        if !row.flags.has(NO_MANDATORY_KEYS) {
+            return Err(Error::text("ERR Invalid arguments specified for command"));
+        }
+        found.clear();
     }
     Ok((inner, found))
 }
@@ -516,6 +518,7 @@ mod tests {
         );
         client.is("COMMAND GETKEYS sort a STORE", "[a]");
         client.is("COMMAND GETKEYS zunionstore d 0 a", "-ERR Invalid arguments specified for command");
+        client.is("COMMAND GETKEYS eval x 9 a", "[]").is("COMMAND GETKEYS eval x nine a", "[]");
         client.is("COMMAND GETKEYS ping", "-ERR The command has no key arguments");
         client.is("COMMAND GETKEYS nope", "-ERR Invalid command specified");
         client.is("COMMAND GETKEYS get", "-ERR Invalid number of arguments specified for command");

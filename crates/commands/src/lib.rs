@@ -77,6 +77,7 @@ pub mod lrange;
 pub mod measure;
 pub mod memory;
 pub mod migrate;
+mod module;
 pub mod monitor;
 pub mod mset;
 pub mod object;
@@ -86,6 +87,7 @@ pub mod pieces;
 mod popcount;
 pub mod pubsub;
 mod redact;
+mod replicas;
 pub mod row;
 pub mod save;
 pub mod scan;
@@ -141,8 +143,10 @@ const FAMILIES: &[&[Command]] = &[
     cluster::COMMANDS,
     commandlog::COMMANDS,
     latency::COMMANDS,
+    module::COMMANDS,
     monitor::COMMANDS,
     pubsub::COMMANDS,
+    replicas::COMMANDS,
     slowlog::COMMANDS,
     bitfield::COMMANDS,
     bitmap::COMMANDS,

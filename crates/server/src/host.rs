@@ -296,7 +296,7 @@ impl engine::host::Host for EngineHost {
                 title::show(config);
             }
             TlsPort if config.int(TlsPort) != 0 => {
-                return Err("Unable to listen on this port. Check server logs.".to_owned());
+                return Err("Unable to update TLS configuration. Check server logs.".to_owned());
             }
             MaxClients => admit_clients(config.int(MaxClients))?,
             OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
@@ -547,7 +547,7 @@ mod proc {
 /// Files and folders for the configuration.
 pub struct ConfigHost;
 
-fn path(bytes: &[u8]) -> &Path {
+pub fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 

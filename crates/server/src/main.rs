@@ -19,6 +19,7 @@ mod listener;
 mod log;
 mod mailbox;
 mod meanwhile;
+mod missing;
 mod oom;
 mod outbox;
 mod pushes;
@@ -112,8 +113,8 @@ fn answer(invocation: &Invocation) -> ExitCode {
 }
 
 fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), String> {
-    let Loaded { config, renames, modules, module_settings, .. } = loaded;
-    refuse_modules(&modules, &module_settings)?;
+    missing::refuse(&loaded)?;
+    let Loaded { config, renames, .. } = loaded;
     if !renames.is_empty() {
         Table::rename(&renames);
     }
@@ -121,20 +122,6 @@ fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), S
     // The last to read the environment came before.
     title::take(&config, &executable, &config_file);
     start::serve(config, config_file, executable, &daemon)
-}
-
-/// Modules are shared objects of C functions. Who asks for one counts on its commands, so there is no start without it.
-fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
-    if let Some(path) = modules.first().and_then(|words| words.first()) {
-        let path = String::from_utf8_lossy(path);
-        log::warning(format_args!("Module {path} failed to load: Cinnabar has no interface for modules"));
-        return Err(format!("Can't load module from {path}: server aborting"));
-    }
-    for (name, _) in settings {
-        log::warning(format_args!("Unused Module Configuration: {}", String::from_utf8_lossy(name)));
-    }
-    let refused = "Module Configuration detected without loadmodule directive or no ApplyConfig call: aborting";
-    if settings.is_empty() { Ok(()) } else { Err(refused.to_owned()) }
 }
 
 const USAGE: &str = "\

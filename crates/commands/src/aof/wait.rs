@@ -6,7 +6,7 @@ use crate::cx::{Cx, Flow};
 use engine::{Engine, Error};
 use persistence::aof::{Aof, State, of};
 
-const OUT_OF_RANGE: Error = Error::text("ERR value is out of range, must be between 0 and 1");
+const OUT_OF_RANGE: Error = Error::text("ERR value is out of range, value must between 0 and 1");
 const DISABLED: Error = Error::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
 /// A local copy is all that a server without replicas can promise.
