@@ -31,7 +31,8 @@ pub fn check(name: &str, file: &mut dyn Read, now: i64) -> Report {
 
 /// The same for a file that may go on behind what is checked: also how many bytes that is.
 pub fn check_beginning(name: &str, file: &mut dyn Read, now: i64) -> (Report, u64) {
-    let mut checker = Checker { now, ..Checker::default() };
+    // Before the first key the reference tells of a type, too.
+    let mut checker = Checker { now, kind: Some(kind::STRING), ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
     let options = Options { relaxed: false, check_sum: true, sanitize: true };
@@ -57,8 +58,8 @@ struct Checker {
     text: String,
     offset: u64,
     doing: Doing,
-    /// The type and the name of the key that is being read.
-    kind: u8,
+    /// The type and the name of the key that is being read; none after one.
+    kind: Option<u8>,
     name: Option<Vec<u8>>,
     keys: u64,
     expires: u64,
@@ -77,7 +78,7 @@ impl Checker {
             Reason::Truncated => self.say("Unexpected EOF reading RDB file"),
             Reason::Checksum { .. } => self.say("RDB CRC error"),
             Reason::Version(_) | Reason::Io(_) => self.say(&fault.reason.to_string()),
-            Reason::Corrupt(text) if self.doing == Doing::Start => self.say(text),
+            Reason::Corrupt(text) if matches!(self.doing, Doing::Start | Doing::Type) => self.say(text),
             reason => self.say(&format!(
                 "Internal error in RDB reading offset {}, function at {} -> {reason}",
                 fault.offset,
@@ -88,8 +89,9 @@ impl Checker {
         if let Some(name) = &self.name {
             let _ = writeln!(self.text, "[additional info] Reading key '{}'", String::from_utf8_lossy(name));
         }
-        let kind = self.kind;
-        let _ = writeln!(self.text, "[additional info] Reading type {kind} ({})", type_name(kind));
+        if let Some(kind) = self.kind {
+            let _ = writeln!(self.text, "[additional info] Reading type {kind} ({})", type_name(kind));
+        }
     }
 }
 
@@ -99,7 +101,7 @@ impl Sink for Checker {
             self.expires += 1;
             self.expired += u64::from(is_due(at.max(0) as u64, self.now));
         }
-        (self.name, self.kind) = (None, 0);
+        (self.name, self.kind) = (None, None);
         Ok(())
     }
 
@@ -116,13 +118,16 @@ impl Sink for Checker {
         self.say(&format!("Selecting DB ID {db}"));
     }
 
-    fn name(&mut self, kind: u8, name: &[u8]) {
+    fn name(&mut self, _kind: u8, name: &[u8]) {
         self.keys += 1;
-        (self.kind, self.name) = (kind, Some(name.to_vec()));
+        self.name = Some(name.to_vec());
     }
 
     fn progress(&mut self, offset: u64, next: Doing) {
         (self.offset, self.doing) = (offset, next);
+        if let Doing::Key(kind) = next {
+            self.kind = Some(kind);
+        }
     }
 
     fn sum(&mut self, has: bool) {
@@ -137,7 +142,7 @@ impl Doing {
             Doing::Start => "start",
             Doing::Type => "read-type",
             Doing::Expire => "read-expire",
-            Doing::Key => "read-key",
+            Doing::Key(_) => "read-key",
             Doing::Value => "read-object-value",
             Doing::CheckSum => "check-sum",
             Doing::Length => "read-len",
@@ -199,6 +204,14 @@ mod tests {
              [offset 24] Unexpected EOF reading RDB file\n[additional info] While doing: read-object-value\n\
              [additional info] Reading key 'k'\n[additional info] Reading type 0 (string)\n\
              [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n"
+        );
+        // What is cut off is told of by where it begins; after a key there is none.
+        let cut = told(b"REDIS0003\x00\x01k\x05val").text;
+        assert!(cut.contains("[offset 13] Unexpected EOF reading RDB file\n"), "{cut}");
+        let unknown = told(b"REDIS0003\x00\x01k\x01v\x63").text;
+        assert!(
+            unknown.contains("[offset 15] Invalid object type: 99\n[additional info] While doing: read-type\n[info]"),
+            "{unknown}"
         );
         assert!(told(b"hello").text.contains("While doing: start"));
         assert!(told(b"NOFILE0003").text.contains("Wrong signature"));

@@ -60,6 +60,18 @@ impl Decoded {
     }
 }
 
+/// Whether some server of the family has written values of this type.
+pub fn is_type(kind: u8, family: Family) -> bool {
+    match kind {
+        kind::STRING..=kind::MODULE_2 | kind::HASH_ZIPMAP..=kind::STREAM_LISTPACKS_3 => true,
+        kind::VALKEY_HASH_2 if family == Family::Valkey => true,
+        _ => {
+            family == Family::Redis
+                && (kind::REDIS_HASH_METADATA_PRE_GA..=kind::REDIS_STREAM_LISTPACKS_5).contains(&kind)
+        }
+    }
+}
+
 /// Whether values of this type are one string, of which more is to be worked out than its length.
 pub fn is_one_string(kind: u8) -> bool {
     matches!(

@@ -89,7 +89,8 @@ pub enum Doing {
     Start,
     Type,
     Expire,
-    Key,
+    /// Of a value of this type.
+    Key(u8),
     Value,
     CheckSum,
     Length,
@@ -117,7 +118,7 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
     loop {
         sink.progress(source.offset(), Doing::Type);
         let opcode = source.byte()?;
-        sink.progress(source.offset(), doing(opcode));
+        sink.progress(source.offset(), doing(opcode, family));
         match opcode {
             opcode::EOF => break,
             opcode::SELECT_DB => {
@@ -150,6 +151,7 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
             opcode::MODULE_AUX => module_field(source, sink)?,
             opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source)?,
             opcode::KEY_METADATA if family == Family::Redis => key_metadata(source, sink)?,
+            kind if !decode::is_type(kind, family) => return source.corrupt(format!("Invalid object type: {kind}")),
             kind => {
                 let next = std::mem::take(&mut next);
                 key(source, sink, (db, kind, family), next, (packing, options.sanitize))?;
@@ -160,7 +162,7 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
 }
 
 /// What the opcode says that comes next.
-fn doing(opcode: u8) -> Doing {
+fn doing(opcode: u8, family: Family) -> Doing {
     match opcode {
         opcode::EOF => Doing::CheckSum,
         opcode::DEADLINE | opcode::DEADLINE_MS => Doing::Expire,
@@ -168,7 +170,8 @@ fn doing(opcode: u8) -> Doing {
         opcode::AUX => Doing::Aux,
         opcode::MODULE_AUX => Doing::ModuleAux,
         opcode::FUNCTION | opcode::FUNCTION_PRE_GA => Doing::Functions,
-        _ => Doing::Key,
+        kind if decode::is_type(kind, family) => Doing::Key(kind),
+        _ => Doing::Type,
     }
 }
 

@@ -58,6 +58,16 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+impl Fault {
+    /// What is cut off is told of by where it starts.
+    fn starting(self, start: u64) -> Fault {
+        match self.reason {
+            Reason::Truncated => Fault { offset: start, ..self },
+            _ => self,
+        }
+    }
+}
+
 pub type Result<T> = std::result::Result<T, Fault>;
 
 /// The buffer's size: what is read at once.
@@ -195,18 +205,19 @@ impl<'r> Source<'r> {
             self.at += N;
             return Ok(bytes);
         }
-        let mut bytes = [0; N];
+        let (mut bytes, start) = ([0; N], self.offset());
         for byte in &mut bytes {
-            *byte = self.byte()?;
+            *byte = self.byte().map_err(|fault| fault.starting(start))?;
         }
         Ok(bytes)
     }
 
     /// Appends the next `count` bytes.
     pub fn append(&mut self, mut count: u64, to: &mut Vec<u8>) -> Result<()> {
+        let start = self.offset();
         while count > 0 {
             if self.at == self.buffer.len() && !self.refill()? {
-                return Err(self.fault(Reason::Truncated));
+                return Err(self.fault(Reason::Truncated).starting(start));
             }
             let left = &self.buffer[self.at..];
             let some = left.len().min(usize::try_from(count).unwrap_or(usize::MAX));
