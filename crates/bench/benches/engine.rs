@@ -234,6 +234,7 @@ impl<'e> Client<'e> {
         for prepared in &self.window {
             prepared.prefetch_entry(self.engine, 0);
         }
+        self.window.iter().take(1).for_each(|prepared| prepared.show_tables(self.engine, 0));
         for (command, prepared) in self.window.iter().enumerate() {
             let mut args = self.input.args(command);
             dispatch::run(self.engine, &mut self.session, prepared, &mut args, NOW, &mut self.reply);

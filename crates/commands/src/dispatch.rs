@@ -7,7 +7,7 @@
 //! unlocks, and lets the engine carry out what is left.
 
 use crate::aof;
-use crate::args::{Args, OwnWords};
+use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::{self, key_indices};
@@ -25,7 +25,7 @@ use engine::hash::KeyHash;
 use engine::keys::{Held, Keys};
 use engine::tracking::Origin;
 use engine::{Engine, Error};
-use resp::{Protocol, Reply, Span};
+use resp::{Protocol, Reply};
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
@@ -37,7 +37,7 @@ pub struct Prepared {
 /// Looks the command up, checks its arity and hashes its keys.
 #[inline(always)]
 pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
-    prepare_row(engine, accepted(args), args, |_| {})
+    prepare_row(engine, accepted(args), args)
 }
 
 /// The row of the command, unless it is refused for want of one or for the number of its arguments.
@@ -45,37 +45,15 @@ pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static Entry> {
     lookup(args).filter(|entry| entry.accepts(args.len()))
 }
 
-/// Hashes the keys of a command whose row [is known](crate::familiar), and shows each hash to `ahead`.
-#[inline(always)]
-pub fn prepare_row(
-    engine: &Engine,
-    entry: Option<&'static Entry>,
-    args: &Args<'_>,
-    ahead: impl Fn(KeyHash),
-) -> Prepared {
-    match entry.map(|entry| entry.plan) {
-        Some(KeyPlan::One(index)) => Prepared::of_one(engine, entry, index, &args[index], ahead),
-        None | Some(KeyPlan::None) => Prepared { entry, keys: KeyArgs::new() },
-        Some(_) => {
-            let keys = many_keys(engine, entry, args);
-            keys.iter().for_each(|(_, hash)| ahead(*hash));
-            Prepared { entry, keys }
-        }
-    }
-}
-
-/// The same for a request that was parsed as a whole where it lies.
-#[inline(always)]
-pub fn prepare_parsed(
-    engine: &Engine,
-    entry: Option<&'static Entry>,
-    request: &[u8],
-    spans: &[Span],
-    ahead: impl Fn(KeyHash),
-) -> Prepared {
-    match entry.map(|entry| entry.plan) {
-        Some(KeyPlan::One(index)) => Prepared::of_one(engine, entry, index, spans[index].of(request), ahead),
-        _ => prepare_row(engine, entry, &Args::request(request, spans, OwnWords::default()), ahead),
+/// Hashes the keys of a command whose row [is known](crate::familiar).
+#[inline]
+pub fn prepare_row(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> Prepared {
+    match entry {
+        Some(entry) if entry.plan != KeyPlan::None => match entry.only_key() {
+            Some(index) => Prepared::of_one(engine, entry, index, &args[index]),
+            None => Prepared { entry: Some(entry), keys: many_keys(engine, Some(entry), args) },
+        },
+        _ => Prepared { entry, keys: KeyArgs::new() },
     }
 }
 
@@ -121,20 +99,28 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
 }
 
 impl Prepared {
+    /// A command with this row and one key, the argument number `index`.
     #[inline(always)]
-    fn of_one(
-        engine: &Engine,
-        entry: Option<&'static Entry>,
-        index: usize,
-        key: &[u8],
-        ahead: impl Fn(KeyHash),
-    ) -> Prepared {
-        let hash = engine.hasher().hash(key);
-        ahead(hash);
-        Prepared { entry, keys: KeyArgs::from_buf([(index, hash)]) }
+    pub fn of_one(engine: &Engine, entry: &'static Entry, index: usize, key: &[u8]) -> Prepared {
+        Prepared { entry: Some(entry), keys: KeyArgs::from_buf([(index, engine.hasher().hash(key))]) }
     }
 
+    /// [`prefetch_bucket`](Self::prefetch_bucket) of a command that nearly always has one key.
     #[inline(always)]
+    pub fn prefetch_only_bucket(&self, engine: &Engine, db: u32) {
+        match self.keys[..] {
+            [(_, hash)] => engine.prefetch_bucket(db, hash),
+            _ => self.prefetch_bucket(engine, db),
+        }
+    }
+
+    /// The tables of the keys [show where they lie](Engine::show_table).
+    #[inline(never)]
+    pub fn show_tables(&self, engine: &Engine, db: u32) {
+        self.keys.iter().for_each(|(_, hash)| engine.show_table(db, *hash));
+    }
+
+    #[inline]
     pub fn prefetch_bucket(&self, engine: &Engine, db: u32) {
         for (_, hash) in &self.keys {
             engine.prefetch_bucket(db, *hash);
@@ -163,6 +149,13 @@ impl Prepared {
             (0, _) | (_, []) => None,
             (element, [(key, hash), ..]) => Some((*key, element, *hash)),
         }
+    }
+
+    /// The row and the key of a [plain](Entry::is_plain) command.
+    #[inline(always)]
+    pub fn plain(&self) -> Option<(&'static Entry, &[(usize, KeyHash); 1])> {
+        let entry = self.entry.filter(|entry| entry.is_plain)?;
+        Some((entry, self.keys[..].try_into().ok()?))
     }
 
     /// Whether it owns no memory, so that nothing has to be dropped.
@@ -226,31 +219,6 @@ pub fn run<'e>(
         mute(session, reply, start);
     }
     flow
-}
-
-/// Runs a [plain](Entry::is_plain) command of a client that [is steady](Session::is_steady), where nothing
-/// hinders commands, with the hashes of its keys: nothing but the command itself has to be looked at.
-#[inline(always)]
-pub fn run_steady<'e>(
-    engine: &'e Engine,
-    session: &'e mut Session,
-    prepared: &'e Prepared,
-    entry: &'static Entry,
-    args: &mut Args<'_>,
-    now: Now,
-    reply: &'e mut Reply,
-) -> Flow {
-    let [(_, hash)] = &prepared.keys[..] else {
-        return call(engine, session, entry, &prepared.keys, args, now, reply);
-    };
-    // As `call` with one key, whose lock nearly always is free.
-    let start = measure::begin(engine, session, entry, args, now, reply);
-    let shard = hash.shard();
-    let patience = session.patience;
-    let Some(guard) = engine.locks().one_unless(shard, || patience.is_over(engine)) else { return Flow::NotNow };
-    let held = Held::One(shard, guard);
-    let (flow, failed) = call_locked(engine, session, entry.command, held, &prepared.keys, args, now, reply);
-    end_call(engine, session, entry, args, start, now, flow, failed, reply)
 }
 
 /// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with that.
@@ -471,13 +439,24 @@ fn call_locked<'e>(
     if session.import_source {
         look_as_source(engine, &mut keys);
     }
+    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
+    let failed = run_held(engine, &mut cx, args, db);
+    let flow = std::mem::take(&mut cx.flow);
+    // All that it owned has been taken out.
+    std::mem::forget(cx);
+    (flow, failed)
+}
+
+/// Runs the handler of the context's row under the locks of its keys, which end with it, and follows up on what it did; true if
+/// it replied an error.
+#[inline(always)]
+pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db: u32) -> bool {
     // Under the locks: the log is not turned on or off meanwhile.
     let logs = engine.has_log();
     if logs {
         args.make_lasting();
     }
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
-    let failed = match (row.run)(&mut cx, args) {
+    let failed = match (cx.row.run)(cx, args) {
         Ok(()) => false,
         Err(error) if error.is_not_now() => {
             cx.flow = Flow::NotNow;
@@ -489,19 +468,16 @@ fn call_locked<'e>(
         }
     };
     if cx.session.tracker.is_some() {
-        tracking::remember(&mut cx, args, key_args);
+        tracking::remember(cx, args, cx.key_args);
     }
     if logs {
         engine.record(&cx.keys.effects, db, |out| args.put_to(out));
     }
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {
-        follow_up(engine, std::mem::take(&mut cx.keys.effects), cx.session, now);
+        follow_up(engine, std::mem::take(&mut cx.keys.effects), cx.session, cx.now);
     }
-    let flow = std::mem::take(&mut cx.flow);
-    // All that it owned has been taken out.
-    std::mem::forget(cx);
-    (flow, failed)
+    failed
 }
 
 /// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its time,

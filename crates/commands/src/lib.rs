@@ -101,6 +101,7 @@ pub mod shutdown;
 pub mod slowlog;
 pub mod sort;
 pub mod sorted_set;
+pub mod steady;
 pub mod stream;
 pub mod stream_add;
 pub mod stream_claim;

@@ -15,7 +15,8 @@ use crate::session::Session;
 use crate::table::{Entry, Table};
 use engine::Engine;
 use engine::command_log::{Logged, Reason};
-use engine::metrics::WorkerMetrics;
+use engine::host::Host;
+use engine::metrics::{CommandStats, WorkerMetrics};
 use resp::Reply;
 
 /// Arguments that a log entry has, and bytes of each.
@@ -26,6 +27,7 @@ const LOGGED_BYTES: usize = 128;
 #[derive(Clone, Copy)]
 pub(crate) struct Start<'e> {
     worker: &'e WorkerMetrics,
+    stats: &'e CommandStats,
     clock: u64,
     reply: usize,
     request: usize,
@@ -72,7 +74,24 @@ pub(crate) fn begin<'e>(
         keep(engine, session, entry, args, now);
     }
     let worker = &engine.metrics()[session.worker];
-    Start { worker, clock: worker.clock.get(), reply: reply.len(), request: args.wire_len() }
+    begin_counted(worker, stats(worker, entry), args, reply)
+}
+
+/// The same where it is known where the command is counted, of one whose arguments own nothing.
+#[inline(always)]
+pub(crate) fn begin_counted<'e>(
+    worker: &'e WorkerMetrics,
+    stats: &'e CommandStats,
+    args: &Args<'_>,
+    reply: &Reply,
+) -> Start<'e> {
+    Start { worker, stats, clock: worker.clock.get(), reply: reply.len(), request: args.wire_len() }
+}
+
+/// Where a worker counts a command.
+#[inline(always)]
+pub(crate) fn stats<'e>(worker: &'e WorkerMetrics, entry: &Entry) -> &'e CommandStats {
+    worker.command(entry.id, ids)
 }
 
 #[cold]
@@ -104,11 +123,49 @@ pub(crate) fn end(
         _ => End::Now,
     };
     if end == End::Now {
-        count(engine, session, start.worker, entry, nanos);
+        count(engine, session, start.worker, start.stats, nanos);
     }
     if args.has_own() || end != End::Now || engine.wants_to_know(nanos, took.request.max(took.answer) as u64) {
         tell(engine, session, entry, args, start.clock, took, now, end);
     }
+}
+
+/// The same of one that [came to nothing more](Flow::Next) and whose arguments owned nothing.
+#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
+#[inline(always)]
+pub(crate) fn end_next(
+    engine: &Engine,
+    host: &dyn Host,
+    session: &mut Session,
+    entry: &'static Entry,
+    args: &Args<'_>,
+    start: Start<'_>,
+    now: Now,
+    reply: &Reply,
+) {
+    let clock = host.nanos();
+    start.worker.clock.set(clock);
+    let nanos = clock.saturating_sub(start.clock);
+    count(engine, session, start.worker, start.stats, nanos);
+    let answer = reply.len().saturating_sub(start.reply);
+    if engine.wants_to_know(nanos, start.request.max(answer) as u64) {
+        tell_next(engine, session, entry, args, start, now, reply);
+    }
+}
+
+#[cold]
+fn tell_next(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    args: &Args<'_>,
+    start: Start<'_>,
+    now: Now,
+    reply: &Reply,
+) {
+    let nanos = start.worker.clock.get().saturating_sub(start.clock);
+    let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
+    tell(engine, session, entry, args, start.clock, took, now, End::Now);
 }
 
 /// When a command ends.
@@ -154,10 +211,10 @@ fn tell(
 }
 
 #[inline(always)]
-fn count(engine: &Engine, session: &Session, worker: &WorkerMetrics, entry: &Entry, nanos: u64) {
+fn count(engine: &Engine, session: &Session, worker: &WorkerMetrics, stats: &CommandStats, nanos: u64) {
     session.info.count_command();
     worker.commands.add(1);
-    worker.command(entry.id, ids).count(nanos, engine.tracks_latency());
+    stats.count(nanos, engine.tracks_latency());
 }
 
 /// The number of commands, for tables by id.
@@ -168,13 +225,13 @@ fn ids() -> usize {
 /// A command was refused before it ran.
 #[cold]
 pub(crate) fn count_rejected(engine: &Engine, worker: usize, entry: &Entry) {
-    engine.metrics()[worker].command(entry.id, ids).rejected.add(1);
+    stats(&engine.metrics()[worker], entry).rejected.add(1);
 }
 
 /// A command that ran replied an error.
 #[cold]
 pub(crate) fn count_failed(engine: &Engine, worker: usize, entry: &Entry) {
-    engine.metrics()[worker].command(entry.id, ids).failed.add(1);
+    stats(&engine.metrics()[worker], entry).failed.add(1);
 }
 
 /// One more piece of an unfinished command was done since the clock showed `clock`, and wrote `answer` bytes.
@@ -197,8 +254,8 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
     unfinished.took.answer += reply.len();
     let Unfinished { entry, clock, args, took, .. } = *unfinished;
     let worker = &engine.metrics()[session.worker];
-    count(engine, session, worker, entry, engine.host().nanos().saturating_sub(clock));
-    let stats = worker.command(entry.id, ids);
+    let stats = stats(worker, entry);
+    count(engine, session, worker, stats, engine.host().nanos().saturating_sub(clock));
     match reply {
         // By CLIENT UNBLOCK.
         [b'-', text @ ..] if text.starts_with(b"UNBLOCKED") => {
@@ -218,7 +275,8 @@ fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) 
     if let Some(line) = line {
         engine.audience().feed_monitors(session.worker, &line);
     }
-    count(engine, session, &engine.metrics()[session.worker], entry, took.nanos);
+    let worker = &engine.metrics()[session.worker];
+    count(engine, session, worker, stats(worker, entry), took.nanos);
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || args);
     }

@@ -69,7 +69,7 @@ impl Session {
         self.multi.as_ref().map(|multi| multi.flags())
     }
 
-    /// Whether a command of its [may simply run](crate::dispatch::run_steady): it is authenticated, in no transaction, gets
+    /// Whether a command of its [may run in a row](crate::steady): it is authenticated, in no transaction, gets
     /// its replies and nothing else.
     #[inline]
     pub fn is_steady(&self) -> bool {
@@ -78,6 +78,7 @@ impl Session {
             && self.subscriptions.is_none()
             && self.tracker.is_none()
             && !self.caching
+            && !self.import_source
             && self.replies == Replies::On
             && !self.info.monitor.load(Relaxed)
     }

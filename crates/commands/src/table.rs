@@ -177,6 +177,12 @@ impl Entry {
         }
     }
 
+    /// The argument that is its only key, if it has one.
+    #[inline(always)]
+    pub fn only_key(&self) -> Option<usize> {
+        if let KeyPlan::One(index) = self.plan { Some(index) } else { None }
+    }
+
     /// Whether a call may have so many arguments, the name included.
     #[inline]
     pub fn accepts(&self, args: usize) -> bool {

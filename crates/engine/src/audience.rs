@@ -252,6 +252,11 @@ impl Audience {
         self.workers[worker].for_itself.load(Relaxed)
     }
 
+    /// What [`has_own`](Self::has_own) tells, for who asks all the time.
+    pub fn own(&self, worker: usize) -> &AtomicBool {
+        &self.workers[worker].for_itself
+    }
+
     /// What `worker` has for its own clients.
     pub fn take_own(&self, worker: usize) -> Option<Vec<Push>> {
         let side = &self.workers[worker];

@@ -477,9 +477,16 @@ impl Engine {
     pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
         let index = hash.shard();
         if let Some(shard) = self.locks.try_one(index) {
-            let table = &shard.dbs[db as usize].table;
-            table.prefetch_entry(hash.local());
-            self.hint(db, index).set(table.bucket_hint());
+            shard.dbs[db as usize].table.prefetch_entry(hash.local());
+        }
+    }
+
+    /// Publishes where the table lies in which the key is, for [`prefetch_bucket`](Self::prefetch_bucket). To be called now and
+    /// then for some key: a table moves so rarely that most looks at this would find it where it was.
+    pub fn show_table(&self, db: u32, hash: KeyHash) {
+        let index = hash.shard();
+        if let Some(shard) = self.locks.try_one(index) {
+            self.hint(db, index).set(shard.dbs[db as usize].table.bucket_hint());
         }
     }
 

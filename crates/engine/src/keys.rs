@@ -148,6 +148,8 @@ pub struct Keys<'e> {
     held: Locks<'e>,
     db: u32,
     now: i64,
+    /// The seconds of [`AccessClock::Recency`] at `now`.
+    seconds: u32,
     /// Reads leave the access clock alone (CLIENT NO-TOUCH).
     no_touch: bool,
     patience: Patience,
@@ -163,10 +165,21 @@ impl<'e> Keys<'e> {
             held: Locks::of(held),
             db,
             now,
+            seconds: (now / 1000) as u32 & structures::entry::MAX_META,
             no_touch: false,
             patience: Patience::Long,
             effects: Effects::default(),
         }
+    }
+
+    /// Begins anew for the next command of the same client, with the lock of its one key's shard. Only after
+    /// [`unlock`](Self::unlock), with the effects dealt with.
+    #[inline(always)]
+    pub fn begin_with(&mut self, shard: usize, guard: MutexGuard<'e, Shard>, db: u32) {
+        self.held.index = shard;
+        self.held.one = Some(guard);
+        self.db = db;
+        self.effects.dirty = 0;
     }
 
     pub fn engine(&self) -> &'e Engine {
@@ -277,7 +290,9 @@ impl<'e> Keys<'e> {
             let lives = |found: &Found<'_>| found.deadline().is_none_or(|at| !access::is_due(at, self.now));
             if let Some(found) = found.filter(lives) {
                 shard.stats.hits += 1;
-                mark(&found, self.engine.access_clock(self.now));
+                if found.meta() != self.seconds || self.engine.counts_frequency() {
+                    mark(&found, self.engine.access_clock(self.now));
+                }
                 return then(Some(&found));
             }
         }

@@ -23,6 +23,7 @@ mod missing;
 mod oom;
 mod outbox;
 mod pushes;
+mod quiet;
 mod reaper;
 mod replies;
 mod selftest;

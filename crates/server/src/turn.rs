@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Job, Wire};
 use crate::log;
+use crate::quiet::Quiet;
 use crate::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::window::{self, Filled, Filler, Item, WINDOW, What, look_ahead};
 use crate::worker::Worker;
@@ -160,7 +161,8 @@ impl Worker {
                 break;
             }
             let engine = &*self.shared.engine;
-            look_ahead(engine, &window, &spans);
+            self.windows = self.windows.wrapping_add(1);
+            look_ahead(engine, &window, &spans, self.windows);
             engine.metrics()[self.index].clock.set(engine.host().nanos());
             let mut left = &mut window[..];
             while !left.is_empty() {
@@ -232,32 +234,23 @@ impl Worker {
         let (mut last, mut has_begun) = (Flow::Next, false);
         let mut apart = false;
         let mut steady = connection.is_steady();
-        for item in items.iter_mut().take_while(|item| item.token == token) {
-            if steady
-                && !self.is_lent
-                && is_quiet(engine, self.index)
-                && (!is_limited || item.reads() && !engine.ceiling().is_over() || engine.has_room(self.index))
-                && let Some((entry, prepared, mut args)) = item.plain(spans)
-            {
-                done += 1;
-                connection.session.info.last_command.store(entry.id + 1, Relaxed);
-                let session = &mut connection.session;
-                match dispatch::run_steady(engine, session, prepared, entry, &mut args, now, &mut self.reply) {
-                    next @ Flow::Next => {
-                        // There is nothing to drop, which the compiler does not see.
-                        std::mem::forget(next);
-                        steady = self.reply.len() - start <= VISIT_REPLY_MAX;
-                        continue;
+        while let Some(item) = items.get_mut(done).filter(|item| item.token == token) {
+            if steady && !self.is_lent {
+                let quiet = Quiet { worker: self.index, is_limited, reply_max: start + VISIT_REPLY_MAX };
+                let (session, reply) = (&mut connection.session, &mut self.reply);
+                let (ran, flow) = quiet.run(engine, session, &items[done..], spans, now, reply);
+                done += ran;
+                match flow {
+                    Flow::Next => {}
+                    Flow::NotNow => items[done - 1].delay(connection, spans, &mut self.delayed),
+                    flow => {
+                        last = as_job(connection, items[done - 1].entry(), flow);
+                        has_begun = connection.job.is_some();
+                        break;
                     }
-                    Flow::NotNow => {
-                        item.delay(connection, spans, &mut self.delayed);
-                        steady = false;
-                        continue;
-                    }
-                    flow => last = as_job(connection, Some(entry), flow),
                 }
-                has_begun = connection.job.is_some();
-                break;
+                steady = false;
+                continue;
             }
             let runs_scripts = item.runs_scripts();
             if done > 0 && (runs_scripts || is_limited || engine.audience().has_own(self.index) && !item.publishes()) {
@@ -595,14 +588,4 @@ fn as_job(connection: &mut Connection, entry: Option<&'static Entry>, flow: Flow
         }
         (flow, _) => flow,
     }
-}
-
-/// Whether nothing in the server is to be looked at between commands, unless it is the room in memory: no pause, no hindrance,
-/// no message of this worker's.
-#[inline(always)]
-fn is_quiet(engine: &Engine, worker: usize) -> bool {
-    !engine.pause().is_on()
-        && engine.saves().hindrance().is_limit_only()
-        && !engine.scripts().is_busy()
-        && !engine.audience().has_own(worker)
 }

@@ -13,6 +13,7 @@ use crate::connection::{Connection, Wire};
 use commands::dispatch::{self, Prepared};
 use commands::familiar::Familiar;
 use commands::row::READONLY;
+use commands::steady::Plain;
 use commands::table::Entry;
 use commands::{Args, OwnWords};
 use engine::Engine;
@@ -122,14 +123,22 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// The row of a [plain](Entry::is_plain) command, and what it is run with.
+    /// A [plain](Entry::is_plain) command that owns nothing.
     #[inline(always)]
-    pub fn plain<'i>(&'i mut self, spans: &'i [Span]) -> Option<(&'static Entry, &'i Prepared, Args<'i>)> {
-        match &mut self.what {
-            What::Command { spans: range, own, prepared } => {
-                let entry = prepared.entry().filter(|entry| entry.is_plain)?;
-                Some((entry, prepared, Args::request(self.bytes, &spans[range.clone()], std::mem::take(own))))
+    pub fn plain<'i>(&'i self, spans: &'i [Span]) -> Option<Plain<'i, 'i>> {
+        match &self.what {
+            What::Command { spans: range, own, prepared } if own.is_empty() => {
+                let (entry, key) = prepared.plain()?;
+                Some(Plain { entry, key, bytes: self.bytes, spans: &spans[range.clone()] })
             }
+            _ => None,
+        }
+    }
+
+    /// The row, unless the command is refused anyway.
+    pub fn entry(&self) -> Option<&'static Entry> {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.entry(),
             _ => None,
         }
     }
@@ -170,9 +179,15 @@ impl<'b> Item<'b> {
     }
 }
 
-/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these.
+/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these. `turn`
+/// is another one with each window, and chooses the command whose key's table [shows where it lies](Engine::show_table).
 #[inline]
-pub fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span]) {
+pub fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span], turn: usize) {
+    if let Some(item) = window.get(turn % window.len().max(1))
+        && let What::Command { prepared, .. } = &item.what
+    {
+        prepared.show_tables(engine, item.db);
+    }
     let mut left = window;
     while let [item, others @ ..] = left {
         left = others;
@@ -285,21 +300,41 @@ impl<'b> Filler<'_, 'b> {
     }
 
     /// Goes on for as long as whole short requests follow each other.
-    #[inline]
+    #[inline(never)]
     fn fill_short(&mut self, bytes: &'b [u8], offset: &mut usize, db: u32) {
+        let engine = self.engine;
         let mut at = *offset;
         while self.window.len() < WINDOW {
             let (rest, first) = (&bytes[at..], self.spans.len());
             let Some((consumed, entry)) = self.familiar.parse(rest, self.spans) else { break };
-            let (engine, spans) = (self.engine, &self.spans[first..]);
-            let ahead = |hash| engine.prefetch_bucket(db, hash);
-            let prepared = dispatch::prepare_parsed(engine, entry, rest, spans, ahead);
-            *self.owned |= !prepared.is_inline();
-            let what = What::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
-            self.window.push(Item { token: self.token, db, bytes: rest, what });
             at += consumed;
+            let own = OwnWords::default();
+            match entry.and_then(|entry| Some((entry, entry.only_key()?))) {
+                Some((entry, index)) => {
+                    let key = self.spans[first..][index].of(rest);
+                    let prepared = Prepared::of_one(engine, entry, index, key);
+                    prepared.prefetch_only_bucket(engine, db);
+                    let (token, spans) = (self.token, first..self.spans.len());
+                    // Where nothing can fail any more, the item is written where it stays.
+                    assert!(self.window.len() < self.window.capacity(), "room for a window");
+                    self.window.push(Item { token, db, bytes: rest, what: What::Command { own, spans, prepared } });
+                }
+                None => {
+                    let prepared =
+                        dispatch::prepare_row(engine, entry, &Args::request(rest, &self.spans[first..], own));
+                    self.push_short(rest, first, prepared, db);
+                }
+            }
         }
         *offset = at;
+    }
+
+    #[inline(never)]
+    fn push_short(&mut self, rest: &'b [u8], first: usize, prepared: Prepared, db: u32) {
+        prepared.prefetch_bucket(self.engine, db);
+        *self.owned |= !prepared.is_inline();
+        let what = What::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
+        self.window.push(Item { token: self.token, db, bytes: rest, what });
     }
 
     fn push(&mut self, item: Item<'b>) {

@@ -93,6 +93,8 @@ pub struct Worker {
     pub light_at: u64,
     pub arena: Vec<u8>,
     pub spans: Vec<Span>,
+    /// Windows of commands so far; wraps around.
+    pub windows: usize,
     pub familiar: Familiar,
     pub reply: Reply,
     /// What a command that runs apart replies, until it is over.
@@ -146,6 +148,7 @@ impl Worker {
             jobs: Vec::new(),
             arena: vec![0; ARENA],
             spans: Vec::new(),
+            windows: 0,
             familiar: Familiar::default(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
