@@ -214,8 +214,8 @@ fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
         return Err(Error::wrong_arity(cx.row.name));
     }
     let (limits, now) = (cx.engine.packing().hash(), now(cx));
-    let mut edit = cx.keys.edit(cx.key(args, 1));
-    let (added, expired) = edit.with(|hash: &mut Hash| {
+    let (key, pairs) = (cx.key(args, 1), args.len() as u64 / 2 - 1);
+    let set = |hash: &mut Hash| {
         expect(hash, args, 2, limits);
         let mut counts = (0, 0);
         for index in (2..args.len()).step_by(2) {
@@ -224,9 +224,14 @@ fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
             counts.1 += usize::from(written == Written::AddedOverDue);
         }
         counts
-    })?;
+    };
+    if let Some((added, _)) = cx.keys.update(key, EventClass::HASH, |hash| Some((pairs, set(hash)))) {
+        return Ok(added);
+    }
+    let mut edit = cx.keys.edit(key);
+    let (added, expired) = edit.with(set)?;
     edit.elements_expired(expired);
-    edit.commit_many(args.len() as u64 / 2 - 1, EventClass::HASH, "hset");
+    edit.commit_many(pairs, EventClass::HASH, "hset");
     Ok(added)
 }
 

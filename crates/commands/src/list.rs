@@ -222,7 +222,29 @@ fn rpushx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     push(cx, args, End::Tail, true)
 }
 
+/// Elements of this many bytes may become nodes as they are.
+const MOVED_FROM: usize = 4096;
+
 fn push(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
+    if args.len() == 3 && args[2].len() < MOVED_FROM {
+        let (key, element) = (cx.key(args, 1), &args[2]);
+        let rules = cx.engine.packing().list();
+        let pushed = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
+            list.expect(1, element.len(), &rules);
+            list.push(end, Arg::Borrowed(element), &rules);
+            Some((1, list.len()))
+        });
+        if let Some(len) = pushed {
+            cx.reply.int(len as i64);
+            return Ok(());
+        }
+    }
+    push_any(cx, args, end, only_existing)
+}
+
+/// The same of several elements, of large ones, and to a key of which more is to be known.
+#[inline(never)]
+fn push_any(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
     // Mostly it is one.
     let first = args.take(2);
     let others: SmallVec<[Arg<'_>; 2]> = (3..args.len()).map(|index| args.take(index)).collect();

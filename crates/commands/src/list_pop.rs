@@ -11,6 +11,7 @@ use crate::lrange::reply_range;
 use crate::row::{BLOCKING, Command, FAST, Group, ROW, WRITE, key};
 use engine::Error;
 use engine::edit::Edit;
+use engine::effects::EventClass;
 use engine::value::Type;
 use resp::Reply;
 use std::ops::Range;
@@ -120,8 +121,16 @@ fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
         }
         _ => return Err(Error::wrong_arity(cx.row.name)),
     };
-    let rules = cx.engine.packing().list();
-    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let (key, rules) = (cx.key(args, 1), cx.engine.packing().list());
+    let reply = &mut *cx.reply;
+    let popped = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
+        // The last one goes with its key.
+        (count.is_none() && list.len() > 1).then(|| (take_one(list, end, reply, &rules) as u64, ()))
+    });
+    if popped.is_some() {
+        return Ok(());
+    }
+    let mut edit = cx.keys.edit(key);
     if edit.collection::<List>()?.is_none() {
         match count {
             Some(_) => cx.reply.null_array(),

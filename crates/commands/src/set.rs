@@ -136,9 +136,8 @@ pub const COMMANDS: &[Command] = &[
 
 fn sadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.packing().set();
-    let mut edit = cx.keys.edit(cx.key(args, 1));
-    let members = args.len() - 2;
-    let added = edit.with(|set: &mut Set| {
+    let (key, members) = (cx.key(args, 1), args.len() - 2);
+    let add = |set: &mut Set| {
         if set.is_empty() {
             *set = Set::for_members(&args[2], members, &limits);
         } else {
@@ -146,14 +145,29 @@ fn sadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             set.expect(members, &limits);
         }
         args.from(2).filter(|member| set.insert(member, &limits)).count()
-    })?;
+    };
+    let at_once = cx.keys.update(key, EventClass::SET, |set| {
+        let added = add(set);
+        Some((added as u64, added))
+    });
+    let added = match at_once {
+        Some(added) => added,
+        None => add_to_any(cx.keys.edit(key), add)?,
+    };
+    cx.reply.int(added as i64);
+    Ok(())
+}
+
+/// Lets `add` at the key's set, whatever is to be known of the key; what it has added.
+#[inline(never)]
+fn add_to_any(mut edit: Edit<'_>, add: impl FnOnce(&mut Set) -> usize) -> Result<usize, Error> {
+    let added = edit.with(add)?;
     if added > 0 {
         edit.commit_many(added as u64, EventClass::SET, "sadd");
     } else {
         edit.leave();
     }
-    cx.reply.int(added as i64);
-    Ok(())
+    Ok(added)
 }
 
 fn srem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -264,25 +264,21 @@ pub(crate) fn add_scores(
     members: impl Iterator<Item = usize> + Clone,
 ) -> Result<(), Error> {
     let pairs = || scores.iter().zip(members.clone().map(|index| &args[index]));
-    let limits = cx.engine.packing().sorted_set();
-    let mut edit = cx.keys.edit(cx.key(args, 1));
-    let exists = edit.collection::<SortedSet>()?.is_some();
-    let mut done = Added::default();
-    // Without the key, XX leaves nothing to be done; otherwise each pair adds a member, and the set will not be empty.
-    if exists || !options.xx {
+    let (key, limits) = (cx.key(args, 1), cx.engine.packing().sorted_set());
+    let insert = |set: &mut SortedSet| {
+        // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
         let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
-        done = edit.with(|set: &mut SortedSet| {
-            // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
-            set.expect_insertions(scores.len(), longest, limits);
-            options.insert(set, pairs(), limits)
-        })?;
-        if done.added + done.moved > 0 {
-            let event = if options.incr { "zincr" } else { "zadd" };
-            edit.commit_many((done.added + done.moved) as u64, EventClass::SORTED_SET, event);
-        } else {
-            edit.leave();
-        }
-    }
+        set.expect_insertions(scores.len(), longest, limits);
+        options.insert(set, pairs(), limits)
+    };
+    let at_once = cx.keys.update(key, EventClass::SORTED_SET, |set| {
+        let done = insert(set);
+        Some((done.changes(), done))
+    });
+    let done = match at_once {
+        Some(done) => done,
+        None => add_to_any(cx.keys.edit(key), options, insert)?,
+    };
     match (options.incr, done.last) {
         (false, _) => cx.reply.int(if options.ch { done.added + done.moved } else { done.added }),
         (true, Ok(Some(sum))) => cx.reply.double(sum),
@@ -292,12 +288,39 @@ pub(crate) fn add_scores(
     Ok(())
 }
 
+/// Lets `insert` at the key's sorted set, whatever is to be known of the key.
+#[inline(never)]
+fn add_to_any(
+    mut edit: Edit<'_>,
+    options: AddOptions,
+    insert: impl FnOnce(&mut SortedSet) -> Added,
+) -> Result<Added, Error> {
+    // Without the key, XX leaves nothing to be done; otherwise each pair adds a member, and the set will not be empty.
+    if edit.collection::<SortedSet>()?.is_none() && options.xx {
+        return Ok(Added::default());
+    }
+    let done = edit.with(insert)?;
+    if done.changes() > 0 {
+        let event = if options.incr { "zincr" } else { "zadd" };
+        edit.commit_many(done.changes(), EventClass::SORTED_SET, event);
+    } else {
+        edit.leave();
+    }
+    Ok(done)
+}
+
 /// What a ZADD did.
 struct Added {
     added: i64,
     moved: i64,
     /// The score that the last pair led to; None if the options forbade it.
     last: Result<Option<f64>, Error>,
+}
+
+impl Added {
+    fn changes(&self) -> u64 {
+        (self.added + self.moved) as u64
+    }
 }
 
 impl Default for Added {

@@ -571,6 +571,45 @@ pub(crate) fn update_int(
     Some(Ok(new))
 }
 
+/// An edit that is one step: lets `change` at the key's collection, which says how many changes it made and what it found. None, and
+/// nothing is done, where there is more to an edit than that: as for [`update_int`], and the collection has parts that run out, is
+/// packed into its entry or being listed, or `change` leaves it alone. It must leave elements there.
+#[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
+#[inline(always)]
+pub(crate) fn update_collection<C: Collection, R>(
+    engine: &Engine,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    key: Key<'_>,
+    local: u64,
+    now: i64,
+    class: EventClass,
+    change: impl FnOnce(&mut C) -> Option<(u64, R)>,
+) -> Option<R> {
+    let db = &mut shard.dbs[db as usize];
+    let is_told = db.has_audience() || engine.tracking().is_on() || engine.wants_event(class);
+    if is_told || db.cut.is_open() || !db.listings.is_empty() {
+        return None;
+    }
+    let mut entry = db.table.find_mut(local, |entry| entry.has_key(key.name))?;
+    if entry.get().deadline().is_some_and(|deadline| access::is_due(deadline, now)) {
+        return None;
+    }
+    let (changes, result) = entry.update(|entry| {
+        let collection = entry.payload_mut().and_then(C::of_mut)?;
+        if collection.next_deadline().is_some() {
+            return None;
+        }
+        let done = change(collection);
+        debug_assert!(!collection.is_empty(), "what is changed in one step is not used up");
+        done
+    })?;
+    shard.stats.dirty += changes;
+    effects.dirty += changes;
+    Some(result)
+}
+
 /// The entry under another name.
 pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
     let (deadline, meta) = (entry.deadline(), entry.meta());

@@ -386,6 +386,19 @@ impl<'e> Keys<'e> {
         edit::update_int(self.engine, shard, &mut self.effects, self.db, key, local, self.now, class, change)
     }
 
+    /// [`edit::update_collection`] of a key whose shard's lock is the only one.
+    #[inline(always)]
+    pub fn update<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        class: EventClass,
+        change: impl FnOnce(&mut C) -> Option<(u64, R)>,
+    ) -> Option<R> {
+        let (index, local) = place(key);
+        let shard = self.held.one.as_deref_mut().filter(|_| self.held.index == index)?;
+        edit::update_collection(self.engine, shard, &mut self.effects, self.db, key, local, self.now, class, change)
+    }
+
     /// Something happened to a key that no edit covers.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
         notify(self.engine, &mut self.effects, self.db, class, name, key);

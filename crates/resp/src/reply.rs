@@ -416,8 +416,37 @@ impl Reply {
             let (tens, ones) = ((n / 10) as u8, (n % 10) as u8);
             self.buf.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
         } else {
-            self.line(kind, itoa::Buffer::new().format(n).as_bytes());
+            self.long_header(kind, n);
         }
+    }
+
+    /// The same, written from its end on: one copy into the buffer.
+    fn long_header(&mut self, kind: u8, mut n: u64) {
+        const PAIRS: [[u8; 2]; 100] = {
+            let mut pairs = [[0; 2]; 100];
+            let mut n = 0;
+            while n < pairs.len() {
+                pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
+                n += 1;
+            }
+            pairs
+        };
+        // The kind, 20 digits or one zero before them, the line's end.
+        let mut line = [0; 24];
+        let mut at = 22;
+        line[22] = b'\r';
+        line[23] = b'\n';
+        while n >= 100 {
+            at -= 2;
+            line[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
+            n /= 100;
+        }
+        at -= 2;
+        line[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
+        at += usize::from(n < 10);
+        at -= 1;
+        line[at] = kind;
+        self.buf.extend_from_slice(&line[at..]);
     }
 
     #[inline]
@@ -525,6 +554,18 @@ mod tests {
             assert_eq!(written(Protocol::Resp2, write), resp2, "row {i}");
             assert_eq!(written(Protocol::Resp3, write), resp3, "row {i}");
         }
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_their_digits() {
+        let mut number = 1u64;
+        for _ in 0..20 {
+            for n in [number - 1, number, number.saturating_mul(3)] {
+                assert_eq!(written(Protocol::Resp2, |r| r.header(b'*', n)), format!("*{n}\r\n"));
+            }
+            number = number.saturating_mul(10);
+        }
+        assert_eq!(written(Protocol::Resp2, |r| r.header(b'*', u64::MAX)), format!("*{}\r\n", u64::MAX));
     }
 
     static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| format!("$100\r\n{}\r\n", "x".repeat(100)));
