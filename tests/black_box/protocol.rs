@@ -177,3 +177,16 @@ fn quit_answers_and_closes() {
         assert_eq!(ask(&mut server.client(), "GET k"), "\"1\"");
     });
 }
+
+#[test]
+fn what_a_browser_posts_does_not_run() {
+    on_each_thread_count(&["--requirepass", "secret"], |server| {
+        for head in ["POST / HTTP/1.1\r\n", "PUT / HTTP/1.1\r\nHost: localhost\r\n"] {
+            let mut socket = server.socket();
+            let request = format!("AUTH secret\r\n{head}Content-Length: 99\r\n\r\nPUBLISH planted 1\r\nPING\r\n");
+            send(&mut socket, request.as_bytes());
+            let said = read_to_close(&mut socket);
+            assert!(said.starts_with("+OK\r\n") && !said.contains("Content") && !said.contains("PONG"), "{said}");
+        }
+    });
+}

@@ -16,6 +16,7 @@ use crate::pubsub;
 use crate::row::{ALLOW_BUSY, Command, DENY_OOM, LOADING, NO_AUTH, WRITE};
 use crate::script;
 use crate::session::{Replies, Session};
+use crate::stranger;
 use crate::table::{Entry, KeyPlan, Table};
 use crate::tracking;
 use crate::transaction;
@@ -206,6 +207,10 @@ pub fn run<'e>(
                 tracking::end_caching(session, entry);
             }
             flow
+        }
+        None if stranger::is_one(&args[0]) => {
+            stranger::tell(engine, session, now);
+            Flow::Close
         }
         _ => {
             // Looked up again for the reason, which is rare.

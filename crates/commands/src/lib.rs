@@ -102,6 +102,7 @@ pub mod slowlog;
 pub mod sort;
 pub mod sorted_set;
 pub mod steady;
+mod stranger;
 pub mod stream;
 pub mod stream_add;
 pub mod stream_claim;

@@ -135,6 +135,9 @@ pub trait Host: Send + Sync {
     /// Writes a line of less weight into the server's log.
     fn notice(&self, _line: &str) {}
 
+    /// Writes a line that somebody is to read into the server's log.
+    fn warn(&self, _line: &str) {}
+
     /// A new file, which takes the place of one of that name when it is committed.
     fn create_file(&self, _path: &[u8]) -> io::Result<Box<dyn NewFile>> {
         Err(io::ErrorKind::Unsupported.into())

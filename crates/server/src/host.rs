@@ -319,6 +319,10 @@ impl engine::host::Host for EngineHost {
         log::notice(line);
     }
 
+    fn warn(&self, line: &str) {
+        log::warning(line);
+    }
+
     fn create_file(&self, name: &[u8]) -> io::Result<Box<dyn NewFile>> {
         Ok(Box::new(Temporary::create(path(name))?))
     }
