@@ -2,7 +2,7 @@
 
 use super::debugger;
 use super::failure::{self, refusal};
-use super::run::{Answer, RUN};
+use super::run::{Answer, RUN, append};
 use crate::args::Args;
 use crate::dispatch;
 use crate::version;
@@ -162,8 +162,10 @@ fn set_repl(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
     let (1, Some(flags)) = (words.len(), words.front()) else {
         return Err(refusal("server.set_repl() requires one argument."));
     };
-    let flags = lua.coerce_number(flags.clone())?.unwrap_or_default() as i64;
-    if flags & !REPL_ALL != 0 {
+    let flags = lua.coerce_number(flags.clone())?.unwrap_or_default();
+    let is_none = flags.is_nan() || flags.abs() > f64::from(i32::MAX);
+    let flags = flags as i64;
+    if is_none || flags & !REPL_ALL != 0 {
         return Err(refusal("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."));
     }
     RUN.with(|run| run.set_logging(flags != 0));
@@ -171,16 +173,17 @@ fn set_repl(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
 }
 
 /// Every user may do everything that there is.
-fn acl_check_cmd(lua: &Lua, words: MultiValue) -> mlua::Result<bool> {
+fn acl_check_cmd(_: &Lua, words: MultiValue) -> mlua::Result<bool> {
     if words.is_empty() {
         return Err(refusal("Please specify at least one argument for this call"));
     }
     let mut texts = Vec::new();
-    for word in words {
-        let Some(text) = lua.coerce_string(word)? else {
-            return Err(refusal("server.acl_check_cmd() require all arguments to be of type string"));
-        };
-        texts.push(text.as_bytes().to_vec());
+    for word in &words {
+        let mut text = Vec::new();
+        if !append(&mut text, word) {
+            return Err(refusal("Command arguments must be strings or integers"));
+        }
+        texts.push(text);
     }
     let args: Args<'_> = texts.iter().map(Vec::as_slice).collect();
     match dispatch::lookup(&args) {

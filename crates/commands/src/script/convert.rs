@@ -177,16 +177,13 @@ fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
 pub(super) struct ErrorTable {
     pub text: Vec<u8>,
     pub counted: bool,
-    /// Where it was raised.
-    pub place: Option<(Vec<u8>, i64)>,
 }
 
 impl ErrorTable {
     pub fn of(table: &Table) -> Option<ErrorTable> {
         let text = up_to_nul(&text(table, "err")?).to_vec();
         let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
-        let place = self::text(table, "source").zip(table.raw_get::<i64>("line").ok());
-        Some(ErrorTable { text, counted, place })
+        Some(ErrorTable { text, counted })
     }
 }
 
@@ -255,10 +252,13 @@ fn write_good_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usi
         return reply.big_number(one_line(&digits));
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
-        && let (Some(format), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))
-        && let Some(format) = format.first_chunk()
+        && let (Some(told), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))
     {
-        return reply.verbatim(format, &string);
+        let mut format = [b' '; 3];
+        for (place, byte) in format.iter_mut().zip(up_to_nul(&told)) {
+            *place = *byte;
+        }
+        return reply.verbatim(&format, &string);
     }
     write_array(reply, table, resp, depth);
 }

@@ -3,9 +3,10 @@
 use super::api;
 use super::convert::{self, ErrorTable};
 use super::debugger;
+use super::failure::Failed;
 use super::flags::ScriptFlags;
 use super::interpreter::{self, Compiled, Interpreter, Outcome, Words};
-use super::run::{Call, Obstacle, RUN, Reach, Run};
+use super::run::{Call, Code, Obstacle, RUN, Reach, Run};
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow};
@@ -18,9 +19,8 @@ use crate::row::{
 use crate::row::{SKIP_MONITOR, STALE, key};
 use engine::Error;
 use engine::config::Directive;
-use engine::scripts::{Script, Sha};
+use engine::scripts::Sha;
 use mlua::Value;
-use std::cell::Cell;
 
 const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..ROW };
 
@@ -185,11 +185,11 @@ fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Err
             leave_debugger(cx, debugger::NOTHING_TO_SAY);
         }
     })?;
-    let call = of_script(&script.script, read_only, args, is_debugged);
+    let call = of_script(&script, read_only, args, is_debugged);
     if is_debugged {
         return debug_run(cx, &interpreter, call, &script, keys);
     }
-    invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
+    invoke(cx, &interpreter, call, keys)
 }
 
 fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
@@ -201,13 +201,13 @@ fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), 
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
     let interpreter = Interpreter::current(scripts)?;
     let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
-    let call = of_script(&script.script, read_only, args, false);
-    invoke(cx, &interpreter, call, &script.reach, &script.function, keys)
+    let call = of_script(&script, read_only, args, false);
+    invoke(cx, &interpreter, call, keys)
 }
 
-fn of_script<'r>(script: &'r Script, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> Call<'r> {
-    let flags = ScriptFlags(script.flags);
-    Call { name: &script.sha, is_function: false, keeps: false, flags, read_only, command, is_debugged }
+fn of_script<'r>(script: &'r Compiled, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> Call<'r> {
+    let (name, flags) = (&script.script.sha, ScriptFlags(script.script.flags));
+    Call { name, code: Code::Script(script), flags, read_only, command, is_debugged }
 }
 
 /// Runs a script under the eyes of its client, whose connection ends with it.
@@ -224,7 +224,7 @@ fn debug_run(
     }
     let (text, start) = (&script.script.text, cx.reply.len());
     debugger::begin(&interpreter.lua, text).map_err(|_| interpreter::BROKEN)?;
-    let done = invoke(cx, interpreter, call, &script.reach, &script.function, keys);
+    let done = invoke(cx, interpreter, call, keys);
     let said = debugger::end();
     interpreter.calm().map_err(|_| interpreter::BROKEN)?;
     let reply = cx.reply.as_slice()[start..].to_vec();
@@ -275,16 +275,13 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
 }
 
 /// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
-pub(super) fn invoke(
-    cx: &mut Cx<'_>,
-    interpreter: &Interpreter,
-    call: Call<'_>,
-    known: &Cell<Reach>,
-    function: &mlua::Function,
-    keys: usize,
-) -> Result<(), Error> {
+pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>, keys: usize) -> Result<(), Error> {
     permit(cx, &call)?;
-    let Call { name, is_function, keeps, command, .. } = call;
+    let Call { name, code, command, .. } = call;
+    let known = match code {
+        Code::Script(script) => &script.reach,
+        Code::Function { known, .. } => &known.reach,
+    };
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {
         let text = error.to_string();
@@ -304,9 +301,12 @@ pub(super) fn invoke(
         let mut run = Run::begin(cx, call.again(), declared, interpreter.buffers.take().unwrap_or_default());
         let outcome = RUN.set(&mut run, || {
             let words = Words { args: command, keys };
-            match is_function {
-                false => interpreter.run_script(scripts, function, &words),
-                true => interpreter.run_function(scripts, function, &words, keeps),
+            match code {
+                Code::Script(script) => interpreter.run_script(scripts, script, &words),
+                Code::Function { known, lent } => {
+                    let entered = known.entered.as_ref().filter(|_| lent);
+                    interpreter.run_function(scripts, &known.function, entered, &words)
+                }
             }
         });
         let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
@@ -335,34 +335,33 @@ fn show_to_monitors(cx: &Cx<'_>, command: &Args<'_>) {
 }
 
 fn reply(cx: &mut Cx<'_>, outcome: Outcome, name: &[u8], protocol: resp::Protocol) -> Result<(), Error> {
-    let (value, failed) = match outcome {
-        Ok(value) => (value, false),
-        Err(value) => (value, true),
-    };
-    let error = match &value {
-        Value::Table(table) => ErrorTable::of(table),
-        _ => None,
-    };
-    match error {
-        Some(ErrorTable { mut text, counted, place }) => {
-            if let Some((source, line)) = place.filter(|_| failed) {
+    let (text, counted) = match outcome {
+        Ok(value) => {
+            let told = if let Value::Table(table) = &value { ErrorTable::of(table) } else { None };
+            match told {
+                Some(error) => (error.text, error.counted),
+                None => {
+                    convert::to_reply(cx.reply, &value, protocol);
+                    return Ok(());
+                }
+            }
+        }
+        Err(failed) if failed.is_odd => {
+            return Err(Error::new([b"ERR Error running script ", name, b", ", &failed.text[..]].concat()));
+        }
+        Err(Failed { mut text, counted, place, .. }) => {
+            if let Some((source, line)) = place {
                 let line = line.to_string();
-                text = [&text[..], b" script: ", name, b", on ", &source, b":", line.as_bytes(), b"."].concat();
+                text =
+                    [&text[..], b" script: ", name, b", on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
             }
-            if !counted {
-                cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
-            }
-            Err(Error::new(text).counted())
+            (text, counted)
         }
-        None if failed => {
-            let text = value.to_string().unwrap_or_default();
-            Err(Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat()))
-        }
-        None => {
-            convert::to_reply(cx.reply, &value, protocol);
-            Ok(())
-        }
+    };
+    if !counted {
+        cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
     }
+    Err(Error::new(text).counted())
 }
 
 fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

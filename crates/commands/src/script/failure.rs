@@ -4,9 +4,11 @@
 //! sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table with the
 //! text of a command's error in `err`.
 
+use super::convert::{ErrorTable, up_to_nul};
 use super::functions;
 use super::run::RUN;
 use mlua::{Lua, Value};
+use std::cell::RefCell;
 use std::fmt;
 
 /// What a native function fails with.
@@ -47,26 +49,63 @@ pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
     mlua::Error::external(Failure::Message([place.as_bytes(), text.as_ref()].concat()))
 }
 
-/// Where in the script's text it stands that has failed: the name of the text and the line. Asked for once, when the failure
-/// is caught.
-pub(super) fn place(lua: &Lua, (): ()) -> mlua::Result<(Option<String>, Option<usize>)> {
+thread_local! {
+    /// Where what failed last has failed.
+    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
+}
+
+/// The name of a text, and a line of it.
+pub(super) type Place = (String, usize);
+
+/// Called with the error of a run while its stack is there: notes where in the script's text it stands that has failed.
+pub(super) fn note(lua: &Lua, error: Value) -> mlua::Result<Value> {
     if RUN.is_set() {
         RUN.with(|run| run.is_over())
     } else {
         functions::is_over()
     }
+    PLACE.set(place(lua));
+    Ok(error)
+}
+
+fn place(lua: &Lua) -> Option<Place> {
     for level in 1.. {
         let found = lua.inspect_stack(level, |frame| {
             let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
             frame.current_line().filter(|_| source != "=sandbox").map(|line| (source, line))
-        });
-        match found {
-            None => break,
-            Some(Some((source, line))) => return Ok((Some(source), Some(line))),
-            Some(None) => {}
+        })?;
+        if found.is_some() {
+            return found;
         }
     }
-    Ok((None, None))
+    None
+}
+
+/// What a run has failed with.
+pub(super) struct Failed {
+    pub text: Vec<u8>,
+    /// It is in the statistics already.
+    pub counted: bool,
+    pub place: Option<Place>,
+    /// It raised something that tells no error.
+    pub is_odd: bool,
+}
+
+/// What the error of a run is, which has just been [noted](note).
+pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
+    let error = clean(lua, error)?;
+    let (text, counted) = match &error {
+        Value::Table(table) => match ErrorTable::of(table) {
+            Some(told) => (told.text, told.counted),
+            None => return Ok(Failed { text: error.to_string()?.into(), counted: false, place: None, is_odd: true }),
+        },
+        Value::String(_) | Value::Integer(_) | Value::Number(_) => {
+            let text = lua.coerce_string(error)?.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
+            ([b"ERR ", up_to_nul(&text)].concat(), false)
+        }
+        other => (format!("ERR {}", other.to_string()?).into(), false),
+    };
+    Ok(Failed { text, counted, place: PLACE.take(), is_odd: false })
 }
 
 /// As [`message`], in the words of Lua's own functions.

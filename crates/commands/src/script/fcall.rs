@@ -5,7 +5,7 @@ use super::eval::{invoke, kill};
 use super::flags::ScriptFlags;
 use super::functions::{self, LOAD_TIMEOUT, Made};
 use super::interpreter::Interpreter;
-use super::run::Call;
+use super::run::{Call, Code};
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::help::help;
@@ -175,10 +175,10 @@ fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Er
     }
     let keys = usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))?;
     // A script may call it within itself if there is nothing that scripts may not call.
-    let keeps = found.keeps || scripts.allows_all();
+    let code = Code::Function { known: &found, lent: !scripts.allows_all() };
     let (name, flags) = (&found.name[..], found.flags);
-    let call = Call { name, is_function: true, keeps, flags, read_only, command: args, is_debugged: false };
-    invoke(cx, &interpreter, call, &found.reach, &found.function, keys)
+    let call = Call { name, code, flags, read_only, command: args, is_debugged: false };
+    invoke(cx, &interpreter, call, keys)
 }
 
 fn exists(library: &[u8]) -> Error {
@@ -251,13 +251,15 @@ fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn wrong_arguments(name: &str) -> Error {
-    Error::new(format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try FUNCTION HELP."))
+/// The subcommand is named as it was written.
+fn wrong_arguments(args: &Args<'_>) -> Error {
+    let name = convert::up_to_nul(&args[1]);
+    Error::new([b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try FUNCTION HELP."].concat())
 }
 
 fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 {
-        return Err(wrong_arguments("flush"));
+        return Err(wrong_arguments(args));
     }
     if args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async") {
         return Err(Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
@@ -378,7 +380,7 @@ fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
 
 fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 4 {
-        return Err(wrong_arguments("restore"));
+        return Err(wrong_arguments(args));
     }
     let (mut replace, mut flush) = (false, false);
     if args.len() == 4 {

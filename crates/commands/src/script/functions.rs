@@ -39,8 +39,8 @@ pub(super) struct Callable {
     pub name: Box<[u8]>,
     pub function: mlua::Function,
     pub flags: ScriptFlags,
-    /// It may keep the tables that it is called with.
-    pub keeps: bool,
+    /// What calls it with tables that are not its own, if it leaves them as they are.
+    pub entered: Option<mlua::Function>,
     pub reach: Cell<Reach>,
 }
 
@@ -109,17 +109,18 @@ impl Loaded {
         let has = |library: &&Arc<Library>| library.functions.iter().any(|f| f.name.eq_ignore_ascii_case(&name));
         let Some(library) = libraries.values().find(has) else { return Ok(None) };
         let made = make(interpreter, scripts, &library.code, LOAD_TIMEOUT)?;
-        self.keep(made, library.id);
+        self.keep(interpreter, made, library.id);
         Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))
     }
 
     /// The functions of a library can be called here.
-    pub fn keep(&self, made: Made, id: u64) {
+    pub fn keep(&self, interpreter: &Interpreter, made: Made, id: u64) {
         let mut functions = self.functions.borrow_mut();
         for (about, function) in made.functions {
             let (own, name) = (about.name.clone(), about.name.to_ascii_lowercase().into());
-            let (flags, keeps) = (ScriptFlags(about.flags), may_keep(&function.dump(true)));
-            let callable = Callable { name: own, function, flags, keeps, reach: Cell::new(Reach::Unknown) };
+            let entered = if may_keep(&function.dump(true)) { None } else { interpreter.enter(&function).ok() };
+            let (flags, reach) = (ScriptFlags(about.flags), Cell::new(Reach::Unknown));
+            let callable = Callable { name: own, function, flags, entered, reach };
             functions.insert(name, (id, Rc::new(callable)));
         }
     }
@@ -215,11 +216,9 @@ pub(super) fn make(
             // The text may have been ended by the clock.
             interpreter.calm().map_err(|error| failed(error.to_string().as_bytes()))?;
             match outcome {
-                Ok(Err(Value::Table(table))) => {
-                    let text = super::convert::ErrorTable::of(&table).map(|error| error.text);
-                    Err(failed(&text.unwrap_or_default()))
-                }
-                Ok(Err(value)) | Ok(Ok(value)) => Err(failed(value.to_string().unwrap_or_default().as_bytes())),
+                Ok(Err(error)) if error.is_odd => Err(failed(b"")),
+                Ok(Err(error)) => Err(failed(&error.text)),
+                Ok(Ok(value)) => Err(failed(value.to_string().unwrap_or_default().as_bytes())),
                 Err(error) => Err(failed(error.to_string().as_bytes())),
             }
         }
@@ -252,27 +251,28 @@ pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
 }
 
 /// `register_function(name, callback)`, or a table of named arguments.
-fn register(_: &Lua, values: MultiValue) -> mlua::Result<()> {
+fn register(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
     if LOADING.with_borrow(Option::is_none) {
         return Err(refusal("server.register_function can only be called on FUNCTION LOAD command"));
     }
     let wrong = "wrong number of arguments to server.register_function";
     let (function, callback) = match (values.len(), values.front()) {
-        (1, Some(Value::Table(named))) => named_arguments(named)?,
+        (1, Some(Value::Table(named))) => named_arguments(lua, named)?,
         (1, _) => {
             return Err(refusal(
                 "calling server.register_function with a single argument is only applicable to Lua table \
                  (representing named arguments).",
             ));
         }
-        (2, Some(Value::String(name))) => {
+        (2, Some(name)) => {
+            let Some(name) = text(lua, name)? else {
+                return Err(refusal("first argument to server.register_function must be a string"));
+            };
             let Some(Value::Function(callback)) = values.get(1) else {
                 return Err(refusal("second argument to server.register_function must be a function"));
             };
-            let name = name.as_bytes()[..].into();
             (Function { name, description: None, flags: 0 }, callback.clone())
         }
-        (2, _) => return Err(refusal("first argument to server.register_function must be a string")),
         _ => return Err(refusal(wrong)),
     };
     LOADING.with_borrow_mut(|loading| {
@@ -289,20 +289,26 @@ fn has_twins(functions: &[(Function, mlua::Function)]) -> bool {
     !names.is_sorted_by(|a, b| a < b)
 }
 
-fn named_arguments(named: &Table) -> mlua::Result<(Function, mlua::Function)> {
+/// A string, or a number as one.
+fn text(lua: &Lua, value: &Value) -> mlua::Result<Option<Box<[u8]>>> {
+    let (Value::String(_) | Value::Integer(_) | Value::Number(_)) = value else { return Ok(None) };
+    Ok(lua.coerce_string(value.clone())?.map(|text| text.as_bytes()[..].into()))
+}
+
+fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Function, mlua::Function)> {
     let (mut name, mut callback, mut description, mut flags) = (None, None, None, 0);
     let wrong =
         |what: &str| Err(refusal(&format!("{what} argument given to server.register_function must be a string")));
     for pair in named.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        let Value::String(key) = key else {
+        let Some(key) = text(lua, &key)? else {
             return Err(refusal("named argument key given to server.register_function is not a string"));
         };
-        match (&*key.as_bytes(), value) {
-            (b"function_name", Value::String(text)) => name = Some(text.as_bytes()[..].into()),
-            (b"function_name", _) => return wrong("function_name"),
-            (b"description", Value::String(text)) => description = Some(text.as_bytes()[..].into()),
-            (b"description", _) => return wrong("description"),
+        match (&key[..], value) {
+            (b"function_name", value) => name = Some(text(lua, &value)?.map_or_else(|| wrong("function_name"), Ok)?),
+            (b"description", value) => {
+                description = Some(text(lua, &value)?.map_or_else(|| wrong("description"), Ok)?);
+            }
             (b"callback", Value::Function(function)) => callback = Some(function),
             (b"callback", _) => {
                 return Err(refusal("callback argument given to server.register_function must be a function"));

@@ -3,7 +3,9 @@
 //! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its interpreter away
 //! before the next script, so that its memory goes too.
 
+use super::failure::Failed;
 use super::flags::ScriptFlags;
+use super::keeps::may_change_words;
 use super::run::{Buffers, RUN, Reach};
 use super::{api, failure, functions, libraries, random};
 use crate::args::Args;
@@ -13,7 +15,7 @@ use engine::scripts::{Script, Scripts, Sha};
 use foldhash::fast::FixedState;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -33,9 +35,10 @@ thread_local! {
 
 /// Where a script's keys and arguments begin in the command that calls it.
 const FIRST_WORD: usize = 3;
-/// Up to so many of them are handed over one by one, up to so many on Lua's stack, which has room for some thousand values.
+/// Tables have room for so many words from the beginning.
 const FEW: usize = 3;
-const ON_STACK_MAX: usize = 100;
+/// Those that had more than this are not kept.
+const WORDS_KEPT: usize = 100;
 
 /// A script's keys and arguments.
 pub(super) struct Words<'a> {
@@ -49,24 +52,44 @@ pub(super) struct Words<'a> {
 pub(super) struct Compiled {
     pub script: Arc<Script>,
     pub function: Function,
+    /// It may change the tables of its keys and arguments.
+    pub keeps: bool,
     pub reach: Cell<Reach>,
 }
 
-/// What runs a script, or a function, in the sandbox: with a [`FEW`] words, with those on the stack, with those in tables.
-struct Runner {
-    few: Function,
-    with: Function,
-    of: Function,
+/// The two tables that a script or a function finds its keys and arguments in, call after call.
+struct Tables {
+    keys: Table,
+    args: Table,
+    /// How many they have; None: they may have anything.
+    filled: Cell<Option<(usize, usize)>>,
+}
+
+/// Whose globals the sandbox has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Globals {
+    Unset,
+    Scripts,
+    Functions,
 }
 
 pub(super) struct Interpreter {
     pub lua: Lua,
     /// Whose scripts these are: [`Scripts::generation`].
     generation: u64,
-    scripts: Runner,
-    calls: Runner,
-    /// Calls of functions that leave their tables as they are, with a [`FEW`] words.
-    call_lent: Function,
+    globals: Cell<Globals>,
+    for_scripts: Function,
+    for_functions: Function,
+    /// Lua's, which calls a function and, when it fails, `note` while its stack is there.
+    xpcall: Function,
+    note: Function,
+    /// Of scripts.
+    words: RefCell<Tables>,
+    /// Of functions that leave their tables as they are.
+    lent: Tables,
+    enter: Function,
+    /// Calls any other function.
+    call: Function,
     run_load: Function,
     why_not: Function,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
@@ -80,7 +103,7 @@ pub(super) struct Interpreter {
 }
 
 /// What a run ended with: a value, or an error.
-pub(super) type Outcome = Result<Value, Value>;
+pub(super) type Outcome = Result<Value, Failed>;
 
 pub(super) const BROKEN: Error = Error::text("ERR The Lua interpreter could not be started");
 
@@ -121,7 +144,8 @@ impl Interpreter {
         let lua = fresh(libs)?;
         let native = lua.create_table()?;
         native.set("clean", lua.create_function(failure::clean)?)?;
-        native.set("place", lua.create_function(failure::place)?)?;
+        let note = lua.create_function(failure::note)?;
+        native.set("note", &note)?;
         native.set("api", api::table(&lua)?)?;
         native.set("libraries", libraries::all(&lua)?)?;
         native.set("registration", functions::registration(&lua)?)?;
@@ -132,13 +156,15 @@ impl Interpreter {
         watch(&lua)?;
         lua.gc_collect()?;
         let interpreter = Interpreter {
-            scripts: Runner {
-                few: runner.get("script")?,
-                with: runner.get("script_with")?,
-                of: runner.get("script_of")?,
-            },
-            calls: Runner { few: runner.get("call")?, with: runner.get("call_with")?, of: runner.get("call_of")? },
-            call_lent: runner.get("call_lent")?,
+            globals: Cell::new(Globals::Unset),
+            for_scripts: runner.get("for_scripts")?,
+            for_functions: runner.get("for_functions")?,
+            xpcall: runner.get("xpcall")?,
+            note,
+            words: RefCell::new(Tables::new(&lua)?),
+            lent: Tables::new(&lua)?,
+            enter: runner.get("enter")?,
+            call: runner.get("call")?,
             run_load: runner.get("load")?,
             why_not: runner.get("why_not")?,
             generation: scripts.generation(),
@@ -211,7 +237,8 @@ impl Interpreter {
     }
 
     fn remember(&self, script: Arc<Script>, function: Function) -> Rc<Compiled> {
-        let compiled = Rc::new(Compiled { script, function, reach: Cell::new(Reach::Unknown) });
+        let keeps = may_change_words(&function.dump(true));
+        let compiled = Rc::new(Compiled { script, function, keeps, reach: Cell::new(Reach::Unknown) });
         let mut by_sha = self.by_sha.borrow_mut();
         by_sha.insert(compiled.script.sha, Rc::clone(&compiled));
         if by_sha.len().is_multiple_of(SPARE) {
@@ -239,43 +266,54 @@ impl Interpreter {
     }
 
     /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
-    pub fn run_script(&self, scripts: &Scripts, function: &Function, words: &Words<'_>) -> mlua::Result<Outcome> {
-        let Runner { few, with, of } = &self.scripts;
-        let outcome = self.run([few, with, of], function, words);
+    pub fn run_script(&self, scripts: &Scripts, script: &Compiled, words: &Words<'_>) -> mlua::Result<Outcome> {
+        let had = self.words.borrow().filled.get().unwrap_or_default();
+        if had.0 + had.1 > WORDS_KEPT {
+            self.words.replace(Tables::new(&self.lua)?);
+            self.globals.set(Globals::Unset);
+        }
+        let tables = self.words.borrow();
+        if self.globals.get() != Globals::Scripts {
+            self.for_scripts.call::<()>((&tables.keys, &tables.args))?;
+            self.globals.set(Globals::Scripts);
+        }
+        tables.fill(&self.lua, words)?;
+        let outcome = self.xpcall.call((&script.function, &self.note));
+        if script.keeps {
+            tables.filled.set(None);
+        }
+        drop(tables);
         self.end(scripts, outcome)
     }
 
-    /// Calls a function of a library with its keys and arguments. `keeps`: it may keep the tables that they are in.
+    /// Calls a function of a library with its keys and arguments. `entered`: by what [`Interpreter::enter`] made of it.
     pub fn run_function(
         &self,
         scripts: &Scripts,
         function: &Function,
+        entered: Option<&Function>,
         words: &Words<'_>,
-        keeps: bool,
     ) -> mlua::Result<Outcome> {
-        let Runner { few, with, of } = &self.calls;
-        let few = if keeps { few } else { &self.call_lent };
-        let outcome = self.run([few, with, of], function, words);
+        if self.globals.get() != Globals::Functions {
+            self.for_functions.call::<()>(())?;
+            self.globals.set(Globals::Functions);
+        }
+        let outcome = match entered {
+            Some(entered) if words.len() <= WORDS_KEPT => {
+                self.lent.fill(&self.lua, words)?;
+                self.xpcall.call((entered, &self.note))
+            }
+            _ => {
+                let (keys, args) = words.split();
+                self.call.call((function, self.strings(keys)?, self.strings(args)?))
+            }
+        };
         self.end(scripts, outcome)
     }
 
-    /// Hands the words over. What is UTF-8 goes to Lua's stack straight.
-    fn run(&self, runner: [&Function; 3], function: &Function, words: &Words<'_>) -> mlua::Result<(bool, Value)> {
-        let [of_few, with, of] = runner;
-        let all = words.args.from(FIRST_WORD);
-        if let Some([first, second, third]) = few(all.clone()) {
-            return of_few.call((function, words.keys, first, second, third));
-        }
-        if all.len() > ON_STACK_MAX {
-            let split = FIRST_WORD + words.keys;
-            return of.call((
-                function,
-                self.strings(words.args.from(FIRST_WORD).take(words.keys))?,
-                self.strings(words.args.from(split))?,
-            ));
-        }
-        let strings = all.map(|word| self.lua.create_string(word));
-        with.call((function, words.keys, strings.collect::<mlua::Result<Variadic<LuaString>>>()?))
+    /// What calls a function with the tables that all have which leave them as they are.
+    pub fn enter(&self, function: &Function) -> mlua::Result<Function> {
+        self.enter.call((function, &self.lent.keys, &self.lent.args))
     }
 
     /// Runs the text of a library, which registers its functions.
@@ -292,7 +330,7 @@ impl Interpreter {
         }
         self.report(scripts);
         let (ok, value) = outcome?;
-        Ok(if ok { Ok(value) } else { Err(value) })
+        Ok(if ok { Ok(value) } else { Err(failure::failed(&self.lua, value)?) })
     }
 
     fn strings<'a>(&self, words: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {
@@ -303,8 +341,9 @@ impl Interpreter {
         Ok(table)
     }
 
-    /// What [`watch`] changed for the sake of a script's end is as before.
+    /// What [`watch`] changed for the sake of a script's end is as before. Its debugger may have changed its words.
     pub fn calm(&self) -> mlua::Result<()> {
+        self.words.borrow().filled.set(None);
         watch(&self.lua)
     }
 
@@ -322,17 +361,58 @@ impl Interpreter {
     }
 }
 
-/// The words, if they are few and UTF-8.
-fn few<'a>(mut words: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<[Option<&'a str>; FEW]> {
-    let mut few = [None; FEW];
-    if words.len() > FEW {
-        return None;
+impl<'a> Words<'a> {
+    fn len(&self) -> usize {
+        self.args.len() - FIRST_WORD
     }
-    for place in &mut few {
-        let Some(word) = words.next() else { break };
-        *place = Some(std::str::from_utf8(word).ok()?);
+
+    /// The keys, and the arguments.
+    fn split(&self) -> (impl ExactSizeIterator<Item = &'a [u8]>, impl ExactSizeIterator<Item = &'a [u8]>) {
+        (self.args.from(FIRST_WORD).take(self.keys), self.args.from(FIRST_WORD + self.keys))
     }
-    Some(few)
+}
+
+impl Tables {
+    fn new(lua: &Lua) -> mlua::Result<Tables> {
+        let table = || lua.create_table_with_capacity(FEW, 0);
+        Ok(Tables { keys: table()?, args: table()?, filled: Cell::new(Some((0, 0))) })
+    }
+
+    #[inline(never)]
+    fn clear(&self) -> mlua::Result<()> {
+        for table in [&self.keys, &self.args] {
+            table.set_metatable(None)?;
+            table.clear()?;
+        }
+        Ok(())
+    }
+
+    fn fill(&self, lua: &Lua, words: &Words<'_>) -> mlua::Result<()> {
+        let (had_keys, had_args) = match self.filled.take() {
+            Some(had) => had,
+            None => {
+                self.clear()?;
+                (0, 0)
+            }
+        };
+        let (keys, args) = words.split();
+        put(lua, &self.keys, keys, had_keys)?;
+        put(lua, &self.args, args, had_args)?;
+        self.filled.set(Some((words.keys, words.len() - words.keys)));
+        Ok(())
+    }
+}
+
+/// Puts words where there were `had` others. What is UTF-8 goes to Lua straight.
+fn put<'a>(lua: &Lua, table: &Table, words: impl ExactSizeIterator<Item = &'a [u8]>, had: usize) -> mlua::Result<()> {
+    let count = words.len();
+    for (index, word) in words.enumerate() {
+        match std::str::from_utf8(word) {
+            Ok(text) => table.raw_set(index + 1, text)?,
+            Err(_) => table.raw_set(index + 1, lua.create_string(word)?)?,
+        }
+    }
+    (count..had).try_for_each(|index| table.raw_set(index + 1, Value::Nil))
 }
 
 /// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster than it

@@ -8,19 +8,21 @@ use super::convert;
 use super::debugger;
 use super::failure::Failure;
 use super::flags::ScriptFlags;
+use super::functions::Callable;
+use super::interpreter::Compiled;
 use crate::args::{Args, OwnWords};
 use crate::cx::Cx;
 use crate::dispatch;
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::row::{DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE};
-use crate::table::{Entry, KeyPlan};
+use crate::table::{Entry, KeyPlan, Table};
 use crate::transaction::Group;
 use engine::config::Directive;
 use engine::locks::Claim;
 use engine::scripts::Running;
 use engine::{Engine, Error};
-use mlua::{Either, Lua, MultiValue, Value};
+use mlua::{Either, Lua, LuaString, MultiValue, Value};
 use resp::{Protocol, Span};
 use scoped_tls_hkt::scoped_thread_local;
 use smallvec::SmallVec;
@@ -81,13 +83,22 @@ pub(super) enum Obstacle {
     LongScript,
 }
 
+/// What runs.
+#[derive(Clone, Copy)]
+pub(super) enum Code<'r> {
+    Script(&'r Compiled),
+    /// A library's. `lent`: it may be called with tables that are not its own.
+    Function {
+        known: &'r Callable,
+        lent: bool,
+    },
+}
+
 /// What a script is called, and may do.
 pub(super) struct Call<'r> {
     /// The SHA or the function's name.
     pub name: &'r [u8],
-    pub is_function: bool,
-    /// It is a function that may keep the tables that it is called with.
-    pub keeps: bool,
+    pub code: Code<'r>,
     pub flags: ScriptFlags,
     /// Called by a command that only reads.
     pub read_only: bool,
@@ -98,6 +109,10 @@ pub(super) struct Call<'r> {
 }
 
 impl<'r> Call<'r> {
+    pub fn is_function(&self) -> bool {
+        matches!(self.code, Code::Function { .. })
+    }
+
     /// The same once more.
     pub fn again(&self) -> Call<'r> {
         Call { ..*self }
@@ -125,11 +140,49 @@ pub(super) struct Run<'r, 'c> {
     buffers: Buffers,
 }
 
-/// The words of the command that a script calls.
+/// The words of the command that a script calls, and commands that were called before.
 #[derive(Default)]
 pub(super) struct Buffers {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    names: Names,
+}
+
+/// What names stand for that scripts have called commands by, by where Lua has them.
+#[derive(Default)]
+struct Names {
+    known: SmallVec<[(usize, Named); 4]>,
+    /// The next to be replaced.
+    oldest: usize,
+}
+
+struct Named {
+    /// While it is held here, no other string is where it is.
+    _name: LuaString,
+    text: Box<[u8]>,
+    entry: &'static Entry,
+}
+
+impl Names {
+    const KEPT: usize = 8;
+
+    #[inline]
+    fn find(&self, name: &Value) -> Option<&Named> {
+        let Value::String(name) = name else { return None };
+        let at = name.to_pointer() as usize;
+        self.known.iter().find(|(other, _)| *other == at).map(|(_, named)| named)
+    }
+
+    #[inline(never)]
+    fn add(&mut self, name: &Value, text: &[u8], entry: &'static Entry) {
+        let Value::String(name) = name else { return };
+        let known = (name.to_pointer() as usize, Named { _name: name.clone(), text: text.into(), entry });
+        if self.known.len() < Names::KEPT {
+            return self.known.push(known);
+        }
+        self.known[self.oldest] = known;
+        self.oldest = (self.oldest + 1) % Names::KEPT;
+    }
 }
 
 impl Buffers {
@@ -180,9 +233,9 @@ impl<'r, 'c> Run<'r, 'c> {
         buffers
     }
 
-    /// The command that these words are, unless a script may not call it.
-    fn find(&self, args: &Args<'_>) -> Result<&'static Entry, Refused> {
-        let entry = dispatch::lookup(args).ok_or(Refused::new("ERR Unknown command called from script", None))?;
+    /// The command that these words are, which is `found`, unless a script may not call it.
+    fn find(&self, found: Option<&'static Entry>, args: &Args<'_>) -> Result<&'static Entry, Refused> {
+        let entry = found.ok_or(Refused::new("ERR Unknown command called from script", None))?;
         let refused = |text| Err(Refused::new(text, Some(entry)));
         let command = entry.command;
         if !command.accepts_arity(args.len()) {
@@ -275,8 +328,8 @@ impl<'r, 'c> Run<'r, 'c> {
         Refused::new(RESTART, Some(entry))
     }
 
-    fn run(&mut self, args: &mut Args<'_>) -> Result<usize, Refused> {
-        let entry = self.find(args)?;
+    fn run(&mut self, found: Option<&'static Entry>, args: &mut Args<'_>) -> Result<usize, Refused> {
+        let entry = self.find(found, args)?;
         self.reach(entry, args)?;
         if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
             if !self.changed && !self.declared.is_empty() && !self.cx.keys.reaches_all() {
@@ -348,11 +401,11 @@ impl Watch {
         }
         if self.running.is_none() {
             let command = call.command.iter().map(<[u8]>::to_vec).collect();
-            let running = Running::new(call.name, call.is_function, command, self.began, changed);
+            let running = Running::new(call.name, call.is_function(), command, self.began, changed);
             engine.host().log(&format!(
                 "Slow script detected: still in execution after {milliseconds} milliseconds. You can try killing the script \
                  using the {} command. Script name is: {}.",
-                if call.is_function { "FUNCTION KILL" } else { "SCRIPT KILL" },
+                if call.is_function() { "FUNCTION KILL" } else { "SCRIPT KILL" },
                 String::from_utf8_lossy(call.name)
             ));
             let running = self.running.insert(Arc::new(running));
@@ -374,14 +427,20 @@ impl Watch {
 
 impl Commands for Run<'_, '_> {
     fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
-        let Buffers { mut bytes, mut spans } = std::mem::take(&mut self.buffers);
+        let refuse = |text: &str| Err(failure(text, false));
+        let Some(name) = words.front() else {
+            return refuse("ERR Please specify at least one argument for this call");
+        };
+        let (mut bytes, mut spans) = (std::mem::take(&mut self.buffers.bytes), std::mem::take(&mut self.buffers.spans));
         bytes.clear();
         spans.clear();
-        let refuse = |text: &str| Err(failure(text, false));
-        if words.is_empty() {
-            return refuse("ERR Please specify at least one argument for this call");
+        let mut found = None;
+        if let Some(named) = self.buffers.names.find(name) {
+            bytes.extend_from_slice(&named.text);
+            spans.push(Span { start: 0, len: bytes.len() });
+            found = Some(named.entry);
         }
-        for word in words {
+        for word in words.iter().skip(spans.len()) {
             let start = bytes.len();
             if !append(&mut bytes, word) {
                 return refuse("ERR Command arguments must be strings or integers");
@@ -389,12 +448,19 @@ impl Commands for Run<'_, '_> {
             spans.push(Span { start, len: bytes.len() - start });
         }
         let mut args = Args::parsed(&bytes, &spans, OwnWords::default());
+        if found.is_none() {
+            found = dispatch::lookup(&args);
+            // The name alone tells the command, unless there are subcommands.
+            if let Some(entry) = Table::get().find(&args[0]).filter(|entry| entry.subcommands.is_empty()) {
+                self.buffers.names.add(name, &args[0], entry);
+            }
+        }
         let debugged = self.call.is_debugged;
         if debugged {
             debugger::note_command(args.iter());
         }
-        let ran = self.run(&mut args);
-        self.buffers = Buffers { bytes, spans };
+        let ran = self.run(found, &mut args);
+        (self.buffers.bytes, self.buffers.spans) = (bytes, spans);
         match ran {
             Ok(start) => {
                 if debugged {
@@ -463,7 +529,7 @@ impl Commands for Run<'_, '_> {
         }
         self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
         if self.watch.running.as_ref().is_some_and(|running| running.is_killed()) {
-            let text = if self.call.is_function {
+            let text = if self.call.is_function() {
                 "ERR Script killed by user with FUNCTION KILL."
             } else {
                 "ERR Script killed by user with SCRIPT KILL."
@@ -491,7 +557,7 @@ fn failure(text: impl AsRef<[u8]>, counted: bool) -> mlua::Error {
 }
 
 /// Appends a Lua value as a command's argument; false if it cannot be one.
-fn append(bytes: &mut Vec<u8>, value: &Value) -> bool {
+pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> bool {
     match value {
         Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
         Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),

@@ -13,19 +13,6 @@ local clean = native.clean
 
 local READONLY = 'Attempt to modify a readonly table'
 
--- What scripts know as KEYS and ARGV: the same two tables run after run, for a script has nowhere to keep them. With room for the
--- few words that most scripts get.
-local function with_room()
-    local t = { false, false, false }
-    t[1], t[2], t[3] = nil, nil, nil
-    return t
-end
-local its_keys, its_args = with_room(), with_room()
--- Whether the globals are those of scripts, with these tables; those of functions are others.
-local for_scripts, for_functions = false, false
--- What functions get that only look elements up, and how many keys the last call had; nil: the globals are not those of functions.
-local lent_keys, lent_args, lent = with_room(), with_room(), nil
-
 -- Proxy -> contents.
 local guarded = {}
 
@@ -65,6 +52,10 @@ local base = {
 }
 
 function base.pcall(...)
+    local f = ...
+    if f == nil and select('#', ...) == 0 then
+        return false, 'attempt to call a boolean value'
+    end
     return caught(pcall(...))
 end
 
@@ -81,9 +72,6 @@ end
 function base.setmetatable(t, ...)
     if guarded[t] then
         error(READONLY, 0)
-    end
-    if t == its_keys or t == its_args then
-        its_keys, its_args, for_scripts = with_room(), with_room(), false
     end
     return setmetatable(t, ...)
 end
@@ -120,12 +108,14 @@ function base.pairs(t)
 end
 
 -- Compiled code may be anything: only text is loaded.
-function base.loadstring(text, name)
+local function load_text(text, name)
     if type(text) == 'string' and byte(text, 1) == 27 then
-        return nil, 'bytecode is not allowed'
+        local _, why = loadstring('\1', name or text)
+        return nil, (why:gsub('char%(1%)', 'char(27)'))
     end
     return loadstring(text, name)
 end
+base.loadstring = load_text
 
 function base.load(reader, name)
     local parts = {}
@@ -192,17 +182,20 @@ end
 function_api.replicate_commands, function_api.breakpoint, function_api.debug = nil, nil, nil
 function_api = guard(function_api)
 
-local function surround_script()
+local runner = { xpcall = xpcall }
+
+-- The globals are those of scripts, with these keys and arguments.
+function runner.for_scripts(keys, args)
     base.redis, base.server = api, api
-    base.KEYS, base.ARGV = its_keys, its_args
-    for_scripts, for_functions, lent = true, false, nil
+    base.KEYS, base.ARGV = keys, args
 end
 
-local function surround_function()
+-- The globals are those of functions.
+function runner.for_functions()
     base.redis, base.server = function_api, function_api
     base.KEYS, base.ARGV = nil, nil
-    for_scripts, for_functions = false, true
 end
+
 setmetatable(base, { __index = missing })
 
 -- What FUNCTION LOAD lets the text of a library see.
@@ -217,186 +210,36 @@ setmetatable(globals, globals_meta)
 
 getmetatable('').__metatable = guard({ __index = base.string })
 
--- Where the run has failed, while its stack is there.
-local source, line
-local function note_place(err)
-    source, line = native.place()
-    return err
-end
-
--- What a failed run leaves: a table with the error, and where it happened.
-local function failure(err)
-    err = clean(err)
-    if type(err) ~= 'table' then
-        err = { err = 'ERR ' .. tostring(err) }
+-- What calls a function that only looks up what these tables have.
+function runner.enter(f, keys, args)
+    return function()
+        return f(keys, args)
     end
-    err.source, err.line, source, line = source, line, nil, nil
-    return err
-end
-
-local function run(f)
-    local ok, value = xpcall(f, note_place)
-    if ok then
-        return ok, value
-    end
-    return ok, failure(value)
-end
-
-local runner = {}
-
--- The first n words are keys, the others arguments.
-local function split(n, ...)
-    if n == 0 then
-        return {}, { ... }
-    end
-    local all, keys, args = { ... }, {}, {}
-    for i = 1, n do
-        keys[i] = all[i]
-    end
-    for i = n + 1, #all do
-        args[i - n] = all[i]
-    end
-    return keys, args
-end
-
-local function empty(t)
-    for key in next, t do
-        t[key] = nil
-    end
-end
-
--- Runs a script with up to three words, of which the first n are keys. What it returns comes with true, a failure with false.
-function runner.script(f, n, a, b, c)
-    if not for_scripts then
-        surround_script()
-    end
-    local keys, args = its_keys, its_args
-    keys[1], args[1] = nil, nil
-    if next(keys) ~= nil then
-        empty(keys)
-    end
-    if next(args) ~= nil then
-        empty(args)
-    end
-    if n == 1 then
-        keys[1], args[1], args[2] = a, b, c
-    elseif n == 0 then
-        args[1], args[2], args[3] = a, b, c
-    elseif n == 2 then
-        keys[1], keys[2], args[1] = a, b, c
-    else
-        keys[1], keys[2], keys[3] = a, b, c
-    end
-    local ok, value = xpcall(f, note_place)
-    if ok then
-        return ok, value
-    end
-    return ok, failure(value)
-end
-
--- The same with words that are in tables already, for there may be more of them than a call can have.
-function runner.script_of(f, keys, args)
-    surround_script()
-    base.KEYS, base.ARGV, for_scripts = keys, args, false
-    return run(f)
-end
-
--- The same with any number of words that a call can have.
-function runner.script_with(f, n, ...)
-    return runner.script_of(f, split(n, ...))
 end
 
 -- What the function that is called next is, and what it gets: a closure a call would cost more.
 local called, called_keys, called_args
 
-local function enter()
+local function enter_called()
     return called(called_keys, called_args)
 end
 
-local function enter_lent()
-    return called(lent_keys, lent_args)
-end
-
-function runner.call_of(f, keys, args)
-    if not for_functions then
-        surround_function()
-    end
+-- Calls a function that may keep its tables. What it returns comes with true, an error with false.
+function runner.call(f, keys, args)
     called, called_keys, called_args = f, keys, args
-    return run(enter)
-end
-
-function runner.call_with(f, n, ...)
-    return runner.call_of(f, split(n, ...))
-end
-
--- A function may keep its tables.
-function runner.call(f, n, a, b, c)
-    if not for_functions then
-        surround_function()
-    end
-    if n == 1 then
-        called_keys = { a }
-        if b == nil then
-            called_args = {}
-        else
-            called_args = { b, c }
-        end
-    elseif n == 0 then
-        called_keys, called_args = {}, { a, b, c }
-    elseif n == 2 then
-        called_keys, called_args = { a, b }, { c }
-    else
-        called_keys, called_args = { a, b, c }, {}
-    end
-    called = f
-    local ok, value = xpcall(enter, note_place)
-    if ok then
-        return ok, value
-    end
-    return ok, failure(value)
-end
-
-local function lend(n)
-    if not for_functions then
-        surround_function()
-    end
-    lent_keys[1], lent_keys[2], lent_keys[3] = nil, nil, nil
-    lent_args[1], lent_args[2], lent_args[3] = nil, nil, nil
-    lent = n
-end
-
--- The same for a function that neither keeps nor changes its tables.
-function runner.call_lent(f, n, a, b, c)
-    if n ~= lent then
-        lend(n)
-    end
-    if n == 1 then
-        lent_keys[1], lent_args[1], lent_args[2] = a, b, c
-    elseif n == 0 then
-        lent_args[1], lent_args[2], lent_args[3] = a, b, c
-    elseif n == 2 then
-        lent_keys[1], lent_keys[2], lent_args[1] = a, b, c
-    else
-        lent_keys[1], lent_keys[2], lent_keys[3] = a, b, c
-    end
-    called = f
-    local ok, value = xpcall(enter_lent, note_place)
-    if ok then
-        return ok, value
-    end
-    return ok, failure(value)
+    return xpcall(enter_called, native.note)
 end
 
 function runner.load(f)
     globals_meta.__index = loading
-    local ok, err = run(f)
+    local ok, err = xpcall(f, native.note)
     globals_meta.__index = base
     return ok, err
 end
 
 -- What is wrong with a text.
 function runner.why_not(text, name)
-    local _, why = loadstring(text, name)
+    local _, why = load_text(text, name)
     return why
 end
 
