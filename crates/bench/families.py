@@ -35,7 +35,7 @@ def encode(*words):
 
 class Server:
     def __init__(self, command, port):
-        self.port = port
+        self.command, self.port = command, port
         self.process = subprocess.Popen(["taskset", "-c", "0", *shlex.split(command.format(port=port))],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tempfile.gettempdir())
         for _ in range(200):

@@ -5,10 +5,11 @@ usage: scripts.py [--only WORD] [--rounds N] [--port PORT] BENCHMARK NAME=COMMAN
 BENCHMARK is valkey-benchmark or cinnabar-benchmark; {port} in a COMMAND is replaced. Each server runs on processor 0 and
 the load on processor 1. What counts is user and system time of the server by /proc, as a ratio to the first server's.
 Then a script of 200,000 GETs: the processor time that it takes, and, with all processors, the round trips of clients of
-every worker that want other keys meanwhile, while some want the script's own.
+every worker that want other keys meanwhile, while some want the script's own. In turn with them the same number of clients
+ask a second server that has nothing else to do: what these wait is the machine's doing, not the script's.
 """
 import os, socket, statistics, time
-from families import commands, encode, measure, options_of, show
+from families import Server, commands, encode, measure, options_of, show
 
 GET = "return redis.call('GET', KEYS[1])"
 SET = "return redis.call('SET', KEYS[1], ARGV[1])"
@@ -27,6 +28,8 @@ CASES = [
     ("FCALL of a SET", CALLS, ["FCALL", "set", "1", KEY, VALUE]),
 ]
 CLIENTS = 8
+# The idle server's port is so much further on.
+IDLE = 100
 ROUNDS = 20
 
 
@@ -63,14 +66,21 @@ def probe(connections, seconds, waits):
             waits[n].append((time.perf_counter() - began) * 1e3)
 
 
-def others(server):
-    """Milliseconds of the round trips of clients of all workers, without and with a long script: the median client's 99th
-    percentile and longest. A key may lie in the script's shard, so not all clients count."""
+def clients(server):
+    """Connections to all workers; the server may use all processors."""
     os.system(f"taskset -acp 0-{os.cpu_count() - 1} {server.process.pid} >/dev/null")
-    os.sched_setaffinity(0, range(os.cpu_count()))
-    script, wanting = server.connect(), [server.connect() for _ in range(CLIENTS)]
     connections = [server.connect() for _ in range(CLIENTS)]
     [connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) for connection in connections]
+    return connections
+
+
+def others(server):
+    """Milliseconds of the round trips of clients of all workers and, in turn with them, of an idle server's, without and with a
+    long script: the median client's 99th percentile and longest. A key may lie in the script's shard, so not all clients count."""
+    idle = Server(server.command, server.port + IDLE)
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    script, wanting = server.connect(), [server.connect() for _ in range(CLIENTS)]
+    connections = [one for pair in zip(clients(server), clients(idle)) for one in pair]
     figures = []
     for with_script in False, True:
         waits = [[] for _ in connections]
@@ -85,8 +95,10 @@ def others(server):
                     received += script.recv(100)
                 [connection.recv(100) for connection in wanting]
         waits = [sorted(own) for own in waits]
-        figures += [statistics.median(own[len(own) * 99 // 100] for own in waits), statistics.median(own[-1] for own in waits)]
+        for of in waits[::2], waits[1::2]:
+            figures.append((statistics.median(own[len(own) * 99 // 100] for own in of), statistics.median(own[-1] for own in of)))
     os.sched_setaffinity(0, {1})
+    idle.stop()
     return figures
 
 
@@ -98,8 +110,9 @@ def main():
     waited = took.pop("others", {})
     show(took)
     for name, rounds in waited.items():
-        for quiet, quiet_max, busy, busy_max in rounds:
-            print(f"{name}, ms for others, 99 of 100 (all): {quiet:.2f} ({quiet_max:.2f}), with a long script {busy:.2f} ({busy_max:.2f})")
+        for rounded in rounds:
+            quiet, quiet_idle, busy, busy_idle = (f"{p99:.2f} ({longest:.2f})" for p99, longest in rounded)
+            print(f"{name}, ms for others, 99 of 100 (all): {quiet}, an idle server's {quiet_idle}; with a long script {busy}, an idle server's {busy_idle}")
 
 
 if __name__ == "__main__":
