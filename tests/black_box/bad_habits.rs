@@ -2,7 +2,7 @@
 //! Others are served meanwhile, and nothing of them is left when they have gone. How long the others wait is measured by
 //! `cinnabar-habits` (`crates/bench`).
 
-use crate::harness::{PATIENCE, Server, on_each_thread_count, send};
+use crate::harness::{PATIENCE, Server, eventually, on_each_thread_count, send};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -97,6 +97,36 @@ fn who_asks_for_much_at_once_gets_all_of_it_in_order() {
         socket.read_to_end(&mut got).expect("everything, and then the end");
         assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
     });
+}
+
+#[test]
+fn who_has_much_to_read_and_hangs_up_is_gone() {
+    on_each_thread_count(&[], |server| {
+        let mut honest = server.client();
+        redis::cmd("SET").arg("big").arg("x".repeat(1_000_000)).exec(&mut honest).expect("SET");
+        let before = used_memory(&mut honest);
+        let mut stuffed: Vec<TcpStream> = (0..EACH).map(|_| server.socket()).collect();
+        for socket in &mut stuffed {
+            send(socket, &b"GET big\r\n".repeat(50));
+        }
+        let waits = |client: &str| field(client, "omem").is_some_and(|bytes| bytes > 0);
+        let all_wait = || {
+            let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut honest).expect("CLIENT LIST");
+            clients.lines().filter(|client| waits(client)).count() == EACH
+        };
+        assert!(eventually(all_wait));
+        // More that nobody listens to: it is not read any more.
+        for socket in &mut stuffed {
+            send(socket, &b"GET big\r\n".repeat(50));
+        }
+        drop(stuffed);
+        expect_calm(&mut honest, before);
+    });
+}
+
+/// A number in a client's line of CLIENT LIST.
+fn field(client: &str, name: &str) -> Option<u64> {
+    client.split(' ').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))?.parse().ok()
 }
 
 /// Reads to the end of the connection, however it ends.

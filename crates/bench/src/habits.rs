@@ -10,7 +10,8 @@
 //!            counts             announce 2,000,000,000 arguments, or a million and send 1,000, or one of 100 GB
 //! ```
 //!
-//! Who is disconnected comes back at once. The crowd is one thread of the lowest priority, because on real machines it would be
+//! `--beside` names another server, which is to be idle: the honest client asks it in turn too, and what it waits for there is the
+//! machine's share, not the server's. Who is disconnected comes back at once. The crowd is one thread of the lowest priority, because on real machines it would be
 //! elsewhere: it is to take the server's time, not the honest client's. At the end the crowd hangs up, and the server's memory
 //! is looked at until it is where it was.
 #![forbid(unsafe_code)]
@@ -18,13 +19,14 @@
 use mio::net::TcpStream as Crowded;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::iter;
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: cinnabar-habits [--clients N] [--seconds N] HOST:PORT...\n\
+const USAGE: &str = "usage: cinnabar-habits [--clients N] [--seconds N] [--beside HOST:PORT] HOST:PORT...\n\
                      What an honest client of each server notices of N others with bad habits (1000, for 60 seconds).";
 const LOWEST_PRIORITY: i32 = 19;
 /// Of the honest client's requests.
@@ -53,16 +55,19 @@ fn main() -> ExitCode {
 struct Options {
     clients: usize,
     time: Duration,
+    beside: Option<SocketAddr>,
     servers: Vec<SocketAddr>,
 }
 
 impl Options {
     fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
-        let mut options = Options { clients: 1000, time: Duration::from_secs(60), servers: Vec::new() };
+        let time = Duration::from_secs(60);
+        let mut options = Options { clients: 1000, time, beside: None, servers: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--clients" => options.clients = words.next()?.parse().ok()?,
                 "--seconds" => options.time = Duration::from_secs(words.next()?.parse().ok()?),
+                "--beside" => options.beside = Some(words.next()?.parse().ok()?),
                 address => options.servers.push(address.parse().ok()?),
             }
         }
@@ -73,8 +78,11 @@ impl Options {
 fn examine(server: SocketAddr, options: &Options) -> io::Result<()> {
     let mut honest = Honest::connect(server)?;
     honest.ask("SET big", &"x".repeat(100_000))?;
-    honest.ask("SET small", &"x".repeat(100))?;
-    let quiet = honest.round_trips(options.time / 6)?;
+    let mut beside = options.beside.map(Honest::connect).transpose()?;
+    for client in [&mut honest].into_iter().chain(&mut beside) {
+        client.ask("SET small", &"x".repeat(100))?;
+    }
+    let quiet = round_trips(&mut honest, beside.as_mut(), options.time / 6)?;
     let before = honest.memory()?;
     let (ends, work) = (Arc::new(AtomicBool::new(false)), Arc::new(Work::default()));
     let crowd = {
@@ -82,7 +90,7 @@ fn examine(server: SocketAddr, options: &Options) -> io::Result<()> {
         std::thread::spawn(move || Crowd::new(server, clients)?.misbehave(&ends, &work))
     };
     std::thread::sleep(Duration::from_secs(1));
-    let crowded = honest.round_trips(options.time)?;
+    let crowded = round_trips(&mut honest, beside.as_mut(), options.time)?;
     let during = honest.memory()?;
     ends.store(true, Relaxed);
     crowd.join().map_err(|_| io::Error::other("the crowd's thread has panicked"))??;
@@ -93,8 +101,13 @@ fn examine(server: SocketAddr, options: &Options) -> io::Result<()> {
         after = honest.memory()?;
     }
     let took = began.elapsed();
-    println!("{server}  alone:  {quiet}");
-    println!("{server}  crowd:  {crowded}  p99 {:.2} times", crowded.p99.as_secs_f64() / quiet.p99.as_secs_f64());
+    let shown = iter::once(server).chain(options.beside).zip(quiet.iter().zip(&crowded));
+    for (address, (quiet, crowded)) in shown {
+        let times = crowded.p99.as_secs_f64() / quiet.p99.as_secs_f64();
+        let place = if address == server { "" } else { "  beside" };
+        println!("{address}  alone:{place}  {quiet}");
+        println!("{address}  crowd:{place}  {crowded}  p99 {times:.2} times");
+    }
     println!(
         "{server}  memory: {before} before, {during} in the crowd, {after} after ({:.2}, in {took:.1?}); \
          sent {} MB, read {} MB, {} connections",
@@ -137,20 +150,12 @@ impl Honest {
         String::from_utf8(text).map_err(io::Error::other)
     }
 
-    fn round_trips(&mut self, time: Duration) -> io::Result<Latency> {
-        let until = Instant::now() + time;
-        let mut took = Vec::new();
-        while Instant::now() < until {
-            let began = Instant::now();
-            if self.ask("GET", "small")?.len() != 100 {
-                return Err(io::Error::other("a wrong answer in the crowd"));
-            }
-            took.push(began.elapsed());
-            std::thread::sleep(INTERVAL.saturating_sub(began.elapsed()));
+    fn round_trip(&mut self) -> io::Result<Duration> {
+        let began = Instant::now();
+        if self.ask("GET", "small")?.len() != 100 {
+            return Err(io::Error::other("a wrong answer in the crowd"));
         }
-        took.sort_unstable();
-        let at = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or_default();
-        Ok(Latency { count: took.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0 - f64::EPSILON) })
+        Ok(began.elapsed())
     }
 
     fn memory(&mut self) -> io::Result<Memory> {
@@ -163,12 +168,35 @@ impl Honest {
     }
 }
 
+/// Asks both, in turn, for so long.
+fn round_trips(honest: &mut Honest, mut beside: Option<&mut Honest>, time: Duration) -> io::Result<Vec<Latency>> {
+    let until = Instant::now() + time;
+    let (mut took, mut took_beside) = (Vec::new(), Vec::new());
+    while Instant::now() < until {
+        let began = Instant::now();
+        took.push(honest.round_trip()?);
+        if let Some(beside) = &mut beside {
+            took_beside.push(beside.round_trip()?);
+        }
+        std::thread::sleep(INTERVAL.saturating_sub(began.elapsed()));
+    }
+    Ok([took, took_beside].into_iter().filter(|took| !took.is_empty()).map(Latency::of).collect())
+}
+
 struct Latency {
     count: usize,
     p50: Duration,
     p99: Duration,
     p999: Duration,
     max: Duration,
+}
+
+impl Latency {
+    fn of(mut took: Vec<Duration>) -> Latency {
+        took.sort_unstable();
+        let at = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or_default();
+        Latency { count: took.len(), p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0 - f64::EPSILON) }
+    }
 }
 
 impl std::fmt::Display for Latency {

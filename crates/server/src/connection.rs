@@ -150,9 +150,9 @@ impl Connection {
         !self.outbox.is_empty() && !self.withheld
     }
 
-    /// Sends a part of what waits.
-    pub fn flush(&mut self, now: i64) -> io::Result<()> {
-        let flushed = self.outbox.flush(&mut self.socket.stream)?;
+    /// Sends a part of what waits, of about `most` bytes.
+    pub fn flush(&mut self, most: usize, now: i64) -> io::Result<()> {
+        let flushed = self.outbox.flush(&mut self.socket.stream, most)?;
         if flushed.went > 0 {
             self.progress_at = now;
         }

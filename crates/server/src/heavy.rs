@@ -21,6 +21,10 @@ const SLICE: u64 = 200_000;
 /// The same while others are served too, and of that for any one connection.
 const SHORT_SLICE: u64 = 40_000;
 const SHORT_VISIT: u64 = 20_000;
+/// Bytes that are read from one connection in a visit, and of what waits for it sent; and while others are served too. To copy
+/// them takes about as long as a visit may.
+pub const VISIT_BYTES: usize = 64 << 10;
+const SHORT_VISIT_BYTES: usize = 16 << 10;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 
@@ -49,9 +53,12 @@ impl Worker {
         }
         self.write_replies(now);
         let is_short = began.saturating_sub(self.light_at) < LATELY;
-        let (slice, visit) = if is_short { (SHORT_SLICE, SHORT_VISIT) } else { (SLICE, VISIT_MAX) };
+        let (slice, visit, bytes) = match is_short {
+            true => (SHORT_SLICE, SHORT_VISIT, SHORT_VISIT_BYTES),
+            false => (SLICE, VISIT_MAX, VISIT_BYTES),
+        };
         self.step_jobs(began + slice, now);
-        self.visit_max = visit;
+        (self.visit_max, self.visit_bytes) = (visit, bytes);
         let until = self.nanos() + slice;
         let mut inputs = Vec::with_capacity(1);
         while let Some(token) = self.heavy.pop_front() {
@@ -64,7 +71,7 @@ impl Worker {
                 break;
             }
         }
-        self.visit_max = VISIT_MAX;
+        (self.visit_max, self.visit_bytes) = (VISIT_MAX, VISIT_BYTES);
     }
 
     /// Does one piece of every command that goes on in pieces, or of as many as there is time for.

@@ -13,6 +13,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+/// Bytes that the kernel takes of replies before their turn to be sent comes. By itself it would take 4 MiB from every
+/// connection whose peer does not read; a few hundred of these bring all of the machine's TCP to its limit of memory, where even
+/// word that a peer is gone is dropped.
+const UNSENT_MAX: u32 = 128 << 10;
+
 /// A socket that accepts connections.
 pub enum Listener {
     Tcp { socket: TcpListener, book: bool },
@@ -181,6 +186,8 @@ fn open_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
+    // Connections have it from their listener. A wish too.
+    let _ = socket.set_tcp_notsent_lowat(UNSENT_MAX);
     socket.listen(backlog)?;
     Ok(TcpListener::from_std(socket.into()))
 }
@@ -218,4 +225,20 @@ fn give_to_group(path: &str, name: &str) -> Result<(), String> {
         None => Gid::from_raw(name.parse().map_err(|_| failed("there is none"))?),
     };
     chown(path, None, Some(id)).map_err(|error| format!("chown error for group '{name}': {}", error.desc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepted_connections_leave_little_with_the_kernel() {
+        let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 5).unwrap();
+        let address = socket.local_addr().unwrap();
+        let listener = Listener::Tcp { socket, book: false };
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        let accepted = std::iter::repeat_with(|| listener.accept(0).unwrap()).flatten().next().unwrap();
+        let Stream::Tcp(stream) = &accepted.stream else { panic!("not TCP") };
+        assert_eq!(socket2::SockRef::from(stream).tcp_notsent_lowat().unwrap(), UNSENT_MAX);
+    }
 }

@@ -38,7 +38,7 @@ const FIRST_MIN: u32 = 1 << 10;
 const FIRST_MAX: u32 = 16 << 10;
 /// Buffers that are sent together.
 const SLICES: usize = 16;
-/// Bytes that one [`flush`](Outbox::flush) sends at most: to copy them is the kernel's work, and others wait meanwhile.
+/// Bytes that go at a time when everything is to go.
 const FLUSH_MAX: usize = 64 << 10;
 
 /// What a flush did.
@@ -146,12 +146,13 @@ impl Outbox {
         }
     }
 
-    /// Sends what waits, as far as the socket takes it and up to a limit after which others should be looked at.
-    pub fn flush(&mut self, stream: &mut Stream) -> io::Result<Flushed> {
+    /// Sends what waits, as far as the socket takes it and up to `most` bytes or a few more: to copy them is
+    /// the kernel's work, and others wait meanwhile.
+    pub fn flush(&mut self, stream: &mut Stream, most: usize) -> io::Result<Flushed> {
         let before = self.len;
-        while !self.is_empty() && before - self.len < FLUSH_MAX {
+        while !self.is_empty() && before - self.len < most {
             let mut slices = [IoSlice::new(&[]); SLICES];
-            let (mut count, mut left) = (0, FLUSH_MAX);
+            let (mut count, mut left) = (0, most);
             for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
                 let unsent = &buffer[if count == 0 { self.sent } else { 0 }..];
                 *slice = IoSlice::new(&unsent[..unsent.len().min(left)]);
@@ -168,7 +169,7 @@ impl Outbox {
 
     /// Sends what waits, as far as the socket takes it.
     pub fn flush_all(&mut self, stream: &mut Stream) -> io::Result<()> {
-        while self.flush(stream)?.more {}
+        while self.flush(stream, FLUSH_MAX)?.more {}
         Ok(())
     }
 
@@ -236,7 +237,7 @@ mod tests {
             while let Ok(n) = theirs.read(&mut buffer) {
                 got.extend_from_slice(&buffer[..n]);
             }
-            let Flushed { went, more } = outbox.flush(&mut stream).unwrap();
+            let Flushed { went, more } = outbox.flush(&mut stream, FLUSH_MAX).unwrap();
             assert!(went < 2 * FLUSH_MAX && (!more || went >= FLUSH_MAX));
         }
         assert!(got == sent);

@@ -10,6 +10,7 @@
 //! the end of the turn. A reply that is written over several turns is not interrupted: pushes wait for its end.
 
 use crate::connection::Connection;
+use crate::heavy::VISIT_BYTES;
 use crate::mailbox::Letter;
 use crate::worker::Worker;
 use commands::pubsub::encode;
@@ -141,7 +142,7 @@ fn is_for(push: &Push, connection: &Connection) -> bool {
 }
 
 fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std::io::Result<()> {
-    connection.flush(now)?;
+    connection.flush(VISIT_BYTES, now)?;
     connection.note_memory(metrics);
     Ok(())
 }

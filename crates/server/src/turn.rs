@@ -1,6 +1,7 @@
 //! One turn of a worker: read, parse, prefetch, run, write.
 
 use crate::connection::{Connection, Job, Wire};
+use crate::heavy::VISIT_BYTES;
 use crate::log;
 use crate::quiet::Quiet;
 use crate::replies::{REPLY_HIGH, REPLY_LOW};
@@ -20,23 +21,21 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes read from one socket in a turn, at most.
-const READ_MAX: usize = 64 << 10;
 /// The arena: what a turn reads before it runs anything.
 pub const ARENA: usize = 256 << 10;
-/// Bytes of a large argument that are read in a turn, at most.
-const LARGE_READ_MAX: usize = 256 << 10;
+/// How many times as much may be read at a time when it belongs to a large argument, which is not parsed.
+const LARGE: usize = 4;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 const PENDING_COPY_MAX: usize = 16 << 10;
 /// A connection that sent at least this many bytes when it was read last, or of whose request as many are there and it is not
 /// complete, is served after those who sent less.
-const HEAVY: usize = 16 << 10;
+const HEAVY: usize = 8 << 10;
 /// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes long.
 const VISIT_REPLY_MAX: usize = 64 << 10;
 /// The same for one whose replies have a hard limit, which is for those that wait together.
 const LIMITED_REPLY_MAX: usize = 256 << 10;
 /// The arena of a turn within a turn, for one connection at a time.
-pub const SMALL_ARENA: usize = READ_MAX + PENDING_COPY_MAX;
+pub const SMALL_ARENA: usize = VISIT_BYTES + PENDING_COPY_MAX;
 
 impl Worker {
     pub fn turn(&mut self, now: Now) {
@@ -51,7 +50,7 @@ impl Worker {
         let mut inputs = Vec::with_capacity(ready.len());
         let mut fill = 0;
         for &token in &ready {
-            if arena.len() - fill < READ_MAX + PENDING_COPY_MAX {
+            if arena.len() - fill < VISIT_BYTES + PENDING_COPY_MAX {
                 self.process(&arena, &mut inputs, now);
                 fill = 0;
             }
@@ -87,7 +86,7 @@ impl Worker {
         connection.listed = false;
         connection.has_enough = false;
         if connection.socket.writable {
-            if connection.flush(now.unix_ms()).is_err() {
+            if connection.flush(self.visit_bytes, now.unix_ms()).is_err() {
                 return self.close(token);
             }
             if connection.wakes(now.unix_ms(), self.patience) {
@@ -99,7 +98,7 @@ impl Worker {
         }
         let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
         let (start, kept) = (*fill, connection.pending.len());
-        let gathered = gather_input(connection, arena, start);
+        let gathered = gather_input(connection, arena, start, self.visit_bytes);
         let Ok(gathered) = gathered else { return self.close(token) };
         if gathered.read > 0 {
             let metrics = &self.shared.engine.metrics()[self.index];
@@ -370,16 +369,17 @@ struct Gathered {
     is_large: bool,
 }
 
-/// Reads once: a large argument to where it stays, anything else behind the pending input, which is in the arena from
+/// Reads at most `most` bytes: a large argument to where it stays, anything else behind the pending input, which is in the arena from
 /// `start` on (for which room is left) or, when it is long, in a buffer of its own.
-fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> io::Result<Gathered> {
+fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, most: usize) -> io::Result<Gathered> {
     let mut read = 0;
     let mut more = false;
     if let Wire::Resp(parser) = &mut connection.wire
         && let Some(large) = parser.large_mut()
     {
-        while large.missing() > 0 && connection.socket.readable && read < LARGE_READ_MAX {
-            let n = connection.socket.read(large.unfilled())?;
+        while large.missing() > 0 && connection.socket.readable && read < LARGE * most {
+            let room = large.unfilled().len().min(LARGE * most - read);
+            let n = connection.socket.read(&mut large.unfilled()[..room])?;
             large.advance(n);
             read += n;
         }
@@ -393,17 +393,17 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize) -> 
     let kept = connection.pending.len();
     if kept > PENDING_COPY_MAX {
         let mut own = std::mem::take(&mut connection.pending);
-        // What has come is to run before there is more of it.
         if connection.socket.readable && !connection.unparsed {
-            let n = connection.socket.read(&mut arena[start..start + READ_MAX])?;
+            let n = connection.socket.read(&mut arena[start..start + most])?;
             own.extend_from_slice(&arena[start..start + n]);
             read += n;
         }
         return Ok(Gathered { bytes: Bytes::Own(own), read, more: more || read > 0, is_large });
     }
     let mut end = start + kept;
-    if connection.socket.readable {
-        let n = connection.socket.read(&mut arena[end..end + READ_MAX])?;
+    // What has come is to run before there is more of it.
+    if connection.socket.readable && !connection.unparsed {
+        let n = connection.socket.read(&mut arena[end..end + most])?;
         end += n;
         read += n;
     }

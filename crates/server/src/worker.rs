@@ -13,7 +13,7 @@
 
 use crate::clock;
 use crate::connection::{Connection, Socket, Wire, patience};
-use crate::heavy::VISIT_MAX;
+use crate::heavy::{VISIT_BYTES, VISIT_MAX};
 use crate::kept::Kept;
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::{Outbox, Resized};
@@ -87,6 +87,8 @@ pub struct Worker {
     pub jobs: Vec<usize>,
     /// Nanoseconds for one connection without a look at others, now.
     pub visit_max: u64,
+    /// Bytes that are read from one connection at a time, and sent of what waits for it, now.
+    pub visit_bytes: usize,
     /// Milliseconds after which a connection goes on whose peer does not read.
     pub patience: i64,
     /// When somebody was last served who is not heavy, in the host's nanoseconds.
@@ -139,6 +141,7 @@ impl Worker {
             ready: Vec::new(),
             heavy: VecDeque::new(),
             visit_max: VISIT_MAX,
+            visit_bytes: VISIT_BYTES,
             patience: patience(0, 0),
             light_at: 0,
             in_turn: Vec::new(),
