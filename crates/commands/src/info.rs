@@ -347,7 +347,10 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
     text.field("current_cow_peak", progress.copied_peak.load(Relaxed));
     text.field("current_cow_size", progress.copied.load(Relaxed));
     text.field("current_cow_size_age", 0);
-    text.field("current_fork_perc", format_args!("{:.2}", keys as f64 / total.max(1) as f64 * 100.0));
+    text.field(
+        "current_fork_perc",
+        format_args!("{:.2}", if total == 0 { 0.0 } else { keys as f64 / total as f64 * 100.0 }),
+    );
     text.field("current_save_keys_processed", keys);
     text.field("current_save_keys_total", total);
     let unsaved = source.overview.stats.dirty.saturating_sub(saves.changes.load(Relaxed));

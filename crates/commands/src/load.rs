@@ -75,10 +75,8 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
     saves.loading.keys_loaded.store(loaded.keys, Relaxed);
     saves.loading.keys_expired.store(loaded.expired, Relaxed);
     saves.changes.store(engine.stats().dirty, Relaxed);
-    host.notice(&format!(
-        "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
-        loaded.keys, loaded.expired, loaded.empty
-    ));
+    let empty = if loaded.empty > 0 { format!(", empty keys skipped: {}", loaded.empty) } else { String::new() };
+    host.notice(&format!("Done loading RDB, keys loaded: {}, keys expired: {}{empty}.", loaded.keys, loaded.expired));
     let took = (host.unix_us(0) - began).max(0) as f64 / 1e6;
     host.notice(&format!("DB loaded from disk: {took:.3} seconds"));
     Ok(Some(loaded))

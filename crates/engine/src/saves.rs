@@ -28,7 +28,7 @@ pub struct Saves {
     pub started_at: AtomicI64,
     /// Of the last one in the background, one more; 0 for none.
     seconds: AtomicI64,
-    /// Saves that succeeded.
+    /// Saves that were begun.
     pub count: AtomicU64,
     /// Changes that the last save has seen.
     pub changes: AtomicU64,
@@ -56,7 +56,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    fn reset(&self) {
+    /// Nothing is written any more.
+    pub fn reset(&self) {
         [&self.keys, &self.total, &self.copied, &self.copied_peak].iter().for_each(|number| number.store(0, Relaxed));
     }
 }
@@ -164,6 +165,7 @@ impl Saves {
             return false;
         }
         self.cancelled.store(false, Relaxed);
+        self.count.fetch_add(1, Relaxed);
         self.progress.reset();
         self.started_at.store(background_ms.unwrap_or(0), Relaxed);
         if let Some(now) = background_ms {
@@ -181,7 +183,6 @@ impl Saves {
         if let Some(changes) = changes {
             self.last_save.store(now_ms / 1000, Relaxed);
             self.changes.store(changes, Relaxed);
-            self.count.fetch_add(1, Relaxed);
         }
         // A client that waits for a save is told of its failure himself.
         if changes.is_some() || began > 0 && !cancelled {

@@ -64,7 +64,7 @@ pub fn load_files(engine: &Engine, aof: &Aof) -> Result<bool, LoadFailed> {
         // What was not written to the end may have been listed already with the file that comes next, which is empty then.
         let is_empty = |later: &Entry| aof.storage.len(&aof.path(&later.name)).is_ok_and(|len| len == 0);
         if matches!(outcome, Outcome::Cut) && !files[index + 1..].iter().all(is_empty) {
-            return Err(fail(format!("Fatal error: the truncated file {name} is not the last file")));
+            return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));
         }
         before += aof.storage.len(&aof.path(&entry.name)).unwrap_or(0);
     }
@@ -123,7 +123,7 @@ fn upgrade(engine: &Engine, aof: &Aof, manifest: &mut Manifest) -> io::Result<()
     }
     aof.storage.rename(file, &aof.path(file))?;
     engine.host().notice(&format!(
-        "Successfully migrated an old-style AOF configuration ({}) into the AOF directory ({}).",
+        "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
         String::from_utf8_lossy(file),
         String::from_utf8_lossy(aof.dir())
     ));
@@ -241,7 +241,7 @@ fn cut(engine: &Engine, aof: &Aof, entry: &Entry, name: &str, valid: u64) -> Res
     }
     host.log(&format!("!!! Warning: short read while loading the AOF file {name}!!!"));
     host.log(&format!("AOF {name} loaded anyway because aof-load-truncated is enabled"));
-    host.log(&format!("Truncating the AOF {name} at offset {valid}"));
+    host.log(&format!("!!! Truncating the AOF {name} at offset {valid} !!!"));
     let done = aof.storage.append(&aof.path(&entry.name)).and_then(|(file, _)| file.truncate(valid));
     if let Err(error) = done {
         host.log(&format!("Error truncating the AOF file {name}: {}", reason(&error)));

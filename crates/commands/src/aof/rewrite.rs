@@ -81,6 +81,9 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
         true => stats.started_at.store(now.max(1), Relaxed),
         false => stats.rewriting.store(false, Relaxed),
     }
+    if !engine.saves().is_running() {
+        engine.saves().progress.reset();
+    }
     again
 }
 

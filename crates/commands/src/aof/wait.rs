@@ -11,13 +11,11 @@ const DISABLED: Error = Error::text("ERR WAITAOF cannot be used when numlocal is
 
 /// A local copy is all that a server without replicas can promise.
 pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (local, replicas) = (args.int(1)?, args.int(2)?);
+    let local = args.int(1)?;
     if !(0..=1).contains(&local) {
         return Err(OUT_OF_RANGE);
     }
-    if replicas < 0 {
-        return Err(Error::OUT_OF_RANGE_POSITIVE);
-    }
+    let replicas = args.int(2).ok().filter(|count| *count >= 0).ok_or(Error::OUT_OF_RANGE_POSITIVE)?;
     let deadline = cx.deadline_ms(&args[3])?;
     let aof = of(cx.engine).filter(|aof| aof.state() != State::Off);
     if local > 0 && aof.is_none() {

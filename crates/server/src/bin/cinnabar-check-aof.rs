@@ -211,7 +211,8 @@ fn open(path: &Path) -> Result<(File, u64), Ended> {
 
 /// Whether a file begins in the snapshots' format.
 fn preamble(path: &Path) -> Result<bool, Ended> {
-    let (file, _) = open(path)?;
+    let file = File::open(path);
+    let file = file.map_err(|error| end(&format!("Cannot open file {}: {}", path.display(), reason(&error))))?;
     let mut file = BufReader::new(file);
     let start = file.fill_buf().map_err(|_| end(&format!("Cannot read file: {}", path.display())))?;
     Ok(start.starts_with(b"REDIS") || start.starts_with(b"VALKEY"))

@@ -17,7 +17,7 @@ pub const ROWS: &[Row] = &[
     integer(ListMaxListpackSize, "list-max-listpack-size", -2, INT_MIN, INT_MAX).alias("list-max-ziplist-size"),
     text(LocaleCollate, "locale-collate", "").keeps_empty().checked(check::locale),
     special(NotifyKeyspaceEvents, "notify-keyspace-events", Kind::KeyspaceEvents, ""),
-    choice(SanitizeDumpPayload, "sanitize-dump-payload", &["no", "yes", "clients"], "no").hidden(),
+    choice(SanitizeDumpPayload, "sanitize-dump-payload", &["no", "yes", "clients"], "no"),
     integer(SetMaxIntsetEntries, "set-max-intset-entries", 512, 0, i64::MAX),
     integer(SetMaxListpackEntries, "set-max-listpack-entries", 128, 0, i64::MAX),
     integer(SetMaxListpackValue, "set-max-listpack-value", 64, 0, i64::MAX),
