@@ -33,6 +33,7 @@ use engine::keys::Keys;
 use engine::tracking::Tracker;
 use engine::value::Type;
 use engine::{Engine, Error};
+use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,6 +91,16 @@ const NOT_AN_INTEGER: Error = Error::text("ERR timeout is not an integer or out 
 const NEGATIVE: Error = Error::text("ERR timeout is negative");
 const TOO_LATE: Error = Error::text("ERR timeout is out of range");
 
+/// Why a timeout is none that is no double: it is read with a wider range, so 1e400 is a number.
+#[cold]
+fn beyond_doubles(seconds: &[u8]) -> Error {
+    match LongDouble::parse(seconds).map(LongDouble::to_text) {
+        Some(text) if text.len() > 20 && text.starts_with('-') => NEGATIVE,
+        Some(text) if text.len() > 20 => TOO_LATE,
+        _ => NOT_A_TIMEOUT,
+    }
+}
+
 impl Cx<'_> {
     /// Whether a command that finds nothing will wait: not in transactions and scripts.
     pub fn may_block(&self) -> bool {
@@ -98,7 +109,7 @@ impl Cx<'_> {
 
     /// The end of a timeout in seconds, which may have a fraction, as Unix time in milliseconds; 0 for 0.
     pub fn deadline(&self, seconds: &[u8]) -> Result<i64, Error> {
-        let seconds = resp::number::parse_f64(seconds).ok_or(NOT_A_TIMEOUT)?;
+        let seconds = resp::number::parse_f64(seconds).ok_or_else(|| beyond_doubles(seconds))?;
         let milliseconds = (seconds * 1000.0).ceil();
         if milliseconds >= i64::MAX as f64 {
             return Err(TOO_LATE);

@@ -226,8 +226,9 @@ fn rpushx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 const MOVED_FROM: usize = 4096;
 
 fn push(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
-    if args.len() == 3 && args[2].len() < MOVED_FROM {
-        let (key, element) = (cx.key(args, 1), &args[2]);
+    let element = args.word(2);
+    if args.len() == 3 && element.len() < MOVED_FROM {
+        let key = cx.key(args, 1);
         let rules = cx.engine.packing().list();
         let pushed = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
             list.expect(1, element.len(), &rules);

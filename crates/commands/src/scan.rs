@@ -293,6 +293,8 @@ fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             filter.kind = Some(kind(&args[index + 1])?);
         } else if args.is(index, "novalues") {
             return Err(Error::NOVALUES_WITHOUT_HASH);
+        } else if args.is(index, "noscores") {
+            return Err(Error::NOSCORES_WITHOUT_SORTED_SET);
         } else {
             return Err(Error::SYNTAX);
         }
@@ -541,6 +543,7 @@ mod tests {
         client.is("SCAN 0 COUNT 0", "-ERR syntax error").is("SCAN 0 COUNT", "-ERR syntax error");
         client.is("SCAN 0 COUNT x nope", "-ERR value is not an integer or out of range");
         client.is("SCAN 0 NOVALUES x", "-ERR NOVALUES option can only be used in HSCAN");
+        client.is("SCAN 0 TYPE list NOSCORES", "-ERR NOSCORES option can only be used in ZSCAN");
         client.is("SCAN 0 nope", "-ERR syntax error");
     }
 

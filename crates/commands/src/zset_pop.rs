@@ -234,8 +234,8 @@ fn zmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn bzmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let deadline = cx.deadline(&args[1])?;
     let request = Several::parse(args, 2)?;
+    let deadline = cx.deadline(&args[1])?;
     if !request.pop(cx, args)? {
         cx.wait(args, request.keys, Wait { kind: Some(Type::SortedSet), ..Wait::until(deadline) });
     }
@@ -333,6 +333,9 @@ mod tests {
             ("ZMPOP 1 a MIN COUNT 0 junk", "-ERR count should be greater than 0"),
             ("ZMPOP 1 a MIN COUNT 1 COUNT 1", "-ERR syntax error"),
             ("BZMPOP -1 1 a MIN", "-ERR timeout is negative"),
+            ("BZPOPMIN a 1e400", "-ERR timeout is out of range"),
+            ("BZPOPMIN a -1e400", "-ERR timeout is negative"),
+            ("BZMPOP x 0 a MIN", "-ERR numkeys should be greater than 0"),
             ("BZPOPMIN a x", "-ERR timeout is not a float or out of range"),
             ("BZPOPMIN a 1e300", "-ERR timeout is out of range"),
         ] {

@@ -130,6 +130,11 @@ pub(super) fn write(to: &mut [u8], item: Item<'_>) -> usize {
             to[1..=bytes.len()].copy_from_slice(bytes);
             1 + bytes.len()
         }
+        Item::Bytes(bytes) if bytes.len() < 4096 => {
+            to[..2].copy_from_slice(&(0xe000 | bytes.len() as u16).to_be_bytes());
+            to[2..2 + bytes.len()].copy_from_slice(bytes);
+            2 + bytes.len()
+        }
         Item::Bytes(bytes) => {
             let mut head = [0; 9];
             let size = write_len(&mut head, bytes.len());
