@@ -60,6 +60,15 @@ def connection(client):
     equal(client.info("server")["tcp_port"], client.connection_pool.connection_kwargs["port"])
 
 
+def alone(client):
+    """What libraries ask to learn whether there are others: replicas, a cluster, modules."""
+    equal(client.role(), [b"master", 0, []])
+    equal(client.wait(0, 10), 0)
+    equal(client.wait(1, 10), 0)
+    equal(client.module_list(), [])
+    raises("This instance has cluster support disabled", client.execute_command, "CLUSTER SLOTS")
+
+
 def strings(client):
     binary = bytes(range(256)) + b"\r\n"
     equal(client.set("k", binary), True)
@@ -195,7 +204,7 @@ def on_one_connection(check):
     return run
 
 
-CHECKS = [connection, strings, counters, bits, keys, scans, deadlines, pipelines, on_one_connection(databases), sorted_sets]
+CHECKS = [connection, alone, strings, counters, bits, keys, scans, deadlines, pipelines, on_one_connection(databases), sorted_sets]
 
 
 # ---- the tools of Valkey and Redis -----------------------------------------------------------------------------------

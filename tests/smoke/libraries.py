@@ -1,16 +1,18 @@
 """Libraries that lean on scripts, blocking commands, messages and tracking, against a running server: redis-py's Lock,
-its pub/sub and its client-side cache, and the job queue rq.
+its pub/sub, asyncio and client-side cache, and the job queue rq.
 
     libraries.py 127.0.0.1:6379
 
 The server is flushed. The first thing that goes wrong ends the program.
 """
 import argparse
+import asyncio
 import os
 import threading
 import time
 
 import redis
+import redis.asyncio
 import rq
 from redis.cache import CacheConfig
 from redis.connection import CacheProxyConnection
@@ -207,6 +209,37 @@ def messages_in_threads(connect):
             equal([it for it in got if it.startswith(prefix)], [prefix + b"%d" % number for number in range(count)])
 
 
+# ---- asyncio ---------------------------------------------------------------------------------------------------------
+
+
+def asynchronous(connect):
+    """redis-py's other half: tasks at once on one pool, pipelines, a lock, messages, and health checks between them."""
+    options = connect().connection_pool.connection_kwargs
+    options = {name: options[name] for name in ("host", "port", "protocol")}
+
+    async def work():
+        client = redis.asyncio.Redis(health_check_interval=1, **options)
+        await asyncio.gather(*(client.incr("n") for _ in range(50)))
+        equal(await client.get("n"), b"50")
+        async with client.pipeline(transaction=True) as pipeline:
+            equal(await pipeline.set("k", "1").incr("k").execute(), [True, 2])
+        async with client.lock("lock", timeout=10):
+            equal(await client.exists("lock"), 1)
+        equal(await client.blpop(["nothing"], timeout=0.05), None)
+        listener = client.pubsub()
+        await listener.subscribe("news")
+        equal((await listener.get_message(timeout=5))["type"], "subscribe")
+        await asyncio.sleep(1.1)
+        await client.publish("news", "x")
+        # The answer to the health check comes before.
+        heard = [await listener.get_message(timeout=0.5) for _ in range(3)]
+        equal([it["data"] for it in heard if it and it["type"] == "message"], [b"x"])
+        await listener.aclose()
+        await client.aclose()
+
+    asyncio.run(work())
+
+
 # ---- client-side cache -----------------------------------------------------------------------------------------------
 
 
@@ -224,6 +257,8 @@ def client_cache(connect):
 
     def read(key, expected, asks):
         """What the server holds; whether it was asked."""
+        # What tells the reader of a change may come after the writer's reply: another worker sends it.
+        time.sleep(0.05)
         before = reads_of_server()
         equal(reader.get(key), expected)
         equal((key, reads_of_server() - before), (key, asks))
@@ -344,7 +379,7 @@ def worker_that_waits(connect):
 
 
 CHECKS = [lock_alone, lock_extend, lock_timeouts, lock_contention, messages, shard_messages, messages_in_threads,
-          client_cache, queue_of_jobs, jobs_that_depend, jobs_that_fail, worker_that_waits]
+          asynchronous, client_cache, queue_of_jobs, jobs_that_depend, jobs_that_fail, worker_that_waits]
 
 if __name__ == "__main__":
     main()
