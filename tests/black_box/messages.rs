@@ -103,6 +103,33 @@ fn subscribers_who_do_not_read_are_cut_at_their_limit_and_others_get_everything(
 }
 
 #[test]
+fn who_reads_what_he_got_has_all_of_the_soft_limits_time_again() {
+    on_each_thread_count(&["--client-output-buffer-limit", "pubsub 0 4000000 1"], |server| {
+        let mut slow = after(server, b"SUBSCRIBE news\r\n", b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        let mut client = server.client();
+        let payload = vec![b'x'; 500_000];
+        let message = [b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$500000\r\n", &payload[..], b"\r\n"].concat();
+        let unread = |client: &mut redis::Connection| -> usize {
+            let list = ask(client, "CLIENT LIST TYPE pubsub");
+            list.split(" omem=").nth(1).and_then(|rest| rest.split(' ').next()).map_or(0, |text| text.parse().unwrap())
+        };
+        for _ in 0..2 {
+            let mut sent = 0;
+            while unread(&mut client) < 5_000_000 {
+                let told: usize = redis::cmd("PUBLISH").arg("news").arg(&payload[..]).query(&mut client).unwrap();
+                assert_eq!(told, 1, "a subscriber was cut before his time");
+                sent += 1;
+            }
+            (0..sent).for_each(|_| expect_bytes(&mut slow, &message));
+            // What is published now finds little that waits.
+            assert_eq!(ask_integer(&mut client, "PUBLISH news x"), 1);
+            expect_bytes(&mut slow, b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+            std::thread::sleep(std::time::Duration::from_millis(1200));
+        }
+    });
+}
+
+#[test]
 fn who_leaves_or_goes_is_counted_no_longer() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();

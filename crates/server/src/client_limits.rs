@@ -87,7 +87,11 @@ impl ClientLimits {
     #[inline]
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: i64) -> bool {
         let bytes = connection.outbox.len().max(connection.job_output()) + more;
-        (bytes > self.least_output || skip_first) && self.is_over_by_class(connection, bytes, skip_first, now)
+        if bytes <= self.least_output && !skip_first {
+            connection.over_soft_since = None;
+            return false;
+        }
+        self.is_over_by_class(connection, bytes, skip_first, now)
     }
 
     #[cold]

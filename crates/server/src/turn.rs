@@ -34,6 +34,8 @@ const HEAVY: usize = 8 << 10;
 const VISIT_REPLY_MAX: usize = 64 << 10;
 /// The same for one whose replies have a hard limit, which is for those that wait together.
 const LIMITED_REPLY_MAX: usize = 256 << 10;
+/// Nanoseconds for the visit of such a one: what a turn has cleared of fresh memory may be most of it.
+const LIMITED_VISIT_MAX: u64 = 20_000_000;
 /// The arena of a turn within a turn, for one connection at a time.
 pub const SMALL_ARENA: usize = VISIT_BYTES + PENDING_COPY_MAX;
 
@@ -199,7 +201,10 @@ impl Worker {
                 let (engine, token, now, patience) = (&*self.shared.engine, input.token, now.unix_ms(), self.patience);
                 let clock = engine.metrics()[self.index].clock.get();
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
-                let tired = connection.has_enough || clock.saturating_sub(place.since) > self.visit_max;
+                let visit = clock.saturating_sub(place.since);
+                let tired = connection.has_enough
+                    || visit > self.visit_max
+                        && (visit > LIMITED_VISIT_MAX || !self.settings.clients.is_hard(connection));
                 let (familiar, owned) = (&mut self.familiar, &mut owns);
                 let (window, spans) = (&mut *window, &mut *spans);
                 let mut filler =
