@@ -6,8 +6,8 @@
 //!                                                        BLMOVE hands notes on, BLMPOP and BLPOP ring bells
 //! ```
 //!
-//! Auditors look at everything in one moment, by a transaction and by a script. Meanwhile SWAPDB and walks over the keyspace
-//! take locks their own way. By hand: `CINNABAR_STRESS=60` runs for a minute.
+//! Auditors look at everything in one moment, by a transaction and by a script. Meanwhile SWAPDB and walks over the
+//! keyspace take locks their own way. By hand: `CINNABAR_STRESS=60` runs for a minute.
 
 use crate::dialogue::ask;
 use crate::harness::{Server, is_peer};
@@ -28,8 +28,8 @@ const UNDECLARED: &str = "local from, to = 'account:' .. ARGV[1], 'account:' .. 
     redis.call('DECRBY', from, 3) redis.call('INCRBY', to, 3) return 3";
 /// Declares the account that it takes from and not the one that it gives to.
 const HALF_DECLARED: &str = "redis.call('DECRBY', KEYS[1], 2) redis.call('INCRBY', 'account:' .. ARGV[1], 2) return 2";
-/// Keeps to its key, but for the one time that it learns of another after it has changed its own. The round makes it a script
-/// of its own each time.
+/// Keeps to its key, but for the one time that it learns of another after it has changed its own. The round makes it a
+/// script of its own each time.
 const LATE: &str = "local round = ROUND
     redis.call('DECRBY', KEYS[1], 5) redis.call('INCRBY', ARGV[1] == '' and KEYS[1] or ARGV[1], 5) return round";
 /// All that there is.

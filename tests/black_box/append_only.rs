@@ -57,6 +57,32 @@ fn a_log_that_is_turned_on_begins_with_what_there_is() {
     assert_eq!(cmd("DBSIZE").query::<u64>(&mut server.client()), Ok(0), "it does not know of its log");
 }
 
+#[test]
+fn a_save_waits_until_a_rewrite_is_over() {
+    let server = Server::start(&["--appendonly", "yes", "--enable-debug-command", "yes"]);
+    let mut connection = server.client();
+    let mut run = |words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut connection).map(|value| format!("{value:?}"))
+    };
+    run("DEBUG POPULATE 2000").expect("OK");
+    run("CONFIG SET rdb-key-save-delay 200").expect("OK");
+    run("BGREWRITEAOF").expect("that it begins");
+    assert!(run("BGSAVE").is_err(), "there is a rewrite");
+    run("SAVE").expect("OK");
+    assert!(server.folder.path().join("dump.rdb").exists());
+}
+
+#[test]
+fn a_log_that_is_not_there_cannot_be_read_again() {
+    let server = Server::start(&["--enable-debug-command", "yes"]);
+    let mut connection = server.client();
+    cmd("SET").arg(&["a", "1"]).query::<()>(&mut connection).expect("OK");
+    let again = cmd("DEBUG").arg("LOADAOF").query::<()>(&mut connection);
+    assert!(again.is_err_and(|error| error.to_string().contains("trying to load the AOF files")));
+    assert_eq!(cmd("DBSIZE").query::<u64>(&mut connection), Ok(0));
+}
+
 /// Runs the check tool on a file in the server's folder: whether it finds all well, and what it says.
 fn check(folder: &crate::harness::Folder, arguments: &[&str], answer: &str) -> (bool, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_cinnabar-check-aof"))
@@ -120,7 +146,8 @@ fn a_torn_end_before_an_empty_file_is_the_end() {
     assert_eq!(count(&mut server.client(), 0), Ok(3));
 }
 
-/// What a producer is answered, and what is known of all producers but how often they sent something twice: that is not logged.
+/// What a producer is answered, and what is known of all producers but how often they sent something twice: that is not
+/// logged.
 fn ask_producers(server: &Server) -> String {
     let mut connection = server.client();
     let mut answers = Vec::new();

@@ -1,6 +1,6 @@
 //! Clients with bad habits: they read nothing, send slowly or without end, announce what never comes, or talk nonsense.
-//! Others are served meanwhile, and nothing of them is left when they have gone. How long the others wait is measured by
-//! `cinnabar-habits` (`crates/bench`).
+//! Others are served meanwhile, and nothing of them is left when they have gone. How long the others wait is measured
+//! by `cinnabar-habits` (`crates/bench`).
 
 use crate::harness::{PATIENCE, Server, eventually, on_each_thread_count, send};
 use std::io::{Read, Write};

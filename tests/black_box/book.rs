@@ -189,7 +189,8 @@ fn errors_leave_the_connection_as_it_is() {
         dialogue(&mut server.client(), &[("SETRANGE long 4999 x", "5000")]);
         assert_eq!(ask(&mut socket, &["get", "long"]), error(2, "response is too big"));
         assert_eq!(ask(&mut socket, &["del", "long"]), BookValue::Int(1));
-        // The longest request: beside the value, the number of strings, three lengths, and the letters of "set" and "k".
+        // The longest request: beside the value, the number of strings, three lengths, and the letters of "set" and
+        // "k".
         let value = "v".repeat(resp::book::REQUEST_MAX - 4 - 3 * 4 - 4);
         assert_eq!(ask(&mut socket, &["set", "k", &value]), BookValue::Nil);
         assert_eq!(ask(&mut socket, &["get", "k"]), text(&value));

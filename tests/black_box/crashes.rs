@@ -1,5 +1,5 @@
-//! The process is killed at random moments under load, in the middle of rewrites and saves: what was acknowledged is there when it
-//! starts again, and no file that was whole before is harmed.
+//! The process is killed at random moments under load, in the middle of rewrites and saves: what was acknowledged is
+//! there when it starts again, and no file that was whole before is harmed.
 //!
 //! ```text
 //!   writers      one:n other:n list:n ... each in one transaction, and each notes what was acknowledged, and when
@@ -7,8 +7,8 @@
 //!   kill -9, start, compare, go on with what is there
 //! ```
 //!
-//! `CINNABAR_CRASH_ROUNDS=50` makes it thorough; the few rounds that there are otherwise find what is plainly wrong. With `--nocapture`
-//! it tells what it has seen.
+//! `CINNABAR_CRASH_ROUNDS=50` makes it thorough; the few rounds that there are otherwise find what is plainly wrong.
+//! With `--nocapture` it tells what it has seen.
 
 use crate::harness::{Server, is_peer};
 use redis::{Connection, RedisResult, Value, cmd, pipe};
@@ -42,7 +42,14 @@ impl Counter {
         }
     }
 
-    /// The last one that was acknowledged before this moment.
+    /// This is what a restart has found: what was lost before may not be asked for again.
+    fn resume(&self, number: u64) {
+        self.asked.store(number, SeqCst);
+        self.acknowledged.store(number, SeqCst);
+        *self.latest.lock().expect("no writer panics here") = VecDeque::from([(number, Instant::now())]);
+    }
+
+    /// The last one that was acknowledged before this moment, or that a restart has found since.
     fn acknowledged_before(&self, moment: Instant) -> u64 {
         let latest = self.latest.lock().expect("no writer panics here");
         let before = latest.iter().rev().find(|(_, at)| *at <= moment);
@@ -172,8 +179,7 @@ impl Crashes {
             assert!(one >= least, "round {round}: {least} of {acknowledged} were to last, {one} are there");
             assert!(one <= asked, "round {round}: {asked} were asked for, {one} are there");
             self.lost += acknowledged.saturating_sub(one);
-            counter.asked.store(one, SeqCst);
-            counter.acknowledge(one);
+            counter.resume(one);
             self.saved[writer].store(one, SeqCst);
         }
     }

@@ -1,15 +1,15 @@
-//! A job system on a stream: producers add jobs, workers of one group read, do and acknowledge them, and one of the workers, a
-//! process of its own, is killed in the middle of its work. Whoever still works takes over what it has left, and in the end every job
-//! is done and acknowledged exactly once: what a consumer group promises to those who call a job done when their acknowledgement
-//! was the one that counted.
+//! A job system on a stream: producers add jobs, workers of one group read, do and acknowledge them, and one of the
+//! workers, a process of its own, is killed in the middle of its work. Whoever still works takes over what it has left,
+//! and in the end every job is done and acknowledged exactly once: what a consumer group promises to those who call a
+//! job done when their acknowledgement was the one that counted.
 //!
 //! ```text
 //! producer 0..8 --XADD--> jobs --XREADGROUP--> worker 0..7, and the process --XACK--> done
 //!                           ^------------ left by the killed one ------XAUTOCLAIM---^
 //! ```
 //!
-//! An acknowledgement and its count for the job are one script, so the killed process leaves no doubt of what it has done. The process
-//! is this test, started once more and told by its environment what it is.
+//! An acknowledgement and its count for the job are one script, so the killed process leaves no doubt of what it has
+//! done. The process is this test, started once more and told by its environment what it is.
 
 use crate::harness::{Server, connect, eventually, on_each_thread_count};
 use redis::streams::{

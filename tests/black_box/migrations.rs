@@ -1,4 +1,5 @@
-//! MIGRATE: what is written meanwhile is on one of the two servers afterwards, and nobody but its client waits for the target.
+//! MIGRATE: what is written meanwhile is on one of the two servers afterwards, and nobody but its client waits for the
+//! target.
 
 use crate::harness::{Server, eventually, expect_bytes, is_peer, send};
 use redis::{Connection, RedisError, Value, cmd};

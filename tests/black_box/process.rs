@@ -1,4 +1,5 @@
-//! The server as a process: what it writes into its log, what it is called, where it listens, and what it leaves behind.
+//! The server as a process: what it writes into its log, what it is called, where it listens, and what it leaves
+//! behind.
 
 use crate::dialogue::dialogue;
 use crate::harness::{

@@ -1,8 +1,11 @@
-//! Scripts and functions over the wire: values both ways, long runs and how they are ended from other connections, the debugger.
+//! Scripts and functions over the wire: values both ways, long runs and how they are ended from other connections, the
+//! debugger.
 
 use crate::dialogue::{ask, dialogue, show};
 use crate::harness::{Server, bytes_of, eventually, expect_bytes, is_peer, on_each_thread_count, send};
 use redis::{Connection, Value};
+use std::net::TcpStream;
+use std::time::Duration;
 
 fn eval(client: &mut Connection, script: &str, keys: &[&str], words: &[&str]) -> String {
     let mut command = redis::cmd("EVAL");
@@ -39,6 +42,15 @@ fn values_go_both_ways() {
             &[],
         );
         assert!(reply.starts_with("\"WRONGTYPE "), "{reply}");
+    });
+}
+
+/// Each of the items is a level of Lua's recursion on the worker's stack.
+#[test]
+fn long_patterns_do_not_end_the_server() {
+    on_each_thread_count(&[], |server| {
+        let script = "return (select(2, string.find(string.rep('a', ARGV[1]), string.rep('a?', ARGV[1]))))";
+        assert_eq!(eval(&mut server.client(), script, &[], &["100000"]), "100000");
     });
 }
 
@@ -98,7 +110,7 @@ fn a_long_script_is_told_of_and_ended() {
 }
 
 /// A client whose script, with the key `k`, runs by now.
-fn begin(server: &Server, script: &str) -> std::net::TcpStream {
+fn begin(server: &Server, script: &str) -> TcpStream {
     let mut socket = server.socket();
     send(&mut socket, &request(script, &["k"]));
     let mut client = server.client();
@@ -229,6 +241,26 @@ fn a_script_keeps_only_those_waiting_who_want_its_keys() {
         assert!(eventually(|| ask(&mut clients[0], "SCRIPT KILL") == "OK"));
         expect_bytes(&mut socket, b"-ERR Script killed by user with ");
     });
+}
+
+#[test]
+fn a_script_that_looks_at_no_clock_keeps_only_those_waiting_who_want_its_locks() {
+    let server = Server::start_with_threads(4, &[]);
+    let mut script = server.socket();
+    // One call of a native function, which can tell nobody that it takes seconds.
+    let long = "redis.call('GET', KEYS[1]) return ('a'):rep(900):find('^.-.-.-b') or 1";
+    send(&mut script, &request(long, &["k"]));
+    std::thread::sleep(Duration::from_millis(100));
+    let mut wanting: Vec<_> = (0..8).map(|_| server.socket()).collect();
+    wanting.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
+    let mut others: Vec<_> = (0..8).map(|_| server.socket()).collect();
+    others.iter_mut().for_each(|socket| send(socket, b"PING\r\n"));
+    others.iter().chain([&script]).for_each(|socket| socket.set_nonblocking(true).expect("a socket"));
+    let is_answered = |socket: &TcpStream| socket.peek(&mut [0]).is_ok();
+    // Those of its own worker are answered when it has ended.
+    assert!(eventually(|| others.iter().filter(|socket| is_answered(socket)).count() > 3));
+    assert!(!is_answered(&script));
+    wanting.iter_mut().for_each(|socket| expect_bytes(socket, b"$-1"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Snapshots: whatever is written meanwhile, a file is of one moment; whenever the process is killed, the file that is there is whole.
+//! Snapshots: whatever is written meanwhile, a file is of one moment; whenever the process is killed, the file that is
+//! there is whole.
 //!
 //! `CINNABAR_CRASH_ROUNDS=50` makes the crash test thorough.
 
@@ -69,7 +70,8 @@ fn check(connection: &mut Connection) {
     assert_eq!(cmd("LLEN").arg("list").query(connection), Ok(ELEMENTS));
 }
 
-/// Saves again and again; `begun` and `saved` are the numbers of the last save that was begun and of the last that is there.
+/// Saves again and again; `begun` and `saved` are the numbers of the last save that was begun and of the last that is
+/// there.
 fn save_until_it_ends(mut connection: Connection, begun: &AtomicU64, saved: &AtomicU64, ended: &AtomicBool) {
     let is_over = |connection: &mut Connection| -> RedisResult<bool> {
         let info: String = cmd("INFO").arg("persistence").query(connection)?;

@@ -1,6 +1,7 @@
 //! cinnabar-cli and cinnabar-benchmark as programs: what they print, what they end with, a terminal in front of them.
 //!
-//! Their binaries lie beside the server's: `cargo test` builds all of them. Where only the server was built they are made.
+//! Their binaries lie beside the server's: `cargo test` builds all of them. Where only the server was built they are
+//! made.
 
 use crate::harness::{Folder, PATIENCE, Server, eventually, free_port, is_peer, owned};
 use rustix::fs::{Mode, OFlags, open};
@@ -267,8 +268,8 @@ fn the_benchmark_counts_what_the_server_did() {
     assert!(refused.wrong.contains("wrong number of arguments"), "{refused:?}");
 }
 
-/// A server that answers nothing for a while: with a rate, requests that were due meanwhile have waited since then. Counted
-/// from when they were sent, one of 300 would have waited.
+/// A server that answers nothing for a while: with a rate, requests that were due meanwhile have waited since then.
+/// Counted from when they were sent, one of 300 would have waited.
 #[test]
 fn latencies_count_from_when_requests_were_due() {
     const STALL: Duration = Duration::from_millis(700);

@@ -11,23 +11,9 @@ library only.
 import argparse
 import os
 import random
-import subprocess
 import tempfile
-import time
 
-from wire import Client, free_port
-
-
-def start(binary, scratch, options):
-    port = free_port()
-    process = subprocess.Popen([binary, "--port", str(port), "--save", "", "--enable-debug-command", "yes", *options],
-                               cwd=scratch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(200):
-        try:
-            return process, Client(port)
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"{binary} does not accept connections")
+from wire import start
 
 
 def values(rng):

@@ -1,8 +1,10 @@
-"""What the smoke tests share: requests as bytes, a client over one socket, a port that is free.
+"""What the smoke tests share: requests as bytes, a client over one socket, a port that is free, a server.
 
 It is theirs alone, so that none needs a library; `clients.py` and `libraries.py` ask real ones.
 """
 import socket
+import subprocess
+import time
 
 PATIENCE = 30
 
@@ -59,3 +61,16 @@ class TextClient(Client):
 
     def line(self, kind, rest):
         return (kind + rest).decode("latin-1")
+
+
+def start(binary, scratch, options=()):
+    """A server that saves nothing by itself, in this folder, and a client of it."""
+    port = free_port()
+    process = subprocess.Popen([binary, "--port", str(port), "--save", "", "--enable-debug-command", "yes", *options],
+                               cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        try:
+            return process, Client(port)
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit(f"{binary} does not accept connections")

@@ -98,8 +98,8 @@ pub fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Splits a source into (code, comments): the other part is blanked with spaces, line breaks stay in both. The insides of
-/// string and character literals are in neither.
+/// Splits a source into (code, comments): the other part is blanked with spaces, line breaks stay in both. The insides
+/// of string and character literals are in neither.
 fn split(text: &str) -> (String, String) {
     let (mut code, mut comments) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
     let mut rest = text;

@@ -3,8 +3,8 @@
 //!
 //! The tables hold 16-byte keys with 64-byte values. Ours and hashbrown's hold the very same entries (one allocation
 //! each) under the same hash, so that they differ in the table only; std's is what a program would write: a HashMap of
-//! boxed keys and boxed values. hashbrown's has no way to ask for memory ahead, so it has no finds in batches. The longest
-//! insert is where a table that moves everything at once shows; ours never does.
+//! boxed keys and boxed values. hashbrown's has no way to ask for memory ahead, so it has no finds in batches. The
+//! longest insert is where a table that moves everything at once shows; ours never does.
 //!
 //! The trees hold pairs of 64-bit numbers in random order. A BTreeSet cannot tell a rank: one has to count.
 #![forbid(unsafe_code)]

@@ -7,8 +7,8 @@
 //!   ^^^^^^ ^^^^^^ hop --> ^^^^^^ hop ----> ^^^^^^ hop --->
 //! ```
 //! That costs a few nanoseconds a part, whatever the sizes, and it is exact: bytes that look like a request inside of a
-//! value are never looked at. It is no parser: names and values are not found, limits and syntax not checked. On garbage
-//! the count is garbage, but the counter neither fails nor allocates.
+//! value are never looked at. It is no parser: names and values are not found, limits and syntax not checked. On
+//! garbage the count is garbage, but the counter neither fails nor allocates.
 
 /// Counts the requests in a stream of bytes that arrives in any pieces.
 #[derive(Debug, Default)]

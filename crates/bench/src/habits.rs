@@ -10,10 +10,10 @@
 //!            counts             announce 2,000,000,000 arguments, or a million and send 1,000, or one of 100 GB
 //! ```
 //!
-//! `--beside` names another server, which is to be idle: the honest client asks it in turn too, and what it waits for there is the
-//! machine's share, not the server's. Who is disconnected comes back at once. The crowd is one thread of the lowest priority, because on real machines it would be
-//! elsewhere: it is to take the server's time, not the honest client's. At the end the crowd hangs up, and the server's memory
-//! is looked at until it is where it was.
+//! `--beside` names another server, which is to be idle: the honest client asks it in turn too, and what it waits for
+//! there is the machine's share, not the server's. Who is disconnected comes back at once. The crowd is one thread of
+//! the lowest priority, because on real machines it would be elsewhere: it is to take the server's time, not the honest
+//! client's. At the end the crowd hangs up, and the server's memory is looked at until it is where it was.
 #![forbid(unsafe_code)]
 
 use mio::net::TcpStream as Crowded;

@@ -1,11 +1,12 @@
 //! cinnabar-floor: a server that only counts requests and answers `+OK` to each.
 //!
-//! What a client measures against it is the cost of sockets alone: epoll, read, write, the network stack. No server that
-//! reads and writes a socket this way can be faster, so a real server's throughput can be read as its distance from this.
+//! What a client measures against it is the cost of sockets alone: epoll, read, write, the network stack. No server
+//! that reads and writes a socket this way can be faster, so a real server's throughput can be read as its distance
+//! from this.
 //!
 //! One thread and one epoll. A turn reads a ready connection once, unless that filled the buffer, counts the requests
-//! ([`count::Counter`]) and answers all of them with one write of a prepared block of `+OK`s. Nothing is copied, stored or
-//! looked up.
+//! ([`count::Counter`]) and answers all of them with one write of a prepared block of `+OK`s. Nothing is copied, stored
+//! or looked up.
 #![forbid(unsafe_code)]
 
 mod count;

@@ -44,8 +44,8 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Adds a command, `times` in a row. `__data__` becomes `data`; numbers are places only where there is a range to take
-    /// them from.
+    /// Adds a command, `times` in a row. `__data__` becomes `data`; numbers are places only where there is a range to
+    /// take them from.
     pub fn push(&mut self, args: &[Vec<u8>], times: usize, data: &[u8], ranged: bool) {
         let args: Vec<Vec<u8>> = args.iter().map(|arg| replace(arg, DATA, data)).collect();
         let mut encoded = Vec::new();

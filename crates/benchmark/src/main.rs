@@ -1,7 +1,7 @@
 //! cinnabar-benchmark: loads a server of Redis's protocol and reports throughput and latency.
 //!
-//! `options` reads the command line, `cases` says which commands there are to measure, `batch` holds them ready as bytes,
-//! `load` sends them and counts replies (`replies`), `report` prints. The options and texts are those of
+//! `options` reads the command line, `cases` says which commands there are to measure, `batch` holds them ready as
+//! bytes, `load` sends them and counts replies (`replies`), `report` prints. The options and texts are those of
 //! valkey-benchmark.
 #![forbid(unsafe_code)]
 
@@ -197,7 +197,8 @@ fn greeting(options: &Options) -> Vec<Vec<Vec<u8>>> {
     commands
 }
 
-/// What the server says of its durability; None when it does not want to. A server that cannot be talked to is an error.
+/// What the server says of its durability; None when it does not want to. A server that cannot be talked to is an
+/// error.
 fn ask_configuration(options: &Options) -> Result<Option<(String, String)>, String> {
     let get = |name: &str| [&b"CONFIG"[..], b"GET", name.as_bytes()].map(<[u8]>::to_vec).to_vec();
     let answers = ask(options, &[get("save"), get("appendonly")])?;
@@ -264,10 +265,11 @@ fn explain(failure: Failure, options: &Options) -> String {
     }
 }
 
-/// The system's words without the number that Rust adds.
+/// The system's words without what Rust puts around them.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_string()
+    let text = text.split(" (os error").next().unwrap_or_default();
+    text.strip_prefix("failed to lookup address information: ").unwrap_or(text).to_owned()
 }
 
 /// Letters, the same for the same seed.

@@ -182,7 +182,7 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
             "-u" => apply_uri(&value()?, &mut options)?,
             "-c" => options.clients = number::<usize>(&option, &value()?)?.max(1),
             "-n" => requests = Some(number(&option, &value()?)?),
-            "--duration" => duration = Some(Duration::from_secs(number(&option, &value()?)?)),
+            "--duration" => duration = Some(Duration::from_secs(number(&option, &value()?)?)).filter(|d| !d.is_zero()),
             "--warmup" => options.warmup = Duration::from_secs(number(&option, &value()?)?),
             "-d" => options.data_size = number::<usize>(&option, &value()?)?.clamp(1, DATA_MAX),
             "--dbnum" => options.database = number(&option, &value()?)?,
@@ -263,6 +263,7 @@ mod tests {
         let options = run("-c 5 INCRBYFLOAT k -c").unwrap();
         assert_eq!(options.command, [&b"INCRBYFLOAT"[..], b"k", b"-c"]);
         assert_eq!(run("-- -x").unwrap().command, [b"-x"]);
+        assert_eq!(run("--duration 0 -n 7").unwrap().extent, Extent::Requests(7), "no seconds are none given");
     }
 
     #[test]

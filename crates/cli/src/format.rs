@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Raw output, for pipes, is the bytes alone: elements are joined by a delimiter, and nothing marks their nesting.
-//! valkey-cli cannot print a big number (it exits); here it is `(big number) 123`, and its digits in the other formats. Attributes are
-//! not printed, only the value that they belong to.
+//! valkey-cli cannot print a big number (it exits); here it is `(big number) 123`, and its digits in the other formats.
+//! Attributes are not printed, only the value that they belong to.
 
 use resp::Value;
 

@@ -1,4 +1,5 @@
-//! What helps while one types on a terminal: the hint behind the cursor and completion with Tab; and what the user prefers.
+//! What helps while one types on a terminal: the hint behind the cursor and completion with Tab; and what the user
+//! prefers.
 //!
 //! Preferences are lines such as `:set nohints`, typed or in a file: the one that VALKEYCLI_RCFILE or REDISCLI_RCFILE
 //! names, else `~/.valkeyclirc`.

@@ -1,7 +1,7 @@
 //! What may follow on a command line: the part of the command's syntax that the words so far have not used up.
 //!
-//! The words are laid over the tree of arguments from the left. Neighbours that are optional may come in any order, also
-//! between each other; one that has begun and is not complete is shown first, without its brackets:
+//! The words are laid over the tree of arguments from the left. Neighbours that are optional may come in any order,
+//! also between each other; one that has begun and is not complete is shown first, without its brackets:
 //!
 //! ```text
 //! SET key value EX          seconds [NX|XX|IFEQ comparison-value] [GET]
@@ -9,12 +9,13 @@
 //! ZRANDMEMBER k cnt         nothing: where a number has to be, there is none
 //! ```
 //!
-//! A word counts once a blank follows it. Texts and matching are valkey-cli's, which its test suite fixes, an unbalanced
-//! bracket here and there included.
+//! A word counts once a blank follows it. Texts and matching are valkey-cli's, which its test suite fixes, an
+//! unbalanced bracket here and there included.
 
 use crate::docs::{Argument, Docs, Kind};
 
-/// The hint for a line as typed so far, perhaps with a blank behind it; None where no command begins it, or its quotes are open.
+/// The hint for a line as typed so far, perhaps with a blank behind it; None where no command begins it, or its quotes
+/// are open.
 pub fn hint(docs: &Docs, line: &[u8]) -> Option<String> {
     let words = resp::words::split(line)?;
     let ends_in_blank = line.last().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == 0x0b);

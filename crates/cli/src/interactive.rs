@@ -1,8 +1,8 @@
 //! Commands typed one after another, or read from a pipe one a line.
 //!
 //! On a terminal there is a prompt with line editing and history. Some words are for this program and not for the
-//! server: `quit`, `exit`, `clear`, `connect host port`, `help`, `:set`, and a number before a command, which repeats it.
-//! While the connection is subscribed to channels, messages are printed until a key is pressed.
+//! server: `quit`, `exit`, `clear`, `connect host port`, `help`, `:set`, and a number before a command, which repeats
+//! it. While the connection is subscribed to channels, messages are printed until a key is pressed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};

@@ -74,8 +74,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one; those of the
-    /// version `first` come first.
+    /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one; those of
+    /// the version `first` come first.
     pub fn connect(target: &Target, timeout: Option<Duration>, first: Option<IpVersion>) -> io::Result<Link> {
         let socket = match target {
             Target::Tcp { host, port } => {

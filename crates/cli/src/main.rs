@@ -3,9 +3,9 @@
 //! | module | its one idea |
 //! | --- | --- |
 //! | [`options`] | the command line |
-//! | [`format`] | replies into text: formatted, raw, CSV, JSON |
+//! | [`mod@format`] | replies into text: formatted, raw, CSV, JSON |
 //! | [`link`] | the byte stream, and waiting for it and for Ctrl-C |
-//! | [`client`] | what both protocols offer to the program |
+//! | [`mod@client`] | what both protocols offer to the program |
 //! | [`session`] | RESP, with login, database, transaction and subscriptions |
 //! | [`redirect`] | where a node of a cluster sends a command |
 //! | [`book`] | the small length-prefixed protocol |

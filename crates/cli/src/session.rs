@@ -114,7 +114,8 @@ impl Session {
         Ok(Ok(()))
     }
 
-    /// A session that is connected, and greeted as the options ask: what works without a person stops where it is refused.
+    /// A session that is connected, and greeted as the options ask: what works without a person stops where it is
+    /// refused.
     pub fn open(options: Options) -> Result<Session, Failure> {
         let mut session = Session::new(options, None);
         session.connect_and_greet()?.map_err(Failure::ErrorReply)?;

@@ -125,7 +125,8 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The request, if it is just as [`put_command`] would write it. What the parser is lax about is the byte behind a `\r`.
+    /// The request, if it is just as [`put_command`] would write it. What the parser is lax about is the byte behind a
+    /// `\r`.
     #[inline]
     fn as_sent(&self) -> Option<&[u8]> {
         let (true, None, count, Some(last)) = (self.is_request, &self.own.0, self.spans.len(), self.spans.last())
@@ -197,8 +198,8 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one, unless the
-    /// arguments are to last.
+    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one,
+    /// unless the arguments are to last.
     #[inline]
     pub fn take(&mut self, index: usize) -> Arg<'a> {
         match &mut self.own.0 {

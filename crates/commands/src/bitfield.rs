@@ -261,7 +261,7 @@ impl Field {
         self.extend((window >> self.shift()) as u64)
     }
 
-    /// The string is long enough, see [`write`].
+    /// The string is long enough, see [`write()`].
     fn store(self, bytes: &mut [u8], value: i64) {
         let (window, len) = self.window(bytes);
         let mask = ((1 << self.bits) - 1) << self.shift();

@@ -13,11 +13,11 @@
 //! }
 //! ```
 //!
-//! The same handler runs again, on whichever worker makes a key ready ([`engine::blocked`]), with the same arguments and
-//! in the client's name, database and protocol, and ends the wait by replying or by an error; when it calls
+//! The same handler runs again, on whichever worker makes a key ready ([`engine::blocked`]), with the same arguments
+//! and in the client's name, database and protocol, and ends the wait by replying or by an error; when it calls
 //! [`Cx::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`]) before it
-//! has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with [`Args::own`] before
-//! it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is nothing.
+//! has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with [`Args::own`]
+//! before it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is nothing.
 //!
 //! The change log must not get a command that waits: on success a handler names its other form with
 //! [`log_as`](engine::edit::Edit::log_as).
@@ -172,11 +172,11 @@ impl Cx<'_> {
 /// CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
 pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let with_error = match args.len() {
-        3 => false,
         4 if args.is(3, "timeout") => false,
         4 if args.is(3, "error") => true,
         4 => return Err(Error::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
-        _ => return Err(Error::wrong_arity("client|unblock")),
+        // Words too many are not looked at, and neither is the reason before them.
+        _ => false,
     };
     let client = u64::try_from(args.int(2)?).ok().and_then(|id| cx.engine.clients().get(id));
     let ticket = client.and_then(|client| client.ticket());

@@ -6,7 +6,7 @@ use crate::client_list::{Filter, write_line};
 use crate::connection::{is_clean, set_name};
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::dispatch::before_nul;
-use crate::help::help;
+use crate::help::HELP;
 use crate::others::Others;
 use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::session::Replies;
@@ -60,14 +60,7 @@ const SUBCOMMANDS: &[Command] = &[
         run: tracking::get_redirection,
         ..SUB
     },
-    Command {
-        name: "help",
-        since: "5.0.0",
-        flags: LOADING.and(STALE),
-        summary: "Returns helpful text about the different subcommands.",
-        run: help,
-        ..SUB
-    },
+    Command { group: Group::Connection, since: "5.0.0", ..HELP },
     Command { name: "id", since: "5.0.0", summary: "Returns the unique client ID of the connection.", run: id, ..SUB },
     Command {
         name: "import-source",

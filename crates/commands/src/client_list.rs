@@ -312,3 +312,24 @@ impl Condition {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_line_tells_of_what_was_refused_and_of_no_database_that_a_script_selected() {
+        let mut client = Client::new();
+        for (words, told) in [
+            (&["GET"][..], " cmd=get "),
+            (&["NOPE"], " cmd=NULL "),
+            (&["CLIENT", "GETNAME", "x"], " cmd=client|getname "),
+            (&["EVAL", "return redis.call('select', '1')", "0"], " db=0 "),
+            (&["SELECT", "2"], " db=2 "),
+        ] {
+            client.run_words(words);
+            let line = client.run("CLIENT INFO");
+            assert!(line.contains(told), "{words:?}: {line}");
+        }
+    }
+}

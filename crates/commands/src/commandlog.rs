@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
+use crate::help::HELP;
 use crate::row::{ADMIN, Command, Group, LOADING, ROW, STALE};
 use crate::slowlog::{parse_count, reply_entries};
 use engine::Error;
@@ -30,15 +30,10 @@ pub const COMMANDS: &[Command] = &[Command {
             ..ROW
         },
         Command {
-            name: "help",
             group: Group::Server,
             since: "8.1.0",
-            arity: 2,
-            flags: LOADING.and(STALE),
             summary: "Show helpful text about the different subcommands",
-            complexity: "O(1)",
-            run: help,
-            ..ROW
+            ..HELP
         },
         Command {
             name: "len",

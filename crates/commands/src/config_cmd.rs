@@ -7,7 +7,7 @@ use crate::aof;
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::dispatch::before_nul;
-use crate::help::help;
+use crate::help::HELP;
 use crate::row::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::save;
 use crate::tracking;
@@ -45,14 +45,7 @@ const SUBCOMMANDS: &[Command] = &[
         run: get,
         ..SUB
     },
-    Command {
-        name: "help",
-        since: "5.0.0",
-        flags: LOADING.and(STALE),
-        summary: "Returns helpful text about the different subcommands.",
-        run: help,
-        ..SUB
-    },
+    Command { group: Group::Server, since: "5.0.0", ..HELP },
     Command {
         name: "resetstat",
         since: "2.0.0",

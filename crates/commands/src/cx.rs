@@ -55,8 +55,8 @@ impl Flow {
     }
 }
 
-/// What a command goes on with, behind a pointer of one word: so a [`Flow`], which nearly always says [`Flow::Next`], is handed
-/// on in two registers instead of in memory.
+/// What a command goes on with, behind a pointer of one word: so a [`Flow`], which nearly always says [`Flow::Next`],
+/// is handed on in two registers instead of in memory.
 pub type Work = Box<Box<dyn Piecewise>>;
 
 const _: () = assert!(size_of::<Flow>() == 16);
@@ -108,8 +108,8 @@ impl Cx<'_> {
         }
     }
 
-    /// What a piece of a command that has not replied yet came to: whether it has ended. One that wants a lock that a script
-    /// has for long is tried again, until the script keeps the server busy.
+    /// What a piece of a command that has not replied yet came to: whether it has ended. One that wants a lock that a
+    /// script has for long is tried again, until the script keeps the server busy.
     pub fn ends(&mut self, piece: Result<bool, Error>) -> bool {
         match piece {
             Ok(done) => done,

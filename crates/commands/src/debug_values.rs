@@ -102,7 +102,7 @@ fn each_element(value: &Value<'_>, see: &mut dyn FnMut(Item<'_>)) {
     }
 }
 
-/// DEBUG HTSTATS-KEY key [full]
+/// `DEBUG HTSTATS-KEY key [full]`
 pub fn table_of_key(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
     let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;

@@ -23,10 +23,12 @@ use crate::transaction;
 use engine::blocked::{self, Server};
 use engine::effects::Effects;
 use engine::hash::KeyHash;
-use engine::keys::{Held, Keys};
+use engine::held::Held;
+use engine::keys::Keys;
 use engine::tracking::Origin;
 use engine::{Engine, Error};
 use resp::{Protocol, Reply};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
@@ -171,7 +173,8 @@ impl Prepared {
         self.entry.is_some_and(|entry| entry.runs_scripts)
     }
 
-    /// Whether the command can run while a script has its thread: it runs none itself, and its row names the locks that it takes.
+    /// Whether the command can run while a script has its thread: it runs none itself, and its row names the locks that
+    /// it takes.
     pub fn runs_meanwhile(&self) -> bool {
         self.entry.is_none_or(|entry| !entry.runs_scripts && !entry.may_touch_more)
     }
@@ -226,7 +229,8 @@ pub fn run<'e>(
     flow
 }
 
-/// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with that.
+/// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with
+/// that.
 #[cold]
 fn put_off(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut Reply, start: usize) -> Flow {
     reply.truncate(start);
@@ -290,8 +294,8 @@ fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> 
     (hindrance.is_failed() && is_told).then_some(Error::SAVE_FAILED)
 }
 
-/// Whether the command is to be refused where memory is short: by its row, or by those that it would run; and what is only
-/// queued takes memory, too.
+/// Whether the command is to be refused where memory is short: by its row, or by those that it would run; and what is
+/// only queued takes memory, too.
 fn needs_memory(session: &Session, entry: &Entry) -> bool {
     match session.queued_flags() {
         Some(queued) if entry.full_name == "exec" => queued.has(DENY_OOM),
@@ -330,6 +334,7 @@ fn queue(
 #[cold]
 fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error, reply: &mut Reply) {
     let entry = lookup(args);
+    session.info.last_command.store(entry.map_or(0, |entry| entry.id + 1), Relaxed);
     if let Some(entry) = entry {
         measure::count_rejected(engine, session.worker, entry);
     }
@@ -452,8 +457,8 @@ fn call_locked<'e>(
     (flow, failed)
 }
 
-/// Runs the handler of the context's row under the locks of its keys, which end with it, and follows up on what it did; true if
-/// it replied an error.
+/// Runs the handler of the context's row under the locks of its keys, which end with it, and follows up on what it did;
+/// true if it replied an error.
 #[inline(always)]
 pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db: u32) -> bool {
     // Under the locks: the log is not turned on or off meanwhile.
@@ -485,8 +490,8 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
     failed
 }
 
-/// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its time,
-/// whatever has run out since. Whoever calls this has seen to it that nothing is logged now.
+/// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its
+/// time, whatever has run out since. Whoever calls this has seen to it that nothing is logged now.
 pub(crate) fn replay<'e>(
     engine: &'e Engine,
     session: &'e mut Session,

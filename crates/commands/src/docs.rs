@@ -4,8 +4,8 @@
 //! name -> summary, since, group, complexity, doc_flags, deprecated_since, replaced_by, history, arguments, subcommands
 //! ```
 //!
-//! Fields that have nothing to say are left out. A container's subcommands are a map of the same kind, by full name. The
-//! fixture holds what Valkey answers, one command a line; the stage `clients` of CI asks a running Valkey as well.
+//! Fields that have nothing to say are left out. A container's subcommands are a map of the same kind, by full name.
+//! The fixture holds what Valkey answers, one command a line; the stage `clients` of CI asks a running Valkey as well.
 
 use crate::args::Args;
 use crate::cx::Cx;
@@ -110,8 +110,8 @@ mod tests {
     use resp::value::{Decoder, Value};
     use std::collections::HashMap;
 
-    /// Of every command: its name, its syntax in the notation of the rows, and what Valkey 8.1.1 (9.1.2 for what 8.1.1 lacks)
-    /// answers to COMMAND DOCS, without subcommands, as JSON.
+    /// Of every command: its name, its syntax in the notation of the rows, and what Valkey 8.1.1 (9.1.2 for what 8.1.1
+    /// lacks) answers to COMMAND DOCS, without subcommands, as JSON.
     const REFERENCE: &str = include_str!("fixtures/docs.tsv");
 
     fn json(value: &Value) -> String {

@@ -67,7 +67,7 @@ pub fn style(config: &Config) -> Style {
 
 fn dump_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
-    match cx.keys.look(key) {
+    match cx.keys.find(key) {
         None => cx.reply.null(),
         Some(entry) => {
             let style = style(&cx.engine.config().snapshot());

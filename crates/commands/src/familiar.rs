@@ -1,12 +1,13 @@
-//! Commands that came a moment ago: a pipeline repeats its command, and clients that do the same work send the same few.
+//! Commands that came a moment ago: a pipeline repeats its command, and clients that do the same work send the same
+//! few.
 //!
 //! ```text
 //!   *2 $3 GET $16 key...          the head of the request picks a slot
 //!   |-- head --| -> slot -> (head as it was seen, row)
 //! ```
 //!
-//! Where the head equals the one that the slot has, the row and the number of arguments are known without parsing and looking
-//! up either. The table of commands does not change after the start, so what was found once stays right.
+//! Where the head equals the one that the slot has, the row and the number of arguments are known without parsing and
+//! looking up either. The table of commands does not change after the start, so what was found once stays right.
 
 use crate::args::{Args, OwnWords};
 use crate::dispatch::accepted;
@@ -23,8 +24,8 @@ pub struct Familiar {
 }
 
 impl Familiar {
-    /// Parses a whole short request and finds its row, if it is to be had with so many arguments. None, and `spans` as they
-    /// were, for any other request. Returns how many bytes it took, too.
+    /// Parses a whole short request and finds its row, if it is to be had with so many arguments. None, and `spans` as
+    /// they were, for any other request. Returns how many bytes it took, too.
     #[inline(always)]
     pub fn parse(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static Entry>)> {
         let (head, entry) = &self.slots[slot(request)?];

@@ -132,8 +132,9 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>, all: bool) -> Resu
     Ok(())
 }
 
-/// After FLUSHALL: what a save in the background saves has lost its worth. Whether the empty data set is to be saved before the
-/// reply, as who has save points is not to find at the next start what was flushed; in the background if it cannot be now.
+/// After FLUSHALL: what a save in the background saves has lost its worth. Whether the empty data set is to be saved
+/// before the reply, as who has save points is not to find at the next start what was flushed; in the background if it
+/// cannot be now.
 fn wants_save(cx: &mut Cx<'_>) -> bool {
     let saves = cx.engine.saves();
     let is_running = saves.is_running_in_background();

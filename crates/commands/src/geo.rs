@@ -1,5 +1,5 @@
-//! Places: members of sorted sets whose scores are geohashes. The arithmetic is in [`structures::geohash`], searching in
-//! [`crate::geo_search`].
+//! Places: members of sorted sets whose scores are geohashes. The arithmetic is in [`structures::geohash`], searching
+//! in [`crate::geo_search`].
 
 use crate::args::Args;
 use crate::cx::Cx;

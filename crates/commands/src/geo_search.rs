@@ -1,7 +1,7 @@
 //! Searching for places: GEOSEARCH, GEOSEARCHSTORE and the older GEORADIUS family.
 //!
-//! The cells that cover the shape are ranges of scores; every member in them is decoded and measured. All five forms are one
-//! search with other words around it.
+//! The cells that cover the shape are ranges of scores; every member in them is decoded and measured. All five forms
+//! are one search with other words around it.
 
 use crate::args::Args;
 use crate::cx::Cx;

@@ -1,8 +1,9 @@
 //! Hashes, field by field: HSET, HGET and their kin, counters, and HGETDEL.
 //!
-//! Commands that list a hash are in `hash_list.rs`, those that give fields a deadline in `hash_field_ttl.rs`. Writing to a
-//! field takes its deadline away, except where a command adds to what is there (HINCRBY, HINCRBYFLOAT). The change log gets
-//! what a command made of a field where replaying it could come upon another field, one that has run out or has not.
+//! Commands that list a hash are in `hash_list.rs`, those that give fields a deadline in `hash_field_ttl.rs`. Writing
+//! to a field takes its deadline away, except where a command adds to what is there (HINCRBY, HINCRBYFLOAT). The change
+//! log gets what a command made of a field where replaying it could come upon another field, one that has run out or
+//! has not.
 
 use crate::args::Args;
 use crate::cx::Cx;

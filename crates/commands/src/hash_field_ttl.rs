@@ -2,8 +2,8 @@
 //! HGETEX do so while they write and read.
 //!
 //! A deadline that has passed already removes the field at once, and counts as its running out. The change log gets
-//! absolute milliseconds and removals, so that a replay at another time means the same. How fields run out by themselves is told in
-//! `engine/src/expiry.rs`.
+//! absolute milliseconds and removals, so that a replay at another time means the same. How fields run out by
+//! themselves is told in `engine/src/expiry.rs`.
 
 use crate::args::Args;
 use crate::cx::Cx;

@@ -7,10 +7,10 @@ use crate::cx::Cx;
 use crate::hash::{now, reply_item};
 use crate::pieces;
 use crate::row::{Command, Group, READONLY, ROW, key};
-use crate::scan::parse_cursor;
+use crate::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
+use engine::Error;
 use engine::listing::Lister;
 use engine::value::{Collection, Object};
-use engine::{Error, glob};
 use resp::{Protocol, Reply};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -193,55 +193,25 @@ fn list(cx: &mut Cx<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> {
     Ok(())
 }
 
-/// Buckets that a scan looks into for every field that it may show.
-const BUCKETS_PER_FIELD: usize = 10;
-
 fn hscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let mut cursor = parse_cursor(&args[2])?;
+    let cursor = parse_cursor(&args[2])?;
     let now = now(cx);
-    let (mut pattern, mut count, mut show, mut index) = (None, 10, Show::Pairs, 3);
-    let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
-    let Some(hash) = hash else {
-        cx.reply.array(2);
-        cx.reply.bulk(b"0");
-        cx.reply.array(0);
+    // Without the key nothing more is looked at.
+    let Some(hash) = cx.keys.collection::<Hash>(cx.key(args, 1))? else {
+        reply_nothing(cx.reply);
         return Ok(());
     };
-    while index < args.len() {
-        let more = index + 1 < args.len();
-        if more && args.is(index, "count") {
-            count = usize::try_from(args.int(index + 1)?).ok().filter(|n| *n > 0).ok_or(Error::SYNTAX)?;
-            index += 2;
-        } else if more && args.is(index, "match") {
-            pattern = Some(&args[index + 1]).filter(|pattern| *pattern != b"*");
-            index += 2;
-        } else if args.is(index, "novalues") {
-            show = Show::Names;
-            index += 1;
-        } else if args.is(index, "noscores") {
-            return Err(Error::NOSCORES_WITHOUT_SORTED_SET);
-        } else {
-            return Err(Error::SYNTAX);
-        }
-    }
-    let (mut found, mut seen, mut shown) = (Reply::new(Vec::new(), cx.reply.protocol()), 0, 0);
-    for _ in 0..count.saturating_mul(BUCKETS_PER_FIELD) {
-        let next = hash.scan(cursor, 0, now, |name, value| {
-            seen += 1;
-            if pattern.is_none_or(|pattern| glob::matches(pattern, name.bytes(&mut itoa::Buffer::new()))) {
-                shown += 1;
-                show.write(&mut found, name, value);
+    let words = Words::parse(args, 3, Scanned::Hash)?;
+    let (show, items) = if words.names_only { (Show::Names, 1) } else { (Show::Pairs, 2) };
+    reply_elements(cx.reply, cursor, words.count, |position, found| {
+        hash.scan(position, 0, now, |name, value| {
+            found.seen += 1;
+            if words.show(name.bytes(&mut itoa::Buffer::new())) {
+                show.write(&mut found.items, name, value);
+                found.shown += items;
             }
-        });
-        cursor = next.unwrap_or(0);
-        if cursor == 0 || seen >= count {
-            break;
-        }
-    }
-    cx.reply.array(2);
-    cx.reply.bulk(cursor.to_string().as_bytes());
-    cx.reply.array(if show == Show::Pairs { shown * 2 } else { shown });
-    cx.reply.raw(found.as_slice());
+        })
+    });
     Ok(())
 }
 

@@ -8,9 +8,9 @@
 //! # Memory\r\n
 //! ```
 //!
-//! Fields have the names and the order that Valkey gives them. What this server has no equivalent of (child processes, io
-//! threads) or no feature for yet is zero, which is true; certificates and cluster links have sections only with their
-//! features.
+//! Fields have the names and the order that Valkey gives them. What this server has no equivalent of (child processes,
+//! io threads) or no feature for yet is zero, which is true; certificates and cluster links have sections only with
+//! their features.
 
 use crate::aof;
 use crate::args::Args;
@@ -149,7 +149,8 @@ fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before comes first.
+/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before comes
+/// first.
 struct Info {
     sections: Vec<Vec<u8>>,
     others: Others,

@@ -4,7 +4,7 @@ use crate::acl_category::{CATEGORIES, categories};
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::docs::docs;
-use crate::help::help;
+use crate::help::HELP;
 use crate::keyspec;
 use crate::migrate;
 use crate::row::{
@@ -76,16 +76,7 @@ const SUBCOMMANDS: &[Command] = &[
         run: get_keys_and_flags,
         ..KEYS
     },
-    Command {
-        name: "help",
-        since: "5.0.0",
-        arity: 2,
-        summary: "Returns helpful text about the different subcommands.",
-        complexity: "O(1)",
-        run: help,
-        tips: &[],
-        ..SUB
-    },
+    Command { group: Group::Server, since: "5.0.0", categories: &["connection"], ..HELP },
     Command {
         name: "info",
         since: "2.8.13",

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
+use crate::help::HELP;
 use crate::introspect::by_name;
 use crate::latency_report;
 use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
@@ -43,17 +43,7 @@ pub const COMMANDS: &[Command] = &[Command {
             run: graph,
             ..ROW
         },
-        Command {
-            name: "help",
-            group: Group::Server,
-            since: "2.8.13",
-            arity: 2,
-            flags: LOADING.and(STALE),
-            summary: "Returns helpful text about the different subcommands.",
-            complexity: "O(1)",
-            run: help,
-            ..ROW
-        },
+        Command { group: Group::Server, since: "2.8.13", ..HELP },
         Command {
             name: "histogram",
             group: Group::Server,

@@ -91,6 +91,7 @@ mod replicas;
 pub mod row;
 pub mod save;
 pub mod scan;
+mod scan_words;
 pub mod script;
 pub mod session;
 pub mod set;

@@ -1,7 +1,7 @@
 //! Taking elements from the ends of lists: LPOP, RPOP, LMPOP, and BLPOP, BRPOP, BLMPOP, which wait for them.
 //!
-//! A command that names several lists takes from the first that there is. Those that wait, and LMPOP, go into the change
-//! log as the LPOP or RPOP that they turned out to be.
+//! A command that names several lists takes from the first that there is. Those that wait, and LMPOP, go into the
+//! change log as the LPOP or RPOP that they turned out to be.
 
 use crate::args::Args;
 use crate::blocking::Wait;

@@ -1,9 +1,10 @@
 //! Loading: a file into the keyspace, when the server starts and for DEBUG RELOAD.
 //!
-//! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a lock, and go into
-//! a queue that other threads put into their tables, as the host has some to spare. Packed collections are collected as the file has
-//! them: whoever puts them in unpacks and checks them, which is most of the work. Where the queue is long, or nobody
-//! helps, the reader does it itself. Tables are made for as many keys as the file says there are.
+//! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a
+//! lock, and go into a queue that other threads put into their tables, as the host has some to spare. Packed
+//! collections are collected as the file has them: whoever puts them in unpacks and checks them, which is most of the
+//! work. Where the queue is long, or nobody helps, the reader does it itself. Tables are made for as many keys as the
+//! file says there are.
 //!
 //! ```text
 //!   file -> parse -> entries by shard -> queue -> packed collections -> tables
@@ -14,7 +15,8 @@ use crate::script::fcall;
 use engine::access::is_due;
 use engine::config::{Config, Directive};
 use engine::hash::KeyHash;
-use engine::keys::{Held, Key, Keys};
+use engine::held::Held;
+use engine::keys::{Key, Keys};
 use engine::value::KeyEntry;
 use engine::{Engine, Error};
 use persistence::format::Family;
@@ -44,8 +46,8 @@ pub struct Failure {
     pub is_corrupt: bool,
 }
 
-/// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced. Commands
-/// that need data are refused meanwhile.
+/// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced.
+/// Commands that need data are refused meanwhile.
 pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure> {
     let (config, host) = (engine.config().snapshot(), engine.host());
     let name = config.text(Directive::DbFilename);

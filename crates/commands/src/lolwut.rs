@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..ROW
 }];
 
-/// LOLWUT [VERSION 5 [columns [squares in a row [rows]]] | VERSION 6 [columns [rows]]]
+/// `LOLWUT [VERSION 5 [columns [squares in a row [rows]]] | VERSION 6 [columns [rows]]]`
 fn lolwut(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (chosen, first) = match args.len() {
         3.. if args.is(1, "version") => (args.int(2)?, 3),
@@ -98,10 +98,14 @@ impl Canvas {
     }
 }
 
+/// Dots of a picture: squares as wide as the widest, in as many rows as were asked for, would take a gigabyte.
+const DOTS_MAX: f64 = 4e6;
+
 fn schotter(columns: usize, in_row: usize, rows: usize) -> String {
     let width = columns * 2;
     let margin = if width > 4 { 2 } else { 0 };
     let side = (width - 2 * margin) as f64 / in_row as f64;
+    let rows = rows.min((DOTS_MAX / (width as f64 * side)) as usize);
     let mut canvas = Canvas::new(width, (side * rows as f64) as usize + 2 * margin);
     for row in 0..rows {
         // The first row stands straight.

@@ -1,8 +1,8 @@
 //! LRANGE: the elements between two indices.
 //!
-//! A short range is written at once. A long one goes out in pieces, from a snapshot that shares the list's nodes: others
-//! are served in between and may change the list, the reply is of the moment when the command ran, and neither the
-//! list's lock nor a second copy of it is held while the client takes its time.
+//! A short range is written at once. A long one goes out in pieces, from a snapshot that shares the list's nodes:
+//! others are served in between and may change the list, the reply is of the moment when the command ran, and neither
+//! the list's lock nor a second copy of it is held while the client takes its time.
 
 use crate::args::Args;
 use crate::cx::{Cx, Flow, Piecewise};
@@ -44,7 +44,8 @@ fn lrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies the elements at these indices as they are now, or the first of them; in reverse from the last. How that goes on.
+/// Replies the elements at these indices as they are now, or the first of them; in reverse from the last. How that goes
+/// on.
 pub(crate) fn reply_range(list: &List, range: Range<usize>, reverse: bool, reply: &mut Reply) -> Flow {
     reply.array(range.len());
     let elements = if range.len() > AT_ONCE { list.snapshot(range.clone()) } else { None };

@@ -1,7 +1,7 @@
 //! What is written down of every command: its count and time, its entry in the command log, the line that monitors get.
 //!
-//! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew before
-//! each window of commands. What a call of a command within a command (EXEC, a script) takes is part of both.
+//! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew
+//! before each window of commands. What a call of a command within a command (EXEC, a script) takes is part of both.
 //!
 //! A command that goes on in pieces or waits is counted when it ends; what was known at its beginning waits with its
 //! client ([`Unfinished`]). Monitors are told of one that waits when it begins, and of all others when they end.

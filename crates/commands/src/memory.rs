@@ -7,8 +7,8 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
-use crate::row::{Command, Group, LOADING, READONLY, ROW, STALE, key};
+use crate::help::HELP;
+use crate::row::{Command, Group, LOADING, READONLY, ROW, key};
 use engine::host::MemoryStats;
 use engine::overview::Overview;
 use engine::value::Value;
@@ -32,14 +32,7 @@ pub const COMMANDS: &[Command] = &[Command {
             run: doctor,
             ..SUB
         },
-        Command {
-            name: "help",
-            flags: LOADING.and(STALE),
-            summary: "Returns helpful text about the different subcommands.",
-            complexity: "O(1)",
-            run: help,
-            ..SUB
-        },
+        Command { group: Group::Server, since: "4.0.0", ..HELP },
         Command {
             name: "malloc-stats",
             flags: LOADING,

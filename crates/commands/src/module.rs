@@ -2,9 +2,10 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
-use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::help::HELP;
+use crate::row::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, PROTECTED, ROW};
 use engine::Error;
+use engine::config::Directive;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "module",
@@ -14,17 +15,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "A container for module commands.",
     complexity: "Depends on subcommand.",
     subcommands: &[
-        Command {
-            name: "help",
-            group: Group::Server,
-            since: "5.0.0",
-            arity: 2,
-            flags: LOADING.and(STALE),
-            summary: "Returns helpful text about the different subcommands.",
-            complexity: "O(1)",
-            run: help,
-            ..ROW
-        },
+        Command { group: Group::Server, since: "5.0.0", ..HELP },
         Command {
             name: "list",
             group: Group::Server,
@@ -37,6 +28,42 @@ pub const COMMANDS: &[Command] = &[Command {
             run: list,
             ..ROW
         },
+        Command {
+            name: "load",
+            group: Group::Server,
+            since: "4.0.0",
+            arity: -3,
+            flags: ADMIN.and(NO_ASYNC_LOADING).and(NO_SCRIPT).and(PROTECTED),
+            syntax: "path [arg]...",
+            summary: "Loads a module.",
+            complexity: "O(1)",
+            run: load,
+            ..ROW
+        },
+        Command {
+            name: "loadex",
+            group: Group::Server,
+            since: "7.0.0",
+            arity: -3,
+            flags: ADMIN.and(NO_ASYNC_LOADING).and(NO_SCRIPT).and(PROTECTED),
+            syntax: "path [CONFIG configs: name value]+ [ARGS args]...",
+            summary: "Loads a module using extended parameters.",
+            complexity: "O(1)",
+            run: load,
+            ..ROW
+        },
+        Command {
+            name: "unload",
+            group: Group::Server,
+            since: "4.0.0",
+            arity: 3,
+            flags: ADMIN.and(NO_ASYNC_LOADING).and(NO_SCRIPT).and(PROTECTED),
+            syntax: "name",
+            summary: "Unloads a module.",
+            complexity: "O(1)",
+            run: unload,
+            ..ROW
+        },
     ],
     ..ROW
 }];
@@ -46,12 +73,32 @@ fn list(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+const NOT_ALLOWED: Error = Error::text(
+    "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+
+fn load(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    permitted(cx)?;
+    Err(Error::text("ERR Error loading the extension. Please check the server logs."))
+}
+
+fn unload(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    permitted(cx)?;
+    Err(Error::text("ERR Error unloading module: no such module with that name"))
+}
+
+fn permitted(cx: &Cx<'_>) -> Result<(), Error> {
+    let config = cx.engine.config().snapshot();
+    if config.permits(Directive::EnableModuleCommand, cx.session.info.is_local()) { Ok(()) } else { Err(NOT_ALLOWED) }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
 
     #[test]
     fn none_is_loaded() {
-        Client::new().is("MODULE LIST", "[]").is("MODULE LOAD /x", "-ERR unknown subcommand 'LOAD'. Try MODULE HELP.");
+        Client::new().is("MODULE LIST", "[]").is("MODULE LOAD /x", "-ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.");
+        Client::new().is("MODULE LOAD", "-ERR wrong number of arguments for 'module|load' command");
     }
 }

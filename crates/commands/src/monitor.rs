@@ -85,6 +85,13 @@ mod tests {
         other.run("AUTH secret");
         let expected = ["[5 ] \"SELECT\" \"5\"", r#"[5 ] "SET" "a" "\"\x01\\\n""#, "[5 ] \"AUTH\" \"(redacted)\""];
         assert_eq!(lines(&client), expected);
+        // Scripts that come to no run, too.
+        for refused in ["EVALSHA x 0", "EVAL ( 0", "FCALL none 0", "EVAL x 1"] {
+            other.run(refused);
+        }
+        let expected =
+            ["\"EVALSHA\" \"x\" \"0\"", "\"EVAL\" \"(\" \"0\"", "\"FCALL\" \"none\" \"0\"", "\"EVAL\" \"x\" \"1\""];
+        assert_eq!(lines(&client), expected.map(|line| format!("[5 ] {line}")));
         client.is("RESET", "+RESET").is("PING", "+PONG");
         assert!(lines(&client).iter().all(|line| !line.contains("PING")));
     }

@@ -111,7 +111,8 @@ fn whole_pairs(cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     if args.len() % 2 == 1 { Ok(()) } else { Err(Error::wrong_arity(cx.row.name)) }
 }
 
-/// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit decides.
+/// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit
+/// decides.
 fn all_are(cx: &mut Cx<'_>, args: &Args<'_>, first: usize, end: usize, existing: bool) -> bool {
     (first..end).step_by(2).enumerate().all(|(n, index)| {
         let key = nth_key(cx, args, n, index);

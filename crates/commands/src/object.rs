@@ -2,8 +2,8 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
-use crate::row::{Command, Group, LOADING, READONLY, ROW, STALE, key};
+use crate::help::HELP;
+use crate::row::{Command, Group, READONLY, ROW, key};
 use engine::Error;
 use engine::value::ValueExt;
 
@@ -41,18 +41,7 @@ pub const COMMANDS: &[Command] = &[Command {
             run: freq,
             ..ABOUT_A_KEY
         },
-        Command {
-            name: "help",
-            group: Group::Generic,
-            since: "6.2.0",
-            arity: 2,
-            flags: LOADING.and(STALE),
-            categories: &["keyspace"],
-            summary: "Returns helpful text about the different subcommands.",
-            complexity: "O(1)",
-            run: help,
-            ..ROW
-        },
+        Command { group: Group::Generic, since: "6.2.0", categories: &["keyspace"], ..HELP },
         Command {
             name: "idletime",
             since: "2.2.3",
@@ -139,6 +128,18 @@ mod tests {
         client.is("TTL a", ":-1").is("TYPE a", "+string").is("EXISTS a", ":1");
         client.is("OBJECT IDLETIME a", ":10").is("TOUCH a", ":1").is("OBJECT IDLETIME a", ":0");
         client.later(5000).is("GET a", "1").is("OBJECT IDLETIME a", ":0").is("OBJECT IDLETIME missing", "nil");
+        // Whatever changes a key, or would, is a use of it too.
+        client.is("RPUSH list a b", ":2");
+        for write in ["SET a 2", "INCR a", "APPEND a 3", "EXPIRE a 100", "SETNX a 1"] {
+            client.later(5000).run(write);
+            client.is("OBJECT IDLETIME a", ":0");
+        }
+        for write in ["RPUSH list c", "LPOP list", "LINSERT list BEFORE none x", "SADD list x"] {
+            client.later(5000).run(write);
+            client.is("OBJECT IDLETIME list", ":0");
+        }
+        client.later(5000).is("RENAME a b", "+OK").is("OBJECT IDLETIME b", ":0");
+        client.later(5000).is("MOVE b 1", ":1").select(1).is("OBJECT IDLETIME b", ":0").is("SET a 1", "+OK");
         client.is(
             "OBJECT FREQ a",
             "-ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",

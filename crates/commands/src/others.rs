@@ -1,5 +1,5 @@
-//! Waiting until all workers have done what had reached them: for commands that tell what clients did, some of whose commands
-//! may still be on their way to another worker.
+//! Waiting until all workers have done what had reached them: for commands that tell what clients did, some of whose
+//! commands may still be on their way to another worker.
 
 use engine::Engine;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! CLIENT PAUSE and CLIENT UNPAUSE, and whose commands wait in between.
 //!
-//! A command that has to wait goes back to the front of its connection's queue, and is tried again when the pause is over
-//! or was lifted. What will be refused is refused at once. The pause itself is the engine's ([`engine::pause`]).
+//! A command that has to wait goes back to the front of its connection's queue, and is tried again when the pause is
+//! over or was lifted. What will be refused is refused at once. The pause itself is the engine's ([`engine::pause`]).
 
 use crate::args::Args;
 use crate::cx::Cx;
@@ -32,11 +32,11 @@ pub fn postpones(engine: &Engine, session: &Session, prepared: &Prepared, args: 
 
 pub(crate) fn pause(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let paused = match args.len() {
-        3 => Paused::All,
         4 if args.is(3, "write") => Paused::Writes,
         4 if args.is(3, "all") => Paused::All,
         4 => return Err(Error::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
-        _ => return Err(Error::SYNTAX),
+        // Words too many are not looked at, and neither is the mode before them.
+        _ => Paused::All,
     };
     let until = match cx.deadline_ms(&args[2])? {
         0 => cx.now_ms(),
@@ -90,6 +90,7 @@ mod tests {
         client.is("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range");
         client.is("CLIENT PAUSE -1", "-ERR timeout is negative");
         client.is("CLIENT PAUSE 1 x", "-ERR CLIENT PAUSE mode must be WRITE or ALL");
+        client.is("CLIENT PAUSE 0 WRITE x", "+OK").is("CLIENT UNBLOCK 0 ERROR x", ":0");
     }
 
     #[test]

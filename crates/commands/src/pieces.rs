@@ -1,9 +1,9 @@
 //! Replies that list a large collection, sent in pieces.
 //!
-//! A handler that lists (HGETALL, SMEMBERS, LRANGE, ZRANGE) writes the header of its reply and then calls [`list`] with a
-//! [`Lister`] of its type. Short lists are written at once. Long ones go out piece by piece, as fast as the client
-//! takes them, and others are served in between; what they change does not show, since the reply is of the moment
-//! when the command ran. How that is done without a copy is told in [`engine::listing`].
+//! A handler that lists (HGETALL, SMEMBERS, LRANGE, ZRANGE) writes the header of its reply and then calls [`list`] with
+//! a [`Lister`] of its type. Short lists are written at once. Long ones go out piece by piece, as fast as the client
+//! takes them, and others are served in between; what they change does not show, since the reply is of the moment when
+//! the command ran. How that is done without a copy is told in [`engine::listing`].
 //!
 //! A lister keeps a place in the collection and writes elements from there:
 //!
@@ -74,8 +74,8 @@ pub fn write_all(object: &Object, lister: &mut impl Lister, reply: &mut Reply) {
 /// So many elements are drawn with repetitions at once, or as many as the collection has.
 pub const DRAWS_AT_ONCE: usize = 10_000;
 
-/// Replies `count` random ones of `items`, which are of one moment, as fast as the client takes them: it may ask for more than
-/// fits into memory.
+/// Replies `count` random ones of `items`, which are of one moment, as fast as the client takes them: it may ask for
+/// more than fits into memory.
 pub fn draw<T: Send + 'static>(
     cx: &mut Cx<'_>,
     items: Vec<T>,

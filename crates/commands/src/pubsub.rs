@@ -13,7 +13,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
+use crate::help::HELP;
 use crate::row::{Command, FAST, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, ROW, STALE, key};
 use crate::session::{Replies, Session};
 use crate::table::Entry;
@@ -146,17 +146,7 @@ pub const COMMANDS: &[Command] = &[
                 run: channels,
                 ..ROW
             },
-            Command {
-                name: "help",
-                group: Group::PubSub,
-                since: "6.2.0",
-                arity: 2,
-                flags: LOADING.and(STALE),
-                summary: "Returns helpful text about the different subcommands.",
-                complexity: "O(1)",
-                run: help,
-                ..ROW
-            },
+            Command { group: Group::PubSub, since: "6.2.0", ..HELP },
             Command {
                 name: "numpat",
                 group: Group::PubSub,

@@ -9,9 +9,10 @@
 //! }
 //! ```
 //!
-//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the row. What clients are
-//! told (syntax, summary, complexity, history, tips) is to be what other servers tell them: `fixtures/docs.tsv` has
-//! `syntax` ready to be copied for every command that Valkey knows, and the test in `docs.rs` names each row that differs.
+//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the row. What clients
+//! are told (syntax, summary, complexity, history, tips) is to be what other servers tell them: `fixtures/docs.tsv` has
+//! `syntax` ready to be copied for every command that Valkey knows, and the test in `docs.rs` names each row that
+//! differs.
 
 use crate::args::Args;
 use crate::cx::Cx;

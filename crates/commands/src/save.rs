@@ -1,7 +1,8 @@
 //! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
 //!
-//! Saving is the same in all ways: a [cut](engine::cut) is walked by one thread while all others serve. SAVE lets its client wait for the
-//! end; the thread that saves in the background is the host's. One save at a time; [`Saves`](engine::saves::Saves) knows of it.
+//! Saving is the same in all ways: a [cut](engine::cut) is walked by one thread while all others serve. SAVE lets its
+//! client wait for the end; the thread that saves in the background is the host's. One save at a time;
+//! [`Saves`](engine::saves::Saves) knows of it.
 
 use crate::aof;
 use crate::args::Args;
@@ -10,7 +11,7 @@ use crate::dump;
 use crate::row::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
 use crate::version::CINNABAR;
 use engine::config::{Config, Directive};
-use engine::keys::Patience;
+use engine::held::Patience;
 use engine::pause::Paused;
 use engine::{Engine, Error};
 use persistence::save::{self, Marks, Written};
@@ -120,8 +121,8 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Saves in the calling thread. `ResourceBusy`: somebody else does. `WouldBlock`: that takes more patience, if there is a limit to
-/// it, and nothing was done.
+/// Saves in the calling thread. `ResourceBusy`: somebody else does. `WouldBlock`: that takes more patience, if there is
+/// a limit to it, and nothing was done.
 pub fn save_now(engine: &Engine, patience: Option<Patience>) -> io::Result<()> {
     let give_up = || patience.is_some_and(|patience| patience.is_over(engine));
     let saves = engine.saves();
@@ -172,8 +173,15 @@ fn save_in_background(engine: &Engine) {
     }
 }
 
-/// Saves for who has the right to, and gives it back.
+/// How often it is looked whether a rewrite of the log has ended.
+const REWRITE_LOOK: Duration = Duration::from_millis(1);
+
+/// Saves for who has the right to, and gives it back. A rewrite of the log that is under way ends first: there is one
+/// cut at a time.
 fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
+    while aof::is_rewriting(engine) && !give_up() {
+        engine.host().rest(REWRITE_LOOK);
+    }
     let stats = engine.stats_unless(give_up).ok_or(io::Error::from(ErrorKind::WouldBlock));
     let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
     let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);

@@ -5,12 +5,14 @@
 //! between. Where a walk stands is a place on the line of all hashes, which is what SCAN's cursor says, so it
 //! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
 //!
-//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, goes out in pieces as well; a SCAN stops when it has seen COUNT entries, whether they matched
-//! or not. Keys whose deadline has passed are not shown, and those that would be are removed on the way.
+//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, goes out in pieces as well; a SCAN
+//! stops when it has seen COUNT entries, whether they matched or not. Keys whose deadline has passed are not shown, and
+//! those that would be are removed on the way.
 
 use crate::args::Args;
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::row::{Command, Group, READONLY, ROW, TOUCHES_ARBITRARY_KEYS};
+use crate::scan_words::{self, Scanned, Words, parse_cursor};
 use engine::access::is_due;
 use engine::keys::Keys;
 use engine::value::{KeyEntry, ValueExt};
@@ -94,9 +96,9 @@ impl Walk {
         if ended { 0 } else { keys.engine().hasher().cursor(self.shard, self.position) }
     }
 
-    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows those
-    /// that the filter lets through.
-    /// Returns how much of `max` that was, or None at the end. An error: nothing was visited.
+    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows
+    /// those that the filter lets through. Returns how much of `max` that was, or None at the end. An error: nothing
+    /// was visited.
     fn piece(
         &mut self,
         keys: &mut Keys<'_>,
@@ -184,10 +186,6 @@ struct Filter {
 }
 
 impl Filter {
-    fn set_pattern(&mut self, pattern: &[u8]) {
-        self.pattern = (pattern != b"*").then(|| pattern.to_vec());
-    }
-
     fn shows(&self, entry: &KeyEntry) -> bool {
         self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
             && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
@@ -280,57 +278,10 @@ impl Piecewise for Listing {
 
 fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[1])?;
-    let mut filter = Filter::default();
-    let mut count = 10;
-    let mut index = 2;
-    while index < args.len() {
-        let more = index + 1 < args.len();
-        if more && args.is(index, "count") {
-            count = usize::try_from(args.int(index + 1)?).ok().filter(|n| *n > 0).ok_or(Error::SYNTAX)?;
-        } else if more && args.is(index, "match") {
-            filter.set_pattern(&args[index + 1]);
-        } else if more && args.is(index, "type") {
-            filter.kind = Some(kind(&args[index + 1])?);
-        } else if args.is(index, "novalues") {
-            return Err(Error::NOVALUES_WITHOUT_HASH);
-        } else if args.is(index, "noscores") {
-            return Err(Error::NOSCORES_WITHOUT_SORTED_SET);
-        } else {
-            return Err(Error::SYNTAX);
-        }
-        index += 2;
-    }
+    let words = Words::parse(args, 2, Scanned::Keys)?;
+    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind };
     let walk = Walk::from_cursor(&cx.keys, cursor);
-    Listing::new(walk, filter, Some(count)).begin(cx)
-}
-
-/// Cursors are unsigned. As in Valkey, who reads them by the rules of C, they end at a zero byte; and where they are no
-/// canonical numbers blanks and a sign before them are let pass, and a minus counts from the end.
-pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    if resp::number::parse_i64(text).is_some_and(|n| n < 0) {
-        return Err(Error::INVALID_CURSOR);
-    }
-    let text = text.trim_ascii_start();
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    let cursor = digits.iter().try_fold(0u64, |value, digit| {
-        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
-        value.checked_mul(10)?.checked_add(digit)
-    });
-    let cursor = cursor.filter(|_| !digits.is_empty()).ok_or(Error::INVALID_CURSOR)?;
-    Ok(if negative { cursor.wrapping_neg() } else { cursor })
-}
-
-/// The types that TYPE can ask for.
-const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
-
-fn kind(name: &[u8]) -> Result<&'static str, Error> {
-    let found = TYPES.iter().find(|kind| kind.as_bytes().eq_ignore_ascii_case(name));
-    found.copied().ok_or_else(|| Error::unknown_type(name))
+    Listing::new(walk, filter, Some(words.count)).begin(cx)
 }
 
 fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -343,8 +294,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         return Ok(());
     }
-    let mut filter = Filter::default();
-    filter.set_pattern(pattern);
+    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), kind: None };
     let walk = Walk { shard: 0, position: 0, exact: true, expires: false };
     Listing::new(walk, filter, None).begin(cx)
 }

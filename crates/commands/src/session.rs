@@ -5,7 +5,7 @@ use crate::pubsub::Subscriptions;
 use crate::row::Flags;
 use crate::transaction::{Multi, Watching};
 use engine::clients::ClientInfo;
-use engine::keys::Patience;
+use engine::held::Patience;
 use engine::tracking::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

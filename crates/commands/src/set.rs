@@ -6,13 +6,13 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::pieces;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
-use crate::scan::parse_cursor;
+use crate::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
+use engine::Error;
 use engine::edit::Edit;
 use engine::effects::EventClass;
 use engine::keys::Key;
 use engine::listing::Lister;
-use engine::value::{Collection, Object};
-use engine::{Error, glob};
+use engine::value::{Collection, Object, ValueExt};
 use resp::Reply;
 use std::sync::Arc;
 use structures::listpack::Item;
@@ -259,8 +259,14 @@ fn smembers(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Replies all members of the set at a key, in pieces if they are many.
-pub(crate) fn list(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
-    match cx.keys.collection::<Set>(key)? {
+fn list(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
+    cx.keys.collection::<Set>(key)?;
+    list_found(cx, key)
+}
+
+/// The same of a key that this command has [found](engine::keys::Keys::find) before.
+pub(crate) fn list_found(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
+    match cx.keys.together(key).map(|value| value.as_collection::<Set>()).transpose()? {
         Some(set @ Set::Big(_)) => {
             let count = set.len();
             cx.reply.set(count);
@@ -309,62 +315,24 @@ impl Lister for Members {
     }
 }
 
-/// Places of the table that are looked at for each member that is asked for; one that was emptied has few members in many.
-const PLACES_PER_MEMBER: usize = 10;
-
 fn sscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
     // Without the key nothing more is looked at.
     let Some(set) = cx.keys.collection::<Set>(cx.key(args, 1))? else {
-        cx.reply.array(2);
-        cx.reply.bulk(b"0");
-        cx.reply.array(0);
+        reply_nothing(cx.reply);
         return Ok(());
     };
-    let (pattern, count) = scan_options(args)?;
-    let (mut seen, mut told, mut places) = (0, 0, 0);
-    let mut members = Reply::new(Vec::new(), cx.reply.protocol());
-    let mut at = Some(cursor);
-    while let Some(position) = at
-        && seen < count
-        && places < count.saturating_mul(PLACES_PER_MEMBER)
-    {
-        places += 1;
-        at = set.scan(position, 0, |member| {
-            seen += 1;
-            if pattern.is_none_or(|pattern| glob::matches(pattern, member.bytes(&mut itoa::Buffer::new()))) {
-                reply_member(&mut members, member);
-                told += 1;
+    let words = Words::parse(args, 3, Scanned::Set)?;
+    reply_elements(cx.reply, cursor, words.count, |position, found| {
+        set.scan(position, 0, |member| {
+            found.seen += 1;
+            if words.show(member.bytes(&mut itoa::Buffer::new())) {
+                reply_member(&mut found.items, member);
+                found.shown += 1;
             }
-        });
-    }
-    cx.reply.array(2);
-    cx.reply.bulk(at.unwrap_or(0).to_string().as_bytes());
-    cx.reply.array(told);
-    cx.reply.raw(members.as_slice());
+        })
+    });
     Ok(())
-}
-
-/// MATCH, unless it lets everything pass, and COUNT.
-fn scan_options<'a>(args: &'a Args<'_>) -> Result<(Option<&'a [u8]>, usize), Error> {
-    let (mut pattern, mut count) = (None, 10);
-    let mut index = 3;
-    while index < args.len() {
-        let more = index + 1 < args.len();
-        if more && args.is(index, "count") {
-            count = usize::try_from(args.int(index + 1)?).ok().filter(|n| *n > 0).ok_or(Error::SYNTAX)?;
-        } else if more && args.is(index, "match") {
-            pattern = Some(&args[index + 1]).filter(|pattern| *pattern != b"*");
-        } else if args.is(index, "novalues") {
-            return Err(Error::NOVALUES_WITHOUT_HASH);
-        } else if args.is(index, "noscores") {
-            return Err(Error::NOSCORES_WITHOUT_SORTED_SET);
-        } else {
-            return Err(Error::SYNTAX);
-        }
-        index += 2;
-    }
-    Ok((pattern, count))
 }
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: i
 fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
-        return set::list(cx, key);
+        return set::list_found(cx, key);
     }
     let large = {
         let sets = borrow(&cx.keys, &names);
@@ -270,7 +270,8 @@ fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>)
     }
 }
 
-/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into `empty`.
+/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into
+/// `empty`.
 fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
     if members.len() > limits.intset_entries.max(limits.listpack_entries) {
         return Set::of_distinct(members.len(), members.iter().copied());
@@ -282,7 +283,7 @@ fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
 fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names) {
-        return set::list(cx, key);
+        return set::list_found(cx, key);
     }
     let large = {
         let sets = borrow(&cx.keys, &names);
@@ -351,7 +352,7 @@ fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             members.iter().for_each(|member| reply_member(cx.reply, *member));
             return Ok(());
         }
-        return set::list(cx, key);
+        return set::list_found(cx, key);
     }
     let large = {
         let sets = borrow(&cx.keys, &names);
@@ -669,7 +670,10 @@ mod tests {
         let all: BTreeSet<String> = (0..3000).map(|n| format!("m{n}")).collect();
         all.iter().for_each(|member| _ = client.is(&format!("SADD s {member}"), ":1"));
         for command in ["SUNION s missing s", "SINTER s s", "SINTER s", "SDIFF s missing", "SDIFF s"] {
+            let hits = client.engine().stats().hits;
             assert_eq!(sorted(&client.run(command)), all, "{command}");
+            let there = command.matches(" s").count() as u64;
+            assert_eq!(client.engine().stats().hits, hits + there, "{command}");
         }
         client.is("SINTER s missing s", "[]").is("SDIFF s s", "[]").is("SDIFF missing s", "[]");
     }

@@ -1,7 +1,8 @@
 //! Unions, intersections and differences of large sets, worked out and replied in pieces.
 //!
-//! The result is of the moment when the command ran, but is not worked out in that moment: no set is copied, and no shard is held for
-//! longer than a piece takes. Walks keep the sets as they were ([`structures::walk`]); a set in a compact form is copied.
+//! The result is of the moment when the command ran, but is not worked out in that moment: no set is copied, and no
+//! shard is held for longer than a piece takes. Walks keep the sets as they were ([`structures::walk`]); a set in a
+//! compact form is copied.
 //!
 //! ```text
 //!   inputs    one is walked through, a piece at a time; the others are asked about its members, as they were

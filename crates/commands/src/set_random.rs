@@ -1,7 +1,7 @@
 //! Members of sets at random: SPOP, SRANDMEMBER.
 //!
-//! Each member is as likely as another. How several are chosen depends on how many of the set they are: few are drawn one
-//! by one, many are found on one walk over the set, and none is copied for it.
+//! Each member is as likely as another. How several are chosen depends on how many of the set they are: few are drawn
+//! one by one, many are found on one walk over the set, and none is copied for it.
 
 use crate::args::Args;
 use crate::cx::{Cx, Flow, Piecewise};
@@ -97,6 +97,8 @@ fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.reply.set(count.min(len));
     let in_pieces = count.min(len) > pieces::AT_ONCE;
     if count >= len {
+        // Valkey reads it as SMEMBERS does.
+        edit.count_read();
         if !in_pieces && let Some(set) = edit.collection::<Set>()? {
             set.iter().for_each(|member| reply_member(cx.reply, member));
         }
@@ -207,8 +209,8 @@ fn sample<'s>(set: &'s Set, wanted: usize, mut show: impl FnMut(Item<'s>)) {
     let len = set.len();
     let by_walk = !matches!(set, Set::Big(_)) || wanted.saturating_mul(DRAW_SHARE) > len;
     if wanted >= len || by_walk {
-        // Each member is shown with the probability that leaves every choice equally likely (Knuth, "The Art of Computer
-        // Programming", volume 2, algorithm S).
+        // Each member is shown with the probability that leaves every choice equally likely (Knuth, "The Art of
+        // Computer Programming", volume 2, algorithm S).
         let mut missing = wanted.min(len);
         for (seen, member) in set.iter().enumerate() {
             if missing > 0 && fastrand::usize(..len - seen) < missing {
@@ -241,8 +243,8 @@ fn draw(set: &Set, count: usize, reply: &mut Reply) {
     }
 }
 
-/// More draws than there are members: from a copy of the set, so that they are of one moment, and as fast as the client takes
-/// them, since it may ask for more than fits into memory.
+/// More draws than there are members: from a copy of the set, so that they are of one moment, and as fast as the client
+/// takes them, since it may ask for more than fits into memory.
 struct Draws {
     left: usize,
     set: Set,
@@ -316,6 +318,7 @@ mod tests {
         client.is("SADD s a", ":1").is("SPOP s", "a").is("SADD s b c", ":2");
         client.run("SPOP s 9");
         client.is("SADD t 1 2 3 4 5 6", ":6").run("SPOP t 2");
+        assert_eq!(client.engine().stats().hits, 1, "all of a set are read, some only removed");
         let left = words(&client.run("SMEMBERS t"));
         client.is("SPOP t 0", "[]").is("SPOP missing", "nil").is("SPOP missing 4", "[]");
         let text =

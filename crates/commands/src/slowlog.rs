@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
+use crate::help::HELP;
 use crate::row::{ADMIN, Command, Group, LOADING, ROW, STALE};
 use engine::Error;
 use engine::command_log::Reason;
@@ -32,16 +32,11 @@ pub const COMMANDS: &[Command] = &[Command {
             ..ROW
         },
         Command {
-            name: "help",
             group: Group::Server,
             since: "6.2.0",
-            arity: 2,
-            flags: LOADING.and(STALE),
             summary: "Show helpful text about the different subcommands",
-            complexity: "O(1)",
             deprecated: Some(("8.1.0", "`COMMANDLOG HELP`")),
-            run: help,
-            ..ROW
+            ..HELP
         },
         Command {
             name: "len",

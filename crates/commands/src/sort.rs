@@ -1,8 +1,9 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set in an order, each replaced by what GET asks for.
 //!
-//! Weights (BY) and results (GET) may come from other keys, whose names derive from the elements: no row can name them. A
-//! command that has such patterns takes back the lock that its row asked for, before it has looked at anything, and runs with
-//! the right to any shard. One that has none stays with its own key's lock, or with that and the destination's.
+//! Weights (BY) and results (GET) may come from other keys, whose names derive from the elements: no row can name them.
+//! A command that has such patterns takes back the lock that its row asked for, before it has looked at anything, and
+//! runs with the right to any shard. One that has none stays with its own key's lock, or with that and the
+//! destination's.
 
 use crate::args::Args;
 use crate::cx::Cx;

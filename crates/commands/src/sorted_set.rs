@@ -1,7 +1,7 @@
 //! Sorted sets, by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZRANK and their kin.
 //!
-//! Ranges are in `zset_range.rs`, unions and intersections in `zset_algebra.rs`, the rest of the family in `zset_scan.rs`,
-//! `zset_random.rs` and `zset_pop.rs`.
+//! Ranges are in `zset_range.rs`, unions and intersections in `zset_algebra.rs`, the rest of the family in
+//! `zset_scan.rs`, `zset_random.rs` and `zset_pop.rs`.
 
 use crate::args::Args;
 use crate::cx::Cx;
@@ -255,7 +255,8 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     add_scores(cx, args, options, &scores, (first + 1..args.len()).step_by(2))
 }
 
-/// Adds the members at these arguments with these scores to the key at argument 1, and replies what the options ask for.
+/// Adds the members at these arguments with these scores to the key at argument 1, and replies what the options ask
+/// for.
 pub(crate) fn add_scores(
     cx: &mut Cx<'_>,
     args: &Args<'_>,
@@ -407,7 +408,8 @@ pub(crate) fn reply_pair(reply: &mut Reply, member: &[u8], score: f64, with_scor
     }
 }
 
-/// Puts a result in the place of what the key at argument 1 holds, and replies its length; an empty one removes the key.
+/// Puts a result in the place of what the key at argument 1 holds, and replies its length; an empty one removes the
+/// key.
 pub(crate) fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: SortedSet, event: &'static str) {
     let len = result.len();
     let mut edit = cx.keys.edit_for_result(cx.key(args, 1), len == 0);

@@ -1,8 +1,9 @@
 //! Commands in a row that have nothing to them but themselves, as nearly all have.
 //!
-//! A command is *plain* if it works on one key and leaves its client as it is ([`Entry::is_plain`]); a client is *steady* if it is
-//! authenticated, in no transaction, and gets its replies and nothing else ([`Session::is_steady`]). For plain commands of a
-//! steady client most of what [`dispatch::run`](crate::dispatch::run) does once a command is done once a row:
+//! A command is *plain* if it works on one key and leaves its client as it is ([`Entry::is_plain`]); a client is
+//! *steady* if it is authenticated, in no transaction, and gets its replies and nothing else ([`Session::is_steady`]).
+//! For plain commands of a steady client most of what [`dispatch::run`](crate::dispatch::run) does once a command is
+//! done once a row:
 //!
 //! ```text
 //!   once        context, place of the statistics (again where the command changes)
@@ -20,7 +21,8 @@ use crate::session::Session;
 use crate::table::Entry;
 use engine::Engine;
 use engine::hash::KeyHash;
-use engine::keys::{Held, Keys};
+use engine::held::Held;
+use engine::keys::Keys;
 use engine::metrics::{CommandStats, WorkerMetrics};
 use resp::{Reply, Span};
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,8 +36,9 @@ pub struct Plain<'e, 'b> {
     pub spans: &'b [Span],
 }
 
-/// Runs the plain commands that `next` gives for a steady client, of which the first has the row `last`, up to one that comes to more than [`Flow::Next`] or leaves more
-/// than `reply_max` bytes in the sink of replies. Returns how many there were, and what the last one came to.
+/// Runs the plain commands that `next` gives for a steady client, of which the first has the row `last`, up to one that
+/// comes to more than [`Flow::Next`] or leaves more than `reply_max` bytes in the sink of replies. Returns how many
+/// there were, and what the last one came to.
 #[inline(always)]
 pub fn run_row<'e, 'b>(
     engine: &'e Engine,
@@ -68,7 +71,7 @@ pub fn run_row<'e, 'b>(
         let mut args = Args::request(plain.bytes, plain.spans, OwnWords::default());
         let start = measure::begin_counted(worker, stats, &args, cx.reply);
         let shard = plain.key[0].1.shard();
-        let Some(guard) = engine.locks().one_unless(shard, || patience.is_over(engine)) else {
+        let Some(guard) = engine.locks().one_unless(shard, patience.from_now(engine)) else {
             return (ran, Flow::NotNow);
         };
         cx.keys.begin_with(shard, guard, db);

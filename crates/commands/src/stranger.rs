@@ -1,5 +1,5 @@
-//! Who speaks another protocol: a web page can make the browser of somebody inside a network post to a server there, and what it
-//! posts may have lines that are commands.
+//! Who speaks another protocol: a web page can make the browser of somebody inside a network post to a server there,
+//! and what it posts may have lines that are commands.
 //!
 //! ```text
 //!   POST / HTTP/1.1          the connection ends here, and nothing of it is answered

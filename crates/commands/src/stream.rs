@@ -1,5 +1,5 @@
-//! Streams: what their commands share, and the short ones. Adding is in `stream_add`, trimming in `stream_trim`, reading
-//! ranges in `stream_range`, reading on from an id in `stream_read`.
+//! Streams: what their commands share, and the short ones. Adding is in `stream_add`, trimming in `stream_trim`,
+//! reading ranges in `stream_range`, reading on from an id in `stream_read`.
 
 use crate::args::Args;
 use crate::cx::Cx;
@@ -91,8 +91,8 @@ impl GivenId {
     }
 }
 
-/// A number as C's strtoull reads it: after white space and a sign, which may turn it around; but not in the plain form of a
-/// negative integer.
+/// A number as C's strtoull reads it: after white space and a sign, which may turn it around; but not in the plain form
+/// of a negative integer.
 fn number(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let rest = &text[text.iter().take_while(|byte| is_space(byte)).count()..];
@@ -243,7 +243,7 @@ fn xsetid(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         stream.entries_added = entries_added.unwrap_or(stream.entries_added);
         stream.max_deleted_id = max_deleted.unwrap_or(stream.max_deleted_id);
     })?;
-    edit.commit(EventClass::STREAM, "xsetid");
+    edit.commit_beside(1, Some((EventClass::STREAM, "xsetid")));
     cx.reply.ok();
     Ok(())
 }

@@ -172,11 +172,8 @@ fn with_claimant<R>(
         }
         log
     });
-    if new_consumer {
-        edit.commit_many(changes, EventClass::STREAM, "xgroup-createconsumer");
-    } else {
-        edit.commit_silently(changes);
-    }
+    let event = new_consumer.then_some((EventClass::STREAM, "xgroup-createconsumer"));
+    edit.commit_beside(changes, event);
     Ok(result)
 }
 

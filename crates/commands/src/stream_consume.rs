@@ -1,5 +1,5 @@
-//! XREADGROUP: entries for one consumer of a group; either what nobody in the group was given yet (`>`), or once more what
-//! this consumer was given and has not acknowledged.
+//! XREADGROUP: entries for one consumer of a group; either what nobody in the group was given yet (`>`), or once more
+//! what this consumer was given and has not acknowledged.
 //!
 //! The change log gets what became of the group: an XCLAIM for each entry that was given out, and how far it has read.
 
@@ -109,6 +109,8 @@ fn read_one(
     let key = cx.key(args, index);
     let (now, reply) = (cx.now_ms(), &mut *cx.reply);
     let mut edit = cx.keys.edit(key);
+    // Its group was looked for before: that was another reading.
+    edit.count_read();
     let outcome = edit.with(|stream: &mut Stream| {
         stream.with_group(&args[group_at], |stream, group| {
             let (consumer, new_consumer) = group.find_or_add(&args[group_at + 1], now);
@@ -155,11 +157,8 @@ fn read_one(
     if let Some(records) = log {
         edit.log_as(|| records.clone());
     }
-    if outcome.new_consumer {
-        edit.commit_many(changes, EventClass::STREAM, "xgroup-createconsumer");
-    } else {
-        edit.commit_silently(changes);
-    }
+    let event = outcome.new_consumer.then_some((EventClass::STREAM, "xgroup-createconsumer"));
+    edit.commit_beside(changes, event);
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::dispatch::before_nul;
-use crate::help::help;
-use crate::row::{Command, DENY_OOM, FAST, Group as Family, LOADING, ROW, STALE, WRITE, key};
+use crate::help::HELP;
+use crate::row::{Command, DENY_OOM, FAST, Group as Family, ROW, WRITE, key};
 use crate::stream::parse_id;
 use engine::Error;
 use engine::edit::Edit;
@@ -78,15 +78,7 @@ pub const COMMANDS: &[Command] = &[
                 run: delete_consumer,
                 ..STREAM
             },
-            Command {
-                name: "help",
-                arity: 2,
-                flags: LOADING.and(STALE),
-                summary: "Returns helpful text about the different subcommands.",
-                complexity: "O(1)",
-                run: help,
-                ..STREAM
-            },
+            Command { group: Family::Stream, since: "5.0.0", ..HELP },
         ],
         ..STREAM
     },
@@ -191,7 +183,7 @@ fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             vec![record]
         });
     }
-    edit.commit(EventClass::STREAM, "xgroup-create");
+    edit.commit_beside(1, Some((EventClass::STREAM, "xgroup-create")));
     cx.reply.ok();
     Ok(())
 }
@@ -214,7 +206,7 @@ fn set_id(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             group.entries_read = options.entries_read;
         }
     })?;
-    edit.commit(EventClass::STREAM, "xgroup-setid");
+    edit.commit_beside(1, Some((EventClass::STREAM, "xgroup-setid")));
     cx.reply.ok();
     Ok(())
 }
@@ -226,7 +218,7 @@ fn destroy(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     edit.with(|stream: &mut Stream| stream.remove_group(&args[3]))?;
-    edit.commit(EventClass::STREAM, "xgroup-destroy");
+    edit.commit_beside(1, Some((EventClass::STREAM, "xgroup-destroy")));
     cx.reply.int(1);
     Ok(())
 }
@@ -241,7 +233,7 @@ fn create_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 group.find_or_add(&args[4], now);
             }
         })?;
-        edit.commit(EventClass::STREAM, "xgroup-createconsumer");
+        edit.commit_beside(1, Some((EventClass::STREAM, "xgroup-createconsumer")));
     }
     cx.reply.int((!exists).into());
     Ok(())
@@ -254,7 +246,7 @@ fn delete_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let pending = edit.with(|stream: &mut Stream| stream.group_mut(&args[3])?.remove(&args[4]))?;
-    edit.commit(EventClass::STREAM, "xgroup-delconsumer");
+    edit.commit_beside(1, Some((EventClass::STREAM, "xgroup-delconsumer")));
     cx.reply.int(pending.unwrap_or(0) as i64);
     Ok(())
 }
@@ -273,7 +265,7 @@ fn xack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         args.from(3).flat_map(|id| parse_id(id, 0)).filter(|id| group.acknowledge(*id)).count()
     })?;
     if done > 0 {
-        edit.commit_silently(done as u64);
+        edit.commit_beside(done as u64, None);
     } else {
         edit.leave();
     }

@@ -2,8 +2,8 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
-use crate::row::{Command, Group as Family, LOADING, READONLY, ROW, STALE, key};
+use crate::help::HELP;
+use crate::row::{Command, Group as Family, READONLY, ROW, key};
 use crate::stream::{reply_entry, reply_id};
 use crate::stream_group::no_group;
 use crate::stream_range;
@@ -63,15 +63,7 @@ pub const COMMANDS: &[Command] = &[Command {
             run: consumers,
             ..STREAM
         },
-        Command {
-            name: "help",
-            arity: 2,
-            flags: LOADING.and(STALE),
-            summary: "Returns helpful text about the different subcommands.",
-            complexity: "O(1)",
-            run: help,
-            ..STREAM
-        },
+        Command { group: Family::Stream, since: "5.0.0", ..HELP },
     ],
     ..STREAM
 }];

@@ -120,7 +120,8 @@ impl Options {
     }
 }
 
-/// What a prefix takes up besides its bytes: its place among the client's and in the table of all, with the client's place there.
+/// What a prefix takes up besides its bytes: its place among the client's and in the table of all, with the client's
+/// place there.
 const PREFIX_OVERHEAD: usize = 128;
 
 fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {

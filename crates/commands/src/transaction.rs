@@ -1,9 +1,9 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
 //! After MULTI commands are checked and queued in the session; an error on the way makes EXEC refuse all of them. EXEC
-//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its row does not
-//! name, the right to take any. Then it looks whether a watched key has changed, runs the commands in order, and gives the
-//! locks up. So the transaction is one moment for everybody else:
+//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its row
+//! does not name, the right to take any. Then it looks whether a watched key has changed, runs the commands in order,
+//! and gives the locks up. So the transaction is one moment for everybody else:
 //!
 //! ```text
 //!   lock all - watched keys unchanged? - run each: handler, pieces to their end, records - MULTI records EXEC into the
@@ -272,18 +272,21 @@ fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         let hashes: Vec<KeyHash> = named.chain(watched).collect();
         cx.keys.hold(hashes.into_iter())?;
     }
-    let Some(multi) = leave(cx.session) else { return Ok(()) };
     let watching = stop_watching(cx.session);
     if watching.is_some_and(|watching| end_watch(cx, &watching)) {
+        leave(cx.session);
         cx.reply.null_array();
         return Ok(());
     }
+    let commands = cx.session.multi.take().map(|multi| multi.commands).unwrap_or_default();
     let mut group = Group::begin(cx);
-    cx.reply.array(multi.commands.len());
-    for mut queued in multi.commands {
+    cx.reply.array(commands.len());
+    for mut queued in commands {
         group.run(cx, queued.entry, &mut queued.args, true);
     }
     group.end(cx);
+    // Others were told of it until now.
+    leave(cx.session);
     Ok(())
 }
 
@@ -313,8 +316,8 @@ fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
     broken
 }
 
-/// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be done
-/// is done when the whole has ended.
+/// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be
+/// done is done when the whole has ended.
 pub(crate) struct Group {
     batch: Batch,
     effects: Effects,
@@ -329,8 +332,8 @@ impl Group {
         Group { batch: Batch::default(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
     }
 
-    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to go
-    /// into the log.
+    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to
+    /// go into the log.
     pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>, log: bool) {
         let db = cx.session.db;
         let logs = log && cx.engine.has_log();
@@ -438,6 +441,12 @@ mod tests {
             ("SET k 1", "SWAPDB 0 1", "nil"),
             ("SET other 1", "SWAPDB 0 1", "[+PONG]"),
             ("SET other 1", "RENAME other l", "nil"),
+            // A stream's groups are not what it holds.
+            ("XADD k 1-1 f v", "XGROUP CREATE k g 0", "[+PONG]"),
+            ("XADD k 1-1 f v", "XSETID k 9-9", "[+PONG]"),
+            ("XGROUP CREATE k g 0 MKSTREAM", "XREADGROUP GROUP g c STREAMS k 0", "[+PONG]"),
+            ("XGROUP CREATE k g 0 MKSTREAM", "XADD k 1-1 f v", "nil"),
+            ("SET other 1", "XGROUP CREATE k g 0 MKSTREAM", "nil"),
         ] {
             assert_eq!(outcome(before, change), result, "{before}; {change}");
         }
@@ -458,7 +467,10 @@ mod tests {
         assert!(client.run("CLIENT INFO").contains(" flags=d ") && client.run("CLIENT INFO").contains(" watch=1 "));
         client.is("UNWATCH", "+OK").is("MULTI", "+OK").is("PING", "+QUEUED").is("CLIENT INFO", "+QUEUED");
         let reply = client.run("EXEC");
-        assert!(reply.starts_with("[+PONG ") && reply.contains(" multi=-1 watch=0 "), "{reply}");
+        assert!(
+            reply.starts_with("[+PONG ") && reply.contains(" flags=x ") && reply.contains(" multi=2 watch=0 "),
+            "{reply}"
+        );
         let shards = 0..client.engine().locks().len();
         let left = |shard| client.engine().locks().one(shard).dbs[0].watchers.len();
         assert_eq!(shards.map(left).sum::<usize>(), 0);

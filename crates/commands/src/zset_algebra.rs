@@ -1,8 +1,8 @@
 //! Unions, intersections and differences of sorted sets, and of sets, whose members have the score 1.
 //!
 //! All inputs are read where they lie, under the locks of the command; only the pairs of the result are gathered, as
-//! names that still lie in the inputs. Inputs are taken in ascending order of size, which is also the order in which scores
-//! are added up; a difference keeps the order of the arguments.
+//! names that still lie in the inputs. Inputs are taken in ascending order of size, which is also the order in which
+//! scores are added up; a difference keeps the order of the arguments.
 
 use crate::args::Args;
 use crate::cx::Cx;

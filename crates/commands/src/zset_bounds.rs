@@ -125,9 +125,9 @@ impl<'a> LexBound<'a> {
     }
 }
 
-/// The members between two names. That is meant for sets in which names ascend, as where all scores are the same; others
-/// are searched as if they did. What comes of that depends on the way of searching, which for a small set is Valkey's: from
-/// the end that is listed first.
+/// The members between two names. That is meant for sets in which names ascend, as where all scores are the same;
+/// others are searched as if they did. What comes of that depends on the way of searching, which for a small set is
+/// Valkey's: from the end that is listed first.
 fn lex_ranks(set: &SortedSet, min: LexBound<'_>, max: LexBound<'_>, reverse: bool) -> Range<usize> {
     let (above_min, below_max) = (|name: &[u8]| min.admits_from_below(name), |name: &[u8]| max.admits_from_above(name));
     if set.encoding() == "skiplist" {

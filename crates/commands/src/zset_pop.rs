@@ -1,4 +1,5 @@
-//! Taking the lowest or highest members out of sorted sets: ZPOPMIN, ZPOPMAX, ZMPOP, and the forms that wait for members.
+//! Taking the lowest or highest members out of sorted sets: ZPOPMIN, ZPOPMAX, ZMPOP, and the forms that wait for
+//! members.
 //!
 //! ```text
 //!                        several keys   waits   reply

@@ -6,8 +6,8 @@
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, Group, READONLY, ROW, key};
-use crate::scan::parse_cursor;
-use engine::{Error, glob};
+use crate::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
+use engine::Error;
 use resp::{Reply, format_17_digits, format_double};
 use structures::sorted_set::SortedSet;
 
@@ -27,67 +27,33 @@ pub const COMMANDS: &[Command] = &[Command {
     ..ROW
 }];
 
-/// Places of the table that are looked at for each member that is asked for; one that was emptied has few members in many.
-const PLACES_PER_MEMBER: usize = 10;
-
 fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
     // Without the key nothing more is looked at.
     let Some(set) = cx.keys.collection::<SortedSet>(cx.key(args, 1))? else {
-        cx.reply.array(2);
-        cx.reply.bulk(b"0");
-        cx.reply.array(0);
+        reply_nothing(cx.reply);
         return Ok(());
     };
-    let (mut pattern, mut count, mut scores) = (None, 10, true);
-    let mut index = 3;
-    while index < args.len() {
-        let more = index + 1 < args.len();
-        if more && args.is(index, "count") {
-            count = usize::try_from(args.int(index + 1)?).ok().filter(|n| *n > 0).ok_or(Error::SYNTAX)?;
-            index += 1;
-        } else if more && args.is(index, "match") {
-            pattern = Some(&args[index + 1]).filter(|pattern| *pattern != b"*");
-            index += 1;
-        } else if args.is(index, "noscores") {
-            scores = false;
-        } else if args.is(index, "novalues") {
-            return Err(Error::NOVALUES_WITHOUT_HASH);
-        } else {
-            return Err(Error::SYNTAX);
-        }
-        index += 1;
-    }
+    let words = Words::parse(args, 3, Scanned::SortedSet)?;
     let packed = set.encoding() == "listpack";
-    let (reply, mut seen, mut told, mut places) = (&mut *cx.reply, 0, 0, 0);
-    let mut items = Reply::new(Vec::new(), reply.protocol());
-    let mut at = Some(cursor);
-    while let Some(position) = at
-        && seen < count
-        && places < count.saturating_mul(PLACES_PER_MEMBER)
-    {
-        places += 1;
-        at = set.scan(position, |member, score| {
-            seen += 1;
-            if pattern.is_none_or(|pattern| glob::matches(pattern, member)) {
-                items.bulk(member);
-                told += 1;
-                if scores {
-                    write_score(&mut items, score, packed);
-                    told += 1;
+    reply_elements(cx.reply, cursor, words.count, |position, found| {
+        set.scan(position, |member, score| {
+            found.seen += 1;
+            if words.show(member) {
+                found.items.bulk(member);
+                found.shown += 1;
+                if !words.names_only {
+                    write_score(&mut found.items, score, packed);
+                    found.shown += 1;
                 }
             }
-        });
-    }
-    reply.array(2);
-    reply.bulk(at.unwrap_or(0).to_string().as_bytes());
-    reply.array(told);
-    reply.raw(items.as_slice());
+        })
+    });
     Ok(())
 }
 
-/// A score as other servers tell it here, a string in RESP3 too: as in other replies while they keep it in a listpack, with
-/// 17 digits otherwise.
+/// A score as other servers tell it here, a string in RESP3 too: as in other replies while they keep it in a listpack,
+/// with 17 digits otherwise.
 fn write_score(reply: &mut Reply, score: f64, packed: bool) {
     if packed {
         reply.bulk(&format_double(score));

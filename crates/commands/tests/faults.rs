@@ -5,8 +5,9 @@
 //!   write 1, 2, 3 ... n                  d of them durable            |               it has writes 1 to p: d <= p <= n
 //! ```
 //!
-//! Every write is a transaction that also notes its number, so that what was read says which p it is; that engine is compared with one
-//! that ran the first p writes and nothing else. Rewrites and saves go on in threads of their own meanwhile.
+//! Every write is a transaction that also notes its number, so that what was read says which p it is; that engine is
+//! compared with one that ran the first p writes and nothing else. Rewrites and saves go on in threads of their own
+//! meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "faults/disk.rs"]
@@ -281,7 +282,8 @@ impl Machine {
     }
 }
 
-/// Does what an operator does with a log that is refused: cuts the first file that is not whole, and gives up those after it.
+/// Does what an operator does with a log that is refused: cuts the first file that is not whole, and gives up those
+/// after it.
 fn repair(disk: &Disk) {
     let text = String::from_utf8(disk.content(b"logs/log.aof.manifest").unwrap()).unwrap();
     let (mut lines, mut is_cut) = (0, false);

@@ -73,6 +73,34 @@ impl AccessClock {
     }
 }
 
+/// A use of keys at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Used {
+    now: i64,
+    /// Those of [`AccessClock::Recency`].
+    seconds: u32,
+}
+
+impl Used {
+    /// `now`: Unix time in milliseconds.
+    #[inline]
+    pub fn at(now: i64) -> Self {
+        Used { now, seconds: (now / 1000) as u32 & structures::entry::MAX_META }
+    }
+
+    /// Writes only where the mark changes, which by the second is rare.
+    #[inline(always)]
+    pub fn mark(self, engine: &Engine, entry: &KeyEntry) {
+        let meta = entry.meta();
+        if meta != self.seconds || engine.counts_frequency() {
+            let accessed = engine.access_clock(self.now).accessed(meta);
+            if accessed != meta {
+                entry.mark(accessed);
+            }
+        }
+    }
+}
+
 /// A key lives up to its deadline and not through it.
 #[inline]
 pub fn is_due(deadline: u64, now: i64) -> bool {
@@ -159,7 +187,8 @@ fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
     }
 }
 
-/// Removes up to `max` elements of a collection whose time has come, and the key with the last one. Returns how many were removed.
+/// Removes up to `max` elements of a collection whose time has come, and the key with the last one. Returns how many
+/// were removed.
 #[expect(clippy::too_many_arguments, reason = "where, when and how much")]
 pub fn expire_elements(
     engine: &Engine,

@@ -9,12 +9,12 @@
 //!
 //! A publisher looks into the first table, answers how many there are, and leaves one [`Push`] for each worker that has
 //! any, however many subscribers that is. Pushes wait in the publisher's [outgoing](Audience::take_outgoing) list: its
-//! worker hands those for itself over when the command has ended, and those for others once a turn, as one letter with one
-//! wake-up. Whoever receives a push finds [its own subscribers](Audience::recipients) and writes to them.
+//! worker hands those for itself over when the command has ended, and those for others once a turn, as one letter with
+//! one wake-up. Whoever receives a push finds [its own subscribers](Audience::recipients) and writes to them.
 //!
 //! Two messages of one publisher take the same way, so their order is kept. A worker that learns of a message after its
-//! client has left the channel finds it no longer in its table: nobody gets a message after the end of the subscription was
-//! confirmed.
+//! client has left the channel finds it no longer in its table: nobody gets a message after the end of the subscription
+//! was confirmed.
 
 use crate::glob;
 use crate::sync::{Mutex, RwLock};
@@ -209,8 +209,8 @@ impl Audience {
         self.subscribers.load(Relaxed)
     }
 
-    /// Sends a message to the subscribers of a channel, and of patterns unless it is a shard channel; returns how many get
-    /// it. `from`: the worker that calls.
+    /// Sends a message to the subscribers of a channel, and of patterns unless it is a shard channel; returns how many
+    /// get it. `from`: the worker that calls.
     pub fn publish(&self, from: usize, kind: Kind, channel: &[u8], payload: &[u8]) -> u64 {
         let mut sum = Counts::new();
         let mut add = |counts: &Counts| {
@@ -279,8 +279,8 @@ impl Audience {
     }
 
     /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
-    /// because of a pattern, the pattern. `tell` must not change the audience. Whom an invalidation is for may be gone, and
-    /// another client have its token.
+    /// because of a pattern, the pattern. `tell` must not change the audience. Whom an invalidation is for may be gone,
+    /// and another client have its token.
     pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
         let mut local = self.workers[worker].local.lock();
         match push {

@@ -1,8 +1,8 @@
 //! Who waits for which key, in the order of arrival, and how they are served.
 //!
-//! A blocking command that finds nothing leaves a [`Ticket`] at each of its keys, in the key's shard and database, under
-//! the locks that it ran with. Whoever makes a key ready calls [`serve`] when its command has ended and its locks are
-//! given up, and before the next command of its own connection:
+//! A blocking command that finds nothing leaves a [`Ticket`] at each of its keys, in the key's shard and database,
+//! under the locks that it ran with. Whoever makes a key ready calls [`serve`] when its command has ended and its locks
+//! are given up, and before the next command of its own connection:
 //!
 //! ```text
 //!   for each ready key, in the order in which they became ready:
@@ -19,16 +19,17 @@
 //! lock of a key sees each ticket there as either waiting or done. A push happens under that lock: either before an
 //! attempt, which then sees the element, or after it, and then the ticket waits again and is found.
 //!
-//! **One reply.** The deadline, CLIENT UNBLOCK and the end of the connection take no lock: they [`finish`](Ticket::finish)
-//! the ticket, which succeeds for exactly one of all who try, an attempt that got something among them. Who comes while
-//! the ticket is being served waits for the end of the attempt, which itself waits for nothing. A finished ticket is
-//! passed over until its owner takes it out of the queues.
+//! **One reply.** The deadline, CLIENT UNBLOCK and the end of the connection take no lock: they
+//! [`finish`](Ticket::finish) the ticket, which succeeds for exactly one of all who try, an attempt that got something
+//! among them. Who comes while the ticket is being served waits for the end of the attempt, which itself waits for
+//! nothing. A finished ticket is passed over until its owner takes it out of the queues.
 
 use crate::clients::ClientInfo;
 use crate::effects::{Effects, ReadyKey};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
-use crate::keys::{Held, Keys, Patience};
+use crate::held::{Held, Patience};
+use crate::keys::Keys;
 use crate::leftovers::Leftover;
 use crate::shard::{Db, Shard};
 use crate::sync::{AtomicU8, MutexGuard, spin};
@@ -166,7 +167,8 @@ pub struct Chance<'t> {
 }
 
 impl<'t> Chance<'t> {
-    /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile, or that has to be done later.
+    /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile, or that has to be done
+    /// later.
     pub fn take<'e>(self, engine: &'e Engine) -> Option<(Claim<'t>, Held<'e>)>
     where
         't: 'e,

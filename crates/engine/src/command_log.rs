@@ -1,7 +1,7 @@
 //! The command log: commands that took long, asked much or answered much.
 //!
-//! Three lists of the last entries, one a [`Reason`]. A threshold is read by every command; the lists behind their locks are
-//! touched only by commands that reach it, and by whoever reads them.
+//! Three lists of the last entries, one a [`Reason`]. A threshold is read by every command; the lists behind their
+//! locks are touched only by commands that reach it, and by whoever reads them.
 
 use crate::sync::Mutex;
 use std::collections::VecDeque;

@@ -1,8 +1,9 @@
 //! The keyspace as it was at one moment, read while others go on writing: for saving it.
 //!
-//! A cut is begun under all locks, which takes as long as touching every shard once. From then on a walk goes through every table, a few
-//! buckets under one hold of a lock, and encodes what it finds. Whoever is about to change a key that the walk has not reached has
-//! the keys of its [cell](structures::sweep) encoded first, as they are; the walk passes over cells that are done.
+//! A cut is begun under all locks, which takes as long as touching every shard once. From then on a walk goes through
+//! every table, a few buckets under one hold of a lock, and encodes what it finds. Whoever is about to change a key
+//! that the walk has not reached has the keys of its [cell](structures::sweep) encoded first, as they are; the walk
+//! passes over cells that are done.
 //!
 //! ```text
 //!   positions of a table    | walked ........ | next   [cell]  [done]  [cell]  [cell]       4 keys or so a cell, in 16 parts
@@ -11,18 +12,19 @@
 //!
 //! A key is written once: its part of a cell is done or it is not, by its hash, which no resize changes.
 //!
-//! **Large values** are put aside when they are met and written after all others in pieces, a piece under one hold of the lock. One that is
-//! changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of its elements ([`Rest::follow`]).
-//! One that is removed is left to the cut, which frees it when it is written.
+//! **Large values** are put aside when they are met and written after all others in pieces, a piece under one hold of
+//! the lock. One that is changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of
+//! its elements ([`Rest::follow`]). One that is removed is left to the cut, which frees it when it is written.
 //!
-//! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB swaps the cuts
-//! with the tables. Neither costs more than without a cut.
+//! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB
+//! swaps the cuts with the tables. Neither costs more than without a cut.
 //!
-//! Memory beyond the data: 16 bits for a cell, and the encoded old values, which each step takes away, [all](Engine::cut_drain) when they have
-//! become many, and which go to a file when they come too fast ([`kept`](crate::kept)).
+//! Memory beyond the data: 16 bits for a cell, and the encoded old values, which each step takes away,
+//! [all](Engine::cut_drain) when they have become many, and which go to a file when they come too fast
+//! ([`kept`](crate::kept)).
 //!
-//! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by somebody else answers its
-//! walk with [`Cancelled`].
+//! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by
+//! somebody else answers its walk with [`Cancelled`].
 
 use crate::effects::Garbage;
 use crate::engine::Engine;
@@ -69,14 +71,14 @@ pub trait Rest: Send {
     /// Appends about `max` bytes more; whether these were the last.
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool;
 
-    /// The value is about to be changed for the first time since it was begun. From now on what is ahead goes to `kept` before
-    /// it is changed, or all of it does now.
+    /// The value is about to be changed for the first time since it was begun. From now on what is ahead goes to `kept`
+    /// before it is changed, or all of it does now.
     fn follow(&mut self, object: &mut Object, kept: &Shared) {
         self.put_all(object, kept);
     }
 
-    /// These bytes of a string are about to change, and perhaps more come behind the last. Keeps them as they are; false if it cannot: then it is to
-    /// [follow](Self::follow).
+    /// These bytes of a string are about to change, and perhaps more come behind the last. Keeps them as they are;
+    /// false if it cannot: then it is to [follow](Self::follow).
     fn keep_bytes(&mut self, _object: &Object, _bytes: &Range<usize>) -> bool {
         false
     }
@@ -186,7 +188,8 @@ impl Cut {
         self.0.is_some()
     }
 
-    /// To be called before anything of the entry at this place is changed, and before a key comes in that there was not.
+    /// To be called before anything of the entry at this place is changed, and before a key comes in that there was
+    /// not.
     #[inline]
     pub fn touch(&mut self, table: &Table, hasher: &KeyHasher, local: u64) {
         if let Some(open) = &mut self.0 {
@@ -210,8 +213,8 @@ impl Cut {
         self.0.as_ref().is_some_and(|open| !open.large.is_empty() && open.left.is_none())
     }
 
-    /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones. `bytes`: which ones of a
-    /// string.
+    /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones.
+    /// `bytes`: which ones of a string.
     #[cold]
     pub fn follow(&mut self, entry: &mut KeyEntry, bytes: Option<&Range<usize>>) {
         let Some(open) = &mut self.0 else { return };
@@ -350,7 +353,8 @@ impl Open {
         Step { keys, more: self.cells.next().is_some(), within: false, kept: some(kept) }
     }
 
-    /// Writes a piece of the large value whose turn it is. When it was the last: where it stood, and the value if it is to be freed.
+    /// Writes a piece of the large value whose turn it is. When it was the last: where it stood, and the value if it is
+    /// to be freed.
     fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> (Step, Option<Large>) {
         if !self.within && !self.kept.is_empty() {
             let kept = self.kept.take_into(out);
@@ -391,7 +395,8 @@ impl Engine {
     /// Begins a cut at this moment; `then` runs in it, under all locks.
     ///
     /// # Errors
-    /// `ResourceBusy`: one is under way. `WouldBlock`: not all locks are free, and `give_up` says that they will not be soon.
+    /// `ResourceBusy`: one is under way. `WouldBlock`: not all locks are free, and `give_up` says that they will not be
+    /// soon.
     pub fn begin_cut(&self, encode: Encode, then: impl FnOnce(), give_up: impl Fn() -> bool) -> io::Result<Begun> {
         let limit = (self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3;
         let mut locks = self.locks().escalated_unless(&give_up).ok_or(io::ErrorKind::WouldBlock)?;
@@ -522,7 +527,7 @@ impl Large {
     }
 }
 
-/// Old values may take one in so many bytes of the data, or so many bytes if that is more. A quarter is left to what is about it: bits, the
-/// room of vectors, blocks on their way to the file.
+/// Old values may take one in so many bytes of the data, or so many bytes if that is more. A quarter is left to what is
+/// about it: bits, the room of vectors, blocks on their way to the file.
 const HELD_SHARE: u64 = 20;
 const HELD_MIN: u64 = 64 << 20;

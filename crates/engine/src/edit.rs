@@ -8,7 +8,7 @@
 //! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
 
 use crate::Error;
-use crate::access;
+use crate::access::{self, Used};
 use crate::effects::{Effects, Event, EventClass, Logged, Record};
 use crate::engine::Engine;
 use crate::expiry::element_deadline;
@@ -310,8 +310,10 @@ impl<'k> Edit<'k> {
         self.event(EventClass::NEW, "new");
     }
 
-    /// As [`put`](Self::put), with those who list the entry's value.
-    pub fn put_with(&mut self, entry: KeyEntry, readers: Readers) {
+    /// As [`put`](Self::put), of an entry that comes from another name or database, with those who list its value. It is as new
+    /// to eviction.
+    pub fn put_with(&mut self, mut entry: KeyEntry, readers: Readers) {
+        entry.set_meta(self.engine.access_clock(self.now).fresh());
         self.put(entry);
         self.db.listings.come(self.db_index, self.key.name, readers);
     }
@@ -375,6 +377,22 @@ impl<'k> Edit<'k> {
         self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
     }
 
+    /// The same for a change of what a key has beside its value, as a stream has groups: who watches the key or has a copy of it
+    /// does not hear of that, only who waits for it.
+    pub fn commit_beside(mut self, changes: u64, event: Option<(EventClass, &'static str)>) {
+        if self.fresh {
+            self.settle(changes);
+        } else {
+            self.changed = false;
+            self.stats.dirty += changes;
+            self.effects.dirty += changes;
+            self.wake();
+        }
+        if let Some((class, name)) = event {
+            self.event(class, name);
+        }
+    }
+
     /// The change is complete and tells nobody but watchers: for changes that have no event of their own.
     pub fn commit_silently(mut self, changes: u64) {
         self.settle(changes);
@@ -403,7 +421,11 @@ impl<'k> Edit<'k> {
         if self.engine.tracking().is_on() {
             tracking::changed(self.engine, self.tracked, self.effects, self.key.name, false);
         }
-        // Also when the key is gone: some wait for that.
+        self.wake();
+    }
+
+    /// Those who wait for the key look at it again, also when it is gone: some wait for that.
+    fn wake(&mut self) {
         if self.db.blocked.is_waited_for(self.key.name) {
             self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
         }
@@ -422,27 +444,21 @@ impl<'k> Edit<'k> {
     fn overwrite(&mut self, value: &NewValue<'_, Object>, ttl: Ttl) -> bool {
         let Some(spot) = self.spot.filter(|_| !self.db.cut.is_open()) else { return false };
         let Some(mut entry) = self.db.table.at_mut(spot) else { return false };
-        let meta = self.engine.access_clock(self.now).fresh();
         entry.update(|entry| {
             let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.deadline().is_none();
-            let written = stays && entry.overwrite(value);
-            if written {
-                entry.set_meta(meta);
-            }
-            written
+            stays && entry.overwrite(value)
         })
     }
 
     fn set_any_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
         let (engine, local, name) = (self.engine, self.local, self.key.name);
-        let meta = engine.access_clock(self.now).fresh();
         let new_deadline = match ttl {
             Ttl::At(at) => Some(at.max(0) as u64),
             Ttl::Keep | Ttl::Clear => None,
         };
         let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
         if !self.exists() {
-            let entry = KeyEntry::new(name, value, new_deadline, meta);
+            let entry = KeyEntry::new(name, value, new_deadline, engine.access_clock(self.now).fresh());
             self.db.cut.touch(&self.db.table, engine.hasher(), local);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
             self.fresh = true;
@@ -462,7 +478,6 @@ impl<'k> Edit<'k> {
             if old != new {
                 entry.set_deadline(new);
             }
-            entry.set_meta(meta);
             (old, new, replaced)
         });
         if let Some((old, new, replaced)) = done {
@@ -532,82 +547,76 @@ impl<'k> Edit<'k> {
     }
 }
 
-/// An edit that is one step: puts what `change` makes of the key's integer in its place; the deadline stays. None, and nothing is
-/// done, where there is more to an edit than that: the key is missing or over, its value is no integer in the form of one,
-/// somebody has to hear of the change or wants to know what was there.
-#[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
-#[inline(always)]
-pub(crate) fn update_int(
-    engine: &Engine,
-    shard: &mut Shard,
-    effects: &mut Effects,
-    db: u32,
-    key: Key<'_>,
-    local: u64,
-    now: i64,
-    class: EventClass,
-    change: impl FnOnce(i64) -> Result<i64, Error>,
-) -> Option<Result<i64, Error>> {
-    let db = &mut shard.dbs[db as usize];
-    let is_told = db.has_audience() || engine.tracking().is_on() || engine.wants_event(class);
-    if is_told || db.cut.is_open() {
-        return None;
-    }
-    let mut entry = db.table.find_mut(local, |entry| entry.has_key(key.name))?;
-    if entry.get().deadline().is_some_and(|deadline| access::is_due(deadline, now)) {
-        return None;
-    }
-    let new = match change(entry.get().int()?) {
-        Ok(new) => new,
-        Err(error) => return Some(Err(error)),
-    };
-    let meta = engine.access_clock(now).fresh();
-    entry.update(|entry| {
-        entry.overwrite(&NewValue::Int(new));
-        entry.set_meta(meta);
-    });
-    shard.stats.dirty += 1;
-    effects.dirty += 1;
-    Some(Ok(new))
+/// An edit that is one step, of a key of whose change nobody has to hear, or wants to know what was there.
+pub(crate) struct OneStep<'s> {
+    pub engine: &'s Engine,
+    pub shard: &'s mut Shard,
+    pub effects: &'s mut Effects,
+    pub db: u32,
+    pub key: Key<'s>,
+    pub now: i64,
+    /// None: the access clock is left alone.
+    pub used: Option<Used>,
 }
 
-/// An edit that is one step: lets `change` at the key's collection, which says how many changes it made and what it found. None, and
-/// nothing is done, where there is more to an edit than that: as for [`update_int`], and the collection has parts that run out, is
-/// packed into its entry or being listed, or `change` leaves it alone. It must leave elements there.
-#[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
-#[inline(always)]
-pub(crate) fn update_collection<C: Collection, R>(
-    engine: &Engine,
-    shard: &mut Shard,
-    effects: &mut Effects,
-    db: u32,
-    key: Key<'_>,
-    local: u64,
-    now: i64,
-    class: EventClass,
-    change: impl FnOnce(&mut C) -> Option<(u64, R)>,
-) -> Option<R> {
-    let db = &mut shard.dbs[db as usize];
-    let is_told = db.has_audience() || engine.tracking().is_on() || engine.wants_event(class);
-    if is_told || db.cut.is_open() || !db.listings.is_empty() {
-        return None;
+impl OneStep<'_> {
+    /// Puts what `change` makes of the key's integer in its place; the deadline stays. None, and nothing is done, where there is
+    /// more to the edit than one step: the key is missing or over, its value is no integer in the form of one, or there is
+    /// somebody to be told.
+    #[inline(always)]
+    pub fn int(self, class: EventClass, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
+        self.update(class, |entry| {
+            let new = match change(entry.int()?) {
+                Ok(new) => new,
+                Err(error) => return Some((0, Err(error))),
+            };
+            entry.overwrite(&NewValue::Int(new));
+            Some((1, Ok(new)))
+        })
     }
-    let mut entry = db.table.find_mut(local, |entry| entry.has_key(key.name))?;
-    if entry.get().deadline().is_some_and(|deadline| access::is_due(deadline, now)) {
-        return None;
-    }
-    let (changes, result) = entry.update(|entry| {
-        let collection = entry.payload_mut().and_then(C::of_mut)?;
-        if collection.next_deadline().is_some() {
+
+    /// Lets `change` at the key's collection, which says how many changes it made and what it found. None as for
+    /// [`int`](Self::int), and where the collection has parts that run out, is packed into its entry or being listed, or `change`
+    /// leaves it alone. It must leave elements there.
+    #[inline(always)]
+    pub fn collection<C: Collection, R>(
+        self,
+        class: EventClass,
+        change: impl FnOnce(&mut C) -> Option<(u64, R)>,
+    ) -> Option<R> {
+        if !self.shard.dbs[self.db as usize].listings.is_empty() {
             return None;
         }
-        let done = change(collection);
-        debug_assert!(!collection.is_empty(), "what is changed in one step is not used up");
-        done
-    })?;
-    shard.stats.dirty += changes;
-    effects.dirty += changes;
-    Some(result)
+        self.update(class, |entry| {
+            let collection = entry.payload_mut().and_then(C::of_mut)?;
+            if collection.next_deadline().is_some() {
+                return None;
+            }
+            let done = change(collection);
+            debug_assert!(!collection.is_empty(), "what is changed in one step is not used up");
+            done
+        })
+    }
+
+    #[inline(always)]
+    fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
+        let db = &mut self.shard.dbs[self.db as usize];
+        let is_told = db.has_audience() || self.engine.tracking().is_on() || self.engine.wants_event(class);
+        if is_told || db.cut.is_open() {
+            return None;
+        }
+        let mut entry = db.table.find_mut(self.key.hash.local(), |entry| entry.has_key(self.key.name))?;
+        if entry.get().deadline().is_some_and(|deadline| access::is_due(deadline, self.now)) {
+            return None;
+        }
+        let (changes, result) = entry.update(change)?;
+        if let Some(used) = self.used {
+            used.mark(self.engine, entry.get());
+        }
+        self.shard.stats.dirty += changes;
+        self.effects.dirty += changes;
+        Some(result)
+    }
 }
 
 /// The entry under another name.

@@ -110,8 +110,8 @@ impl Default for Attention {
     }
 }
 
-/// A table's hint where every thread can read it. Set by whoever holds the shard's lock; the two words may be of different
-/// moments.
+/// A table's hint where every thread can read it. Set by whoever holds the shard's lock; the two words may be of
+/// different moments.
 #[derive(Default)]
 struct SharedHint {
     start: AtomicUsize,
@@ -295,8 +295,8 @@ impl Engine {
         self.refresh_attention();
     }
 
-    /// Whether somebody may want to know of a command that took so long and moved so many bytes, in its request or in its
-    /// reply: the command log, the latency monitor, clients in MONITOR.
+    /// Whether somebody may want to know of a command that took so long and moved so many bytes, in its request or in
+    /// its reply: the command log, the latency monitor, clients in MONITOR.
     #[inline]
     pub fn wants_to_know(&self, nanos: u64, bytes: u64) -> bool {
         nanos >= self.attention.nanos.load(Relaxed) || bytes >= self.attention.bytes.load(Relaxed)
@@ -344,8 +344,8 @@ impl Engine {
         self.expiry_paused.store(paused, Relaxed);
     }
 
-    /// Makes room for so many keys in a database that is to be loaded; tables that hold keys already stay as they are. Until
-    /// [`end_expecting`](Engine::end_expecting) they do not change their sizes.
+    /// Makes room for so many keys in a database that is to be loaded; tables that hold keys already stay as they are.
+    /// Until [`end_expecting`](Engine::end_expecting) they do not change their sizes.
     pub fn expect_keys(&self, db: u32, keys: u64) {
         let shards = self.locks.len();
         let each = usize::try_from(keys).unwrap_or(usize::MAX) / shards;
@@ -471,8 +471,8 @@ impl Engine {
         self.hint(db, hash.shard()).get().prefetch(hash.local());
     }
 
-    /// Second step: asks for the entries that may be the key's. Left out when another thread is in the shard, since it is
-    /// only a hint.
+    /// Second step: asks for the entries that may be the key's. Left out when another thread is in the shard, since it
+    /// is only a hint.
     #[inline]
     pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
         let index = hash.shard();
@@ -481,8 +481,8 @@ impl Engine {
         }
     }
 
-    /// Publishes where the table lies in which the key is, for [`prefetch_bucket`](Self::prefetch_bucket). To be called now and
-    /// then for some key: a table moves so rarely that most looks at this would find it where it was.
+    /// Publishes where the table lies in which the key is, for [`prefetch_bucket`](Self::prefetch_bucket). To be called
+    /// now and then for some key: a table moves so rarely that most looks at this would find it where it was.
     pub fn show_table(&self, db: u32, hash: KeyHash) {
         let index = hash.shard();
         if let Some(shard) = self.locks.try_one(index) {
@@ -509,8 +509,8 @@ impl Engine {
         if self.config.snapshot().flag(Directive::LazyfreeLazyExpire) { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks of
-    /// that must still be held.
+    /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks
+    /// of that must still be held.
     #[inline]
     pub fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) {
         if effects.dirty == 0 && effects.seen().is_none() || !self.has_log() {
@@ -570,8 +570,8 @@ impl Engine {
         }
     }
 
-    /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to be
-    /// [served](blocked::serve) now.
+    /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to
+    /// be [served](crate::blocked::serve) now.
     #[inline]
     #[must_use]
     pub fn carry_out(&self, effects: &mut Effects, origin: Origin) -> Vec<ReadyKey> {
@@ -617,7 +617,7 @@ impl Engine {
 
     /// The same; None when one is not free and `give_up` says that it will not be soon.
     pub fn stats_unless(&self, give_up: impl Fn() -> bool) -> Option<ShardStats> {
-        let mut sum = ShardStats::default();
+        let mut sum = ShardStats { dirty: self.saves.elsewhere.load(Relaxed), ..ShardStats::default() };
         for index in 0..self.locks.len() {
             sum.add(&self.locks.one_unless(index, &give_up)?.stats);
         }
@@ -642,8 +642,9 @@ mod tests {
     use super::*;
     use crate::blocked::Server;
     use crate::edit::Ttl;
+    use crate::held::Held;
     use crate::host::Alone;
-    use crate::keys::{Held, Keys};
+    use crate::keys::Keys;
     use crate::log::MemoryLog;
     use crate::value::NewString;
     use crate::watch::WatchFlag;

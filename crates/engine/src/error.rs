@@ -32,7 +32,8 @@ impl Error {
         Error { counted: true, ..self }
     }
 
-    /// Nobody is told: the command waits for a lock that a long script has, has changed nothing, and is to be run again later.
+    /// Nobody is told: the command waits for a lock that a long script has, has changed nothing, and is to be run again
+    /// later.
     pub const NOT_NOW: Error = Error::text("NOTNOW");
 
     pub fn is_not_now(&self) -> bool {

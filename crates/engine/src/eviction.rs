@@ -1,24 +1,25 @@
 //! Eviction: keys that go when there is more data than `maxmemory` allows, chosen by `maxmemory-policy`.
 //!
 //! # How much there is
-//! The allocator can tell exactly, but not before every command. So it is asked twenty times a second, and in between every
-//! worker keeps count of what it allocates and frees itself:
+//! The allocator can tell exactly, but not before every command. So it is asked twenty times a second, and in between
+//! every worker keeps count of what it allocates and frees itself:
 //! ```text
 //!   in use = base + counted by worker 0 + counted by worker 1 + ...        base: what the allocator said, less these counts
 //! ```
 //! What of it waits to be written to the log is not counted: evicting keys makes that more, not less.
-//! A worker that has found room goes on without adding that up until it has taken its share of the room, half of which all
-//! workers have together.
+//! A worker that has found room goes on without adding that up until it has taken its share of the room, half of which
+//! all workers have together.
 //!
 //! # Who goes
-//! As in Redis: a few keys are drawn at random, the best of them are remembered in a pool from one time to the next, and the
-//! one that was not used for longest (or least often) goes. Keys with the nearest end are not drawn, there is an index of them.
-//! A drawn key is looked at again before it goes. Shards that somebody else holds are passed over while others have keys.
+//! As in Redis: a few keys are drawn at random, the best of them are remembered in a pool from one time to the next,
+//! and the one that was not used for longest (or least often) goes. Keys with the nearest end are not drawn, there is
+//! an index of them. A drawn key is looked at again before it goes. Shards that somebody else holds are passed over
+//! while others have keys.
 //!
 //! # For how long
-//! A command that finds too much evicts for as long as `maxmemory-eviction-tenacity` says and then runs; the background goes
-//! on. Only when there is nothing left to evict, commands that need memory are refused. What is freed on other threads is
-//! waited for, not made up for with more keys.
+//! A command that finds too much evicts for as long as `maxmemory-eviction-tenacity` says and then runs; the background
+//! goes on. Only when there is nothing left to evict, commands that need memory are refused. What is freed on other
+//! threads is waited for, not made up for with more keys.
 
 use crate::access::{AccessClock, Cause, removed};
 use crate::blocked::{self, Server};
@@ -45,7 +46,8 @@ pub struct Ceiling {
     /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
     freed: AtomicUsize,
     pool: Mutex<Vec<Candidate>>,
-    /// Unix time in milliseconds since when there has been too much that eviction did not bring down at once; 0 for none.
+    /// Unix time in milliseconds since when there has been too much that eviction did not bring down at once; 0 for
+    /// none.
     exceeded_since: AtomicI64,
     /// Milliseconds of earlier such times together.
     exceeded_ms: AtomicU64,
@@ -329,8 +331,8 @@ impl Engine {
         Evicted::None(Drawn::Held)
     }
 
-    /// Draws keys into the pool: from one shard, or from more where they have few. Keys with the nearest end are those of many
-    /// shards.
+    /// Draws keys into the pool: from one shard, or from more where they have few. Keys with the nearest end are those
+    /// of many shards.
     fn draw(&self, policy: Policy, clock: AccessClock, samples: usize, pool: &mut Vec<Candidate>) -> Drawn {
         let by_deadline = policy.order == Order::Deadline;
         let wanted = if by_deadline { COMPARED } else { samples };
@@ -378,9 +380,9 @@ impl Engine {
         if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }
     }
 
-    /// Calls `visit` with shards that have keys that may go and that nobody holds, from a random one on, until it has taken as
-    /// much as is wanted; it is told what is left of that and says how much it took. Only where it took nothing others are
-    /// waited for, a moment each.
+    /// Calls `visit` with shards that have keys that may go and that nobody holds, from a random one on, until it has
+    /// taken as much as is wanted; it is told what is left of that and says how much it took. Only where it took
+    /// nothing others are waited for, a moment each.
     fn somewhere(&self, policy: Policy, wanted: usize, mut visit: impl FnMut(&mut Shard, usize) -> usize) -> Drawn {
         let shards = self.locks().len();
         let first = fastrand::usize(..shards);

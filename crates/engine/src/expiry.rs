@@ -8,27 +8,31 @@
 //!                                                         | the earliest
 //!                                              shard: collections by the earliest deadline of an element
 //! ```
-//! All three ordered indexes are [`Deadlines`]: records of a deadline and a position in a hash table. A shard has two for
-//! each database ([`ExpiryIndex`]), so that what is due is found without looking at anything that is not.
+//! All three ordered indexes are [`Deadlines`]: records of a deadline and a position in a hash table. A shard has two
+//! for each database ([`ExpiryIndex`]), so that what is due is found without looking at anything that is not.
 //!
 //! # What is seen
-//! Every access looks at the exact deadline. A key that is over is removed by whoever comes upon it. An element that is over
-//! is shown to nobody, and writing to it is like adding it, but only writers and the background remove it: a read never
-//! has to clear away a million elements first. Until then it counts in the length that HLEN answers, as in Valkey 9.1.
+//! Every access looks at the exact deadline. A key that is over is removed by whoever comes upon it. An element that is
+//! over is shown to nobody, and writing to it is like adding it, but only writers and the background remove it: a read
+//! never has to clear away a million elements first. Until then it counts in the length that HLEN answers, as in Valkey
+//! 9.1.
 //!
 //! # The background
 //! [`Engine::expire_due`] is called by every worker for its share of the shards, twenty times a second. It removes at
-//! most `budget` keys and elements, at most [`STEP`] of either under one hold of a lock, and says whether more may be due. A
-//! collection of which more elements are due than that keeps its record and its turn. When the last element goes, the key goes with it.
+//! most `budget` keys and elements, at most [`STEP`] of either under one hold of a lock, and says whether more may be
+//! due. A collection of which more elements are due than that keeps its record and its turn. When the last element
+//! goes, the key goes with it.
 //!
 //! # What keeps the indexes right
-//! Nobody but [`Edit`](crate::edit::Edit) and [`access`] puts entries into a table or takes them out, or changes a collection, and they
-//! compare the earliest deadline before and after. So RENAME, COPY, MOVE, overwriting, deleting and loading need
-//! nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
+//! Nobody but [`Edit`](crate::edit::Edit) and [`access`] puts entries into a table or takes them out, or changes a
+//! collection, and they compare the earliest deadline before and after. So RENAME, COPY, MOVE, overwriting, deleting
+//! and loading need nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
 //!
 //! # Another type whose elements run out
-//! Give its structure a `Deadlines`, and [`Object::next_deadline`](crate::value::Object::next_deadline), [`Object::pop_due`](crate::value::Object::pop_due) and
-//! [`Object::element_words`](crate::value::Object::element_words) an arm; its [`Collection`](crate::value::Collection) says its earliest deadline.
+//! Give its structure a `Deadlines`, and [`Object::next_deadline`](crate::value::Object::next_deadline),
+//! [`Object::pop_due`](crate::value::Object::pop_due) and
+//! [`Object::element_words`](crate::value::Object::element_words) an arm; its [`Collection`](crate::value::Collection)
+//! says its earliest deadline.
 
 use crate::access::{self, is_due};
 use crate::blocked::{self, Server};

@@ -6,12 +6,13 @@
 //! \x       the byte x                  [^a-c]   any other byte
 //! ```
 //!
-//! A class that does not close ends with the pattern, and a `\` at the very end is itself. In a class `\` takes the next
-//! byte as it is, also in case. Range ends compare as signed bytes. A pattern that is not empty never matches the empty
-//! text: commands for which `*` means everything look for it themselves. All of this is what clients observe of Valkey.
+//! A class that does not close ends with the pattern, and a `\` at the very end is itself. In a class `\` takes the
+//! next byte as it is, also in case. Range ends compare as signed bytes. A pattern that is not empty never matches the
+//! empty text: commands for which `*` means everything look for it themselves. All of this is what clients observe of
+//! Valkey.
 //!
-//! Only the last `*` is ever tried again, because whatever an earlier one could still take, the last can take as well: a
-//! match costs at most the product of the two lengths, however many stars there are.
+//! Only the last `*` is ever tried again, because whatever an earlier one could still take, the last can take as well:
+//! a match costs at most the product of the two lengths, however many stars there are.
 
 /// Runs of stars that a match goes through; what would take more does not match. Clients rely on Valkey's limit.
 const STARS_MAX: usize = 1000;
@@ -21,7 +22,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     run(pattern, text, false)
 }
 
-/// As [`matches`], with ASCII letters of either case equal.
+/// As [`matches()`], with ASCII letters of either case equal.
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     run(pattern, text, true)
 }

@@ -1,8 +1,8 @@
 //! Durations with two significant digits, in the memory that the durations that occur need.
 //!
-//! The buckets are those of an HDR histogram (Gil Tene's layout) of 1 ns to 1 s with two digits, since the percentiles and
-//! bucket limits that servers print follow from them. Octave 0 counts 0 to 127 ns exactly; octave `n` has 128 buckets, each
-//! `2^(n-1)` ns wide, from `128 << (n-1)` up to twice that:
+//! The buckets are those of an HDR histogram (Gil Tene's layout) of 1 ns to 1 s with two digits, since the percentiles
+//! and bucket limits that servers print follow from them. Octave 0 counts 0 to 127 ns exactly; octave `n` has 128
+//! buckets, each `2^(n-1)` ns wide, from `128 << (n-1)` up to twice that:
 //!
 //! ```text
 //! octave   0          1            2              3             ...   23
@@ -10,8 +10,8 @@
 //! width    1          1            2              4                   2^22 ns
 //! ```
 //!
-//! A command's durations fall into three to six neighbouring octaves, so each octave (1 KiB) is allocated when something
-//! first falls into it: 4 to 6 KiB for a command instead of 24.
+//! A command's durations fall into three to six neighbouring octaves, so each octave (1 KiB) is allocated when
+//! something first falls into it: 4 to 6 KiB for a command instead of 24.
 //!
 //! One thread records, any thread reads: a [`Snapshot`] adds up the histograms of all workers.
 
@@ -112,8 +112,8 @@ impl Snapshot {
         if percentile == 0.0 { lowest } else { highest }
     }
 
-    /// The cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the number of
-    /// durations up to there. Steps that add none are left out.
+    /// The cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the number
+    /// of durations up to there. Steps that add none are left out.
     pub fn distribution(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
         let (mut seen, mut last, mut level) = (0, 0, 1024);

@@ -28,8 +28,8 @@ pub trait Host: Send + Sync {
     /// The clients' pause has begun, changed or ended: workers look at it again.
     fn pause_changed(&self) {}
 
-    /// Adds to `left` how many workers there are. Each takes one off when it has done what had reached it before this call,
-    /// the calling one too: those who ask for much are served after others.
+    /// Adds to `left` how many workers there are. Each takes one off when it has done what had reached it before this
+    /// call, the calling one too: those who ask for much are served after others.
     fn after_others(&self, _left: &Arc<AtomicUsize>) {}
 
     /// A clock in nanoseconds that never goes back, for measuring how long commands take. Read after every command, so
@@ -53,12 +53,12 @@ pub trait Host: Send + Sync {
     /// moment, who may only call what is for such times. Called under the locks of the script.
     fn while_busy(&self) {}
 
-    /// A script has run for a while: the thread that it has serves other clients for a moment, as far as their commands can do
-    /// with locks that are free. Called under the locks of the script.
+    /// A script has run for a while: the thread that it has serves other clients for a moment, as far as their commands
+    /// can do with locks that are free. Called under the locks of the script.
     fn while_long(&self) {}
 
-    /// Sends bytes to the client whose script this thread runs, and waits for its next request: the words of it, or None when
-    /// the client or the server is about to end. Called under the locks of the script.
+    /// Sends bytes to the client whose script this thread runs, and waits for its next request: the words of it, or
+    /// None when the client or the server is about to end. Called under the locks of the script.
     fn converse(&self, _bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
         None
     }
@@ -79,7 +79,8 @@ pub trait Host: Send + Sync {
         0
     }
 
-    /// Bytes that the calling thread has allocated more than it has freed. Asked often, so it must be cheap. Wraps around at zero.
+    /// Bytes that the calling thread has allocated more than it has freed. Asked often, so it must be cheap. Wraps
+    /// around at zero.
     fn own_allocated(&self) -> u64 {
         0
     }
@@ -158,7 +159,8 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Runs `work` on one of a few threads that may wait for other machines, when one of them is free. Shard locks may be held.
+    /// Runs `work` on one of a few threads that may wait for other machines, when one of them is free. Shard locks may
+    /// be held.
     fn abroad(&self, _work: Errand) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -171,7 +173,8 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Does `work`, while other threads do `help`, as many as there are processors to spare; returns when all have ended.
+    /// Does `work`, while other threads do `help`, as many as there are processors to spare; returns when all have
+    /// ended.
     fn alongside(&self, _help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
         work();
     }

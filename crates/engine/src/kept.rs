@@ -4,8 +4,9 @@
 //!   Kept     | part in memory | part in the scratch file | part in memory | end, being added to |
 //! ```
 //!
-//! All of a cut's are counted together ([`Copies`]). Above a limit whoever adds to them puts what he has got into a scratch file and goes on,
-//! so that memory is bounded whatever is changed how fast; who writes the save takes it from there when its turn comes.
+//! All of a cut's are counted together ([`Copies`]). Above a limit whoever adds to them puts what he has got into a
+//! scratch file and goes on, so that memory is bounded whatever is changed how fast; who writes the save takes it from
+//! there when its turn comes.
 //!
 //! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
 

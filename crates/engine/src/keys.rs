@@ -1,21 +1,21 @@
 //! The keyspace as one command sees it: the shards that it has locked, and what it does there.
 //!
-//! Reading goes through [`Keys::find`], writing through an [`Edit`](crate::edit::Edit), walking over
+//! Reading goes through [`Keys::find`], writing through an [`Edit`], walking over
 //! everything through [`Keys::each_shard`]. All three work the same whether the command has one shard
 //! locked, several, or may take any.
 
 use crate::Error;
-use crate::access::{self, AccessClock};
+use crate::access::{self, Used};
 use crate::blocked::{Blocked, Ticket};
-use crate::edit::{self, Edit};
+use crate::edit::{Edit, OneStep};
 use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
-use crate::locks::{Claim, Escalated, Several};
+use crate::held::{Held, Locks, Patience};
+use crate::locks::Claim;
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use structures::hashtable::{Ref, Spot};
 
@@ -29,116 +29,6 @@ pub struct Key<'a> {
 /// A key's entry, as readers see it.
 pub type Found<'a> = Ref<'a, KeyEntry>;
 
-/// The locks that a command holds; see [`crate::locks`] for the protocol.
-pub enum Held<'e> {
-    /// None for longer than a step: commands without keys, walks over the keyspace.
-    Nothing,
-    One(usize, MutexGuard<'e, Shard>),
-    Several(Box<Several<'e, Shard>>),
-    Anything(Box<Escalated<'e, Shard>>),
-}
-
-/// What a command does about a lock that is not free, as long as it has changed nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
-    /// It waits, unless a script keeps the server busy.
-    #[default]
-    Long,
-    /// It waits, unless a script has run for a while, which may have the lock: it is run again later.
-    Short,
-}
-
-impl Patience {
-    /// Whether it is at its end.
-    pub fn is_over(self, engine: &Engine) -> bool {
-        match self {
-            Patience::Long => engine.scripts().is_busy(),
-            Patience::Short => engine.scripts().is_long(),
-        }
-    }
-}
-
-impl<'e> Held<'e> {
-    /// Locks the shards of these keys.
-    #[inline(always)]
-    pub fn keys(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
-        Held::keys_unless(engine, hashes, || false).unwrap_or(Held::Nothing)
-    }
-
-    /// The same; None when that takes more patience.
-    #[inline(always)]
-    pub fn keys_with(
-        engine: &'e Engine,
-        hashes: impl ExactSizeIterator<Item = KeyHash>,
-        patience: Patience,
-    ) -> Option<Self> {
-        Held::keys_unless(engine, hashes, || patience.is_over(engine))
-    }
-
-    #[inline(always)]
-    fn keys_unless(
-        engine: &'e Engine,
-        mut hashes: impl ExactSizeIterator<Item = KeyHash>,
-        give_up: impl Fn() -> bool,
-    ) -> Option<Self> {
-        if hashes.len() <= 1 {
-            let Some(only) = hashes.next().map(|hash| hash.shard()) else { return Some(Held::Nothing) };
-            return Some(Held::One(only, engine.locks().one_unless(only, give_up)?));
-        }
-        Held::many(engine, hashes, give_up)
-    }
-
-    #[inline(never)]
-    fn release(self) {}
-
-    fn many(engine: &'e Engine, hashes: impl Iterator<Item = KeyHash>, give_up: impl Fn() -> bool) -> Option<Self> {
-        let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| hash.shard()).collect();
-        Some(match shards[..] {
-            [] => Held::Nothing,
-            [first, ..] if shards.iter().all(|shard| *shard == first) => {
-                Held::One(first, engine.locks().one_unless(first, give_up)?)
-            }
-            _ => Held::Several(Box::new(engine.locks().several_unless(&mut shards, give_up)?)),
-        })
-    }
-}
-
-/// The same as a command has them: the one lock of most commands lies apart, so that it is given up in place.
-struct Locks<'e> {
-    index: usize,
-    one: Option<MutexGuard<'e, Shard>>,
-    /// Not [`Held::One`], and nothing where there is `one`.
-    others: Held<'e>,
-}
-
-impl<'e> Locks<'e> {
-    #[inline(always)]
-    fn of(held: Held<'e>) -> Self {
-        match held {
-            Held::One(index, guard) => Locks { index, one: Some(guard), others: Held::Nothing },
-            others => Locks { index: 0, one: None, others },
-        }
-    }
-
-    /// Takes all of them out.
-    fn take(&mut self) -> Held<'e> {
-        let others = std::mem::replace(&mut self.others, Held::Nothing);
-        self.one.take().map_or(others, |guard| Held::One(self.index, guard))
-    }
-
-    #[inline(always)]
-    fn release(&mut self) {
-        self.one = None;
-        if !matches!(self.others, Held::Nothing) {
-            std::mem::replace(&mut self.others, Held::Nothing).release();
-        }
-    }
-
-    fn is_nothing(&self) -> bool {
-        self.one.is_none() && matches!(self.others, Held::Nothing)
-    }
-}
-
 /// A time before all deadlines.
 const NO_TIME: i64 = -1;
 
@@ -148,9 +38,8 @@ pub struct Keys<'e> {
     held: Locks<'e>,
     db: u32,
     now: i64,
-    /// The seconds of [`AccessClock::Recency`] at `now`.
-    seconds: u32,
-    /// Reads leave the access clock alone (CLIENT NO-TOUCH).
+    used: Used,
+    /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
     no_touch: bool,
     patience: Patience,
     pub effects: Effects,
@@ -165,7 +54,7 @@ impl<'e> Keys<'e> {
             held: Locks::of(held),
             db,
             now,
-            seconds: (now / 1000) as u32 & structures::entry::MAX_META,
+            used: Used::at(now),
             no_touch: false,
             patience: Patience::Long,
             effects: Effects::default(),
@@ -176,8 +65,7 @@ impl<'e> Keys<'e> {
     /// [`unlock`](Self::unlock), with the effects dealt with.
     #[inline(always)]
     pub fn begin_with(&mut self, shard: usize, guard: MutexGuard<'e, Shard>, db: u32) {
-        self.held.index = shard;
-        self.held.one = Some(guard);
+        self.held.begin(shard, guard);
         self.db = db;
         self.effects.dirty = 0;
     }
@@ -191,10 +79,16 @@ impl<'e> Keys<'e> {
         self.now
     }
 
-    /// Nothing is over and nothing is marked as accessed: for commands of the past, at whose time there was what they found, and
-    /// for those who bring them.
+    /// Nothing is over and nothing is marked as accessed: for commands of the past, at whose time there was what they
+    /// found, and for those who bring them.
     pub fn stop_time(&mut self) {
         (self.now, self.no_touch) = (NO_TIME, true);
+    }
+
+    /// How a use of a key is marked, if it is.
+    #[inline(always)]
+    fn used(&self) -> Option<Used> {
+        if self.no_touch { None } else { Some(self.used) }
     }
 
     pub fn set_no_touch(&mut self, no_touch: bool) {
@@ -222,8 +116,7 @@ impl<'e> Keys<'e> {
     /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
     #[inline(always)]
     pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
-        let clock = if self.no_touch { None } else { Some(self.engine.access_clock(self.now)) };
-        self.lookup(key, clock, true)
+        self.lookup(key, self.used(), true)
     }
 
     /// As [`find`](Self::find), but the access is not marked: for commands that ask about a key, not for its
@@ -239,9 +132,9 @@ impl<'e> Keys<'e> {
 
     /// Not inlined: handlers are small and this is not.
     #[inline(never)]
-    fn lookup(&mut self, key: Key<'_>, clock: Option<AccessClock>, tells: bool) -> Option<Found<'_>> {
+    fn lookup(&mut self, key: Key<'_>, used: Option<Used>, tells: bool) -> Option<Found<'_>> {
         let (index, local) = place(key);
-        let shard = Self::shard_of(&mut self.held, index);
+        let shard = self.held.get(index);
         let db = self.db as usize;
         let table = &shard.dbs[db].table;
         let mut deadline = None;
@@ -271,8 +164,8 @@ impl<'e> Keys<'e> {
         }
         shard.stats.hits += 1;
         let found = shard.dbs[db].table.at(spot)?;
-        if let Some(clock) = clock {
-            mark(&found, clock);
+        if let Some(used) = used {
+            used.mark(self.engine, &found);
         }
         Some(found)
     }
@@ -281,18 +174,14 @@ impl<'e> Keys<'e> {
     #[inline(always)]
     pub fn read<R>(&mut self, key: Key<'_>, then: impl FnOnce(Option<&Found<'_>>) -> R) -> R {
         let (index, local) = place(key);
-        if let Some(guard) = &mut self.held.one
-            && self.held.index == index
+        if let Some(shard) = self.held.only(index)
             && !self.no_touch
         {
-            let shard: &mut Shard = guard;
             let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.has_key(key.name));
             let lives = |found: &Found<'_>| found.deadline().is_none_or(|at| !access::is_due(at, self.now));
             if let Some(found) = found.filter(lives) {
                 shard.stats.hits += 1;
-                if found.meta() != self.seconds || self.engine.counts_frequency() {
-                    mark(&found, self.engine.access_clock(self.now));
-                }
+                self.used.mark(self.engine, &found);
                 return then(Some(&found));
             }
         }
@@ -302,7 +191,7 @@ impl<'e> Keys<'e> {
     /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
     pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
-        let shard = Self::shard_of(&mut self.held, index);
+        let shard = self.held.get(index);
         if self.engine.keeps_expired() {
             let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
             let due = found.deadline().is_some_and(|deadline| access::is_due(deadline, self.now));
@@ -315,7 +204,7 @@ impl<'e> Keys<'e> {
     /// As [`peek`](Self::peek), of a key whose time is over too.
     pub fn peek_stale(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
-        let shard = Self::shard_of(&mut self.held, index);
+        let shard = self.held.get(index);
         shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)
     }
 
@@ -323,13 +212,7 @@ impl<'e> Keys<'e> {
     /// read several keys at the same time. What has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
         let (index, local) = place(key);
-        let shard: &Shard = match (&self.held.one, &self.held.others) {
-            (Some(guard), _) => Some(&**guard).filter(|_| self.held.index == index),
-            (None, Held::Several(several)) => several.held(index),
-            (None, Held::Anything(any)) => any.held(index),
-            (None, _) => None,
-        }?;
-        let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
+        let found = self.held.look(index)?.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
         Some(found.value())
     }
 
@@ -351,19 +234,24 @@ impl<'e> Keys<'e> {
         self.value(key).map(|value| value.as_collection::<C>()).transpose()
     }
 
-    /// The right to change a key; nothing happens until something is changed and committed.
+    /// The right to change a key, which is marked as used; nothing else happens until something is changed and committed.
     #[inline]
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
-        let shard = Self::shard_of(&mut self.held, index);
+        let shard = self.held.get(index);
         let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
+        if let Some(found) = spot.filter(|_| !self.no_touch).and_then(|spot| shard.dbs[self.db as usize].table.at(spot))
+        {
+            self.used.mark(self.engine, &found);
+        }
         Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
     }
 
-    /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like others.
+    /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like
+    /// others.
     pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
-        let shard = Self::shard_of(&mut self.held, index);
+        let shard = self.held.get(index);
         let spot = shard.dbs[self.db as usize].table.spot(local, |entry| entry.key() == key.name);
         Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
     }
@@ -373,7 +261,15 @@ impl<'e> Keys<'e> {
         if is_empty { self.edit_stale(key) } else { self.edit(key) }
     }
 
-    /// [`edit::update_int`] of a key whose shard's lock is the only one.
+    /// An edit that is one step, where the key's shard is the only one that is locked.
+    #[inline(always)]
+    fn one_step<'k>(&'k mut self, key: Key<'k>) -> Option<OneStep<'k>> {
+        let used = self.used();
+        let shard = self.held.only(key.hash.shard())?;
+        Some(OneStep { engine: self.engine, shard, effects: &mut self.effects, db: self.db, key, now: self.now, used })
+    }
+
+    /// [`OneStep::int`]
     #[inline(always)]
     pub fn update_int(
         &mut self,
@@ -381,12 +277,10 @@ impl<'e> Keys<'e> {
         class: EventClass,
         change: impl FnOnce(i64) -> Result<i64, Error>,
     ) -> Option<Result<i64, Error>> {
-        let (index, local) = place(key);
-        let shard = self.held.one.as_deref_mut().filter(|_| self.held.index == index)?;
-        edit::update_int(self.engine, shard, &mut self.effects, self.db, key, local, self.now, class, change)
+        self.one_step(key)?.int(class, change)
     }
 
-    /// [`edit::update_collection`] of a key whose shard's lock is the only one.
+    /// [`OneStep::collection`]
     #[inline(always)]
     pub fn update<C: Collection, R>(
         &mut self,
@@ -394,9 +288,7 @@ impl<'e> Keys<'e> {
         class: EventClass,
         change: impl FnOnce(&mut C) -> Option<(u64, R)>,
     ) -> Option<R> {
-        let (index, local) = place(key);
-        let shard = self.held.one.as_deref_mut().filter(|_| self.held.index == index)?;
-        edit::update_collection(self.engine, shard, &mut self.effects, self.db, key, local, self.now, class, change)
+        self.one_step(key)?.collection(class, change)
     }
 
     /// Something happened to a key that no edit covers.
@@ -424,17 +316,11 @@ impl<'e> Keys<'e> {
         index: usize,
         visit: impl FnOnce(&mut Shard, &mut Effects) -> R,
     ) -> Result<R, Error> {
-        let held = match (&mut self.held.one, &mut self.held.others) {
-            (Some(guard), _) => Some(&mut **guard).filter(|_| self.held.index == index),
-            (None, Held::Anything(any)) => Some(any.get(index)),
-            (None, Held::Several(several)) => several.held_mut(index),
-            (None, _) => None,
-        };
-        if let Some(shard) = held {
+        if let Some(shard) = self.held.reach(index) {
             return Ok(visit(shard, &mut self.effects));
         }
         let (engine, patience) = (self.engine, self.patience);
-        let guard = engine.locks().one_unless(index, || patience.is_over(engine));
+        let guard = engine.locks().one_unless(index, patience.from_now(engine));
         let mut guard = guard.ok_or(Error::NOT_NOW)?;
         Ok(visit(&mut guard, &mut self.effects))
     }
@@ -464,7 +350,7 @@ impl<'e> Keys<'e> {
 
     /// The shard of a key whose lock is held.
     pub fn shard_at(&mut self, hash: KeyHash) -> &mut Shard {
-        Self::shard_of(&mut self.held, hash.shard())
+        self.held.get(hash.shard())
     }
 
     /// The shard of this key, locked for the call if the command holds nothing.
@@ -480,7 +366,7 @@ impl<'e> Keys<'e> {
         if self.held.is_nothing() {
             return self.with_shard(index, visit);
         }
-        Ok(visit(Self::shard_of(&mut self.held, index), &mut self.effects))
+        Ok(visit(self.held.get(index), &mut self.effects))
     }
 
     /// Locks everything, for as long as the command runs. Only for commands that hold nothing.
@@ -492,8 +378,8 @@ impl<'e> Keys<'e> {
             return Ok(());
         }
         let (engine, patience) = (self.engine, self.patience);
-        let mut any = engine.locks().escalated_unless(|| patience.is_over(engine)).ok_or(Error::NOT_NOW)?;
-        if !(0..engine.locks().len()).all(|index| any.take(index, || patience.is_over(engine))) {
+        let mut any = engine.locks().escalated_unless(patience.from_now(engine)).ok_or(Error::NOT_NOW)?;
+        if !(0..engine.locks().len()).all(|index| any.take(index, patience.from_now(engine))) {
             return Err(Error::NOT_NOW);
         }
         self.held = Locks::of(Held::Anything(Box::new(any)));
@@ -506,7 +392,7 @@ impl<'e> Keys<'e> {
     /// # Errors
     /// [`Error::NOT_NOW`]
     pub fn broaden(&mut self) -> Result<(), Error> {
-        if self.held.one.take().is_some() {
+        if self.held.give_up_only() {
             self.escalate()?;
         }
         Ok(())
@@ -517,14 +403,14 @@ impl<'e> Keys<'e> {
     /// # Errors
     /// [`Error::NOT_NOW`]
     pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
-        if self.held.one.take().is_some() {
+        if self.held.give_up_only() {
             self.hold(hashes)?;
         }
         Ok(())
     }
 
-    /// Gives up what is held for the right to any shard; each is locked when it is [reached](Self::reach_soon) for. Others may
-    /// come in between.
+    /// Gives up what is held for the right to any shard; each is locked when it is [taken](Self::take) or reached for.
+    /// Others may come in between.
     ///
     /// # Errors
     /// [`Error::NOT_NOW`]
@@ -532,7 +418,7 @@ impl<'e> Keys<'e> {
         if !self.reaches_all() {
             self.held.release();
             let (engine, patience) = (self.engine, self.patience);
-            let any = engine.locks().escalated_unless(|| patience.is_over(engine)).ok_or(Error::NOT_NOW)?;
+            let any = engine.locks().escalated_unless(patience.from_now(engine)).ok_or(Error::NOT_NOW)?;
             self.held = Locks::of(Held::Anything(Box::new(any)));
         }
         Ok(())
@@ -541,14 +427,11 @@ impl<'e> Keys<'e> {
     /// Locks a shard, for who has the right to any; false if that takes more patience.
     pub fn take(&mut self, index: usize) -> bool {
         let (engine, patience) = (self.engine, self.patience);
-        match &mut self.held.others {
-            Held::Anything(any) => any.take(index, || patience.is_over(engine)),
-            _ => false,
-        }
+        self.held.any().is_some_and(|any| any.take(index, patience.from_now(engine)))
     }
 
-    /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right to any.
-    /// Calls `meanwhile` now and then while it waits.
+    /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right
+    /// to any. Calls `meanwhile` now and then while it waits.
     pub fn add(&mut self, claim: Option<&Claim<'_>>, index: usize, mut meanwhile: impl FnMut()) {
         let locks = self.engine.locks();
         let mut several = match (self.held.take(), claim) {
@@ -588,44 +471,12 @@ impl<'e> Keys<'e> {
     /// Whether the shard of a key of this hash may be touched.
     #[inline]
     pub fn reaches(&self, hash: KeyHash) -> bool {
-        match &self.held.others {
-            Held::Several(several) => several.held(hash.shard()).is_some(),
-            Held::Anything(_) => true,
-            _ => self.held.one.is_some() && self.held.index == hash.shard(),
-        }
+        self.held.reaches(hash.shard())
     }
 
     /// Whether any shard may be touched.
     pub fn reaches_all(&self) -> bool {
-        matches!(self.held.others, Held::Anything(_))
-    }
-
-    #[inline(always)]
-    fn shard_of<'h>(held: &'h mut Locks<'e>, index: usize) -> &'h mut Shard {
-        if let Some(guard) = &mut held.one {
-            assert!(held.index == index, "a command touches declared keys only");
-            return guard;
-        }
-        Self::shard_among(&mut held.others, index)
-    }
-
-    #[inline(never)]
-    fn shard_among<'h>(held: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
-        match held {
-            Held::Several(several) => several.get(index),
-            Held::Anything(any) => any.get(index),
-            Held::One(..) | Held::Nothing => panic!("a command touches declared keys only"),
-        }
-    }
-}
-
-/// Written only when the mark changes, which by the second is rare.
-#[inline(always)]
-fn mark(found: &Found<'_>, clock: AccessClock) {
-    let meta = found.meta();
-    let accessed = clock.accessed(meta);
-    if accessed != meta {
-        found.mark(accessed);
+        self.held.reaches_all()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The latency monitor: the longest moments of the server, by what it did in them.
 //!
-//! An event is what took at least `latency-monitor-threshold` milliseconds: `command`, `fast-command`, `expire-cycle` and so
-//! on. Of each the last 160 seconds in which it happened are kept, with the longest time of that second.
+//! An event is what took at least `latency-monitor-threshold` milliseconds: `command`, `fast-command`, `expire-cycle`
+//! and so on. Of each the last 160 seconds in which it happened are kept, with the longest time of that second.
 
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,11 +1,13 @@
 //! What needs a lock that a long script has, and can be done later: nobody is to wait for it in silence.
 //!
-//! A client that stops watching or waiting leaves its marks in the shards; nothing looks at them any more. Clients that wait for
-//! a key are served a little later. Workers look [now and then](Engine::do_leftovers) while there is something.
+//! A client that stops watching or waiting leaves its marks in the shards; nothing looks at them any more. Clients that
+//! wait for a key are served a little later. Workers look [now and then](Engine::do_leftovers) while there is
+//! something.
 
 use crate::blocked::{self, AwaitedKey, Server, Ticket};
 use crate::effects::ReadyKey;
 use crate::engine::Engine;
+use crate::held::Patience;
 use crate::sync::Mutex;
 use crate::watch::WatchFlag;
 use std::sync::Arc;
@@ -55,7 +57,7 @@ impl Engine {
 
     /// Takes a mark off a key, whose lock may not be held; later, if a script has that for long.
     pub fn unwatch(&self, key: AwaitedKey, flag: &Arc<WatchFlag>) {
-        match self.locks().one_unless(key.hash.shard(), || self.scripts().is_long()) {
+        match self.locks().one_unless(key.hash.shard(), Patience::Short.from_now(self)) {
             Some(mut shard) => shard.dbs[key.db as usize].watchers.unwatch(&key.name, flag),
             None => self.leave_for_later(Leftover::Watch(key, Arc::clone(flag))),
         }

@@ -23,6 +23,7 @@ pub mod eviction;
 pub mod expiry;
 pub mod glob;
 pub mod hash;
+pub mod held;
 pub mod histogram;
 pub mod host;
 pub mod kept;

@@ -1,7 +1,7 @@
 //! Connections to other servers that are kept for a while, and keys that are on their way there (MIGRATE).
 //!
-//! A connection that is in use is taken out, so one of a kind is kept and used by nobody else meanwhile. Whoever sends keys
-//! away claims them: two who send the same key would each take what the other does for a client's change.
+//! A connection that is in use is taken out, so one of a kind is kept and used by nobody else meanwhile. Whoever sends
+//! keys away claims them: two who send the same key would each take what the other does for a client's change.
 
 use crate::host::Peer;
 use std::collections::{HashMap, HashSet};

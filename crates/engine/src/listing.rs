@@ -1,9 +1,9 @@
 //! Long replies that list a collection, written in pieces while others go on writing to it.
 //!
-//! A reply of a million elements must be of one moment, and say in its first line how many elements follow. But it takes
-//! long to write and longer to send, and neither may hold the shard's lock, nor should there be a copy. So the reader
-//! takes the number under the lock, leaves a note of itself in the shard ([`Listings`]), and writes a piece whenever its
-//! client can take more. While nobody changes the collection that is all, and costs no memory.
+//! A reply of a million elements must be of one moment, and say in its first line how many elements follow. But it
+//! takes long to write and longer to send, and neither may hold the shard's lock, nor should there be a copy. So the
+//! reader takes the number under the lock, leaves a note of itself in the shard ([`Listings`]), and writes a piece
+//! whenever its client can take more. While nobody changes the collection that is all, and costs no memory.
 //!
 //! ```text
 //!   InPlace ------ a small form is about to be changed -------------------> Written     the rest of the reply, as bytes
@@ -11,19 +11,20 @@
 //!      +---------- it was removed (DEL, overwritten, expired) -----------> Owned       the collection itself
 //! ```
 //!
-//! Large collections know of the walks through them and keep for each, of an element that is changed ahead of it, what it was
-//! ([`structures::walk`]): such listings [follow](Lister::begin), and a writer pays for his element only. Where the form of the collection
-//! cannot do that, whoever changes it first writes the rest of the reply down, in the shard, and the reader sends that from
-//! then on. Who removes it gives it to its readers instead of freeing it, and who moves it to another name or database takes their
-//! notes along and tells them the new place, so that both cost nothing.
+//! Large collections know of the walks through them and keep for each, of an element that is changed ahead of it, what
+//! it was ([`structures::walk`]): such listings [follow](Lister::begin), and a writer pays for his element only. Where
+//! the form of the collection cannot do that, whoever changes it first writes the rest of the reply down, in the shard,
+//! and the reader sends that from then on. Who removes it gives it to its readers instead of freeing it, and who moves
+//! it to another name or database takes their notes along and tells them the new place, so that both cost nothing.
 //!
 //! # Asking for it
-//! A command writes the header of its reply, [begins](Listing::begin) a listing with a [`Lister`] of its type, and goes on
-//! in pieces by [`Listing::piece`]. [`Edit`](crate::edit::Edit) and [`access`](crate::access) do the writers' part.
+//! A command writes the header of its reply, [begins](Listing::begin) a listing with a [`Lister`] of its type, and goes
+//! on in pieces by [`Listing::piece`]. [`Edit`](crate::edit::Edit) and [`access`](crate::access) do the writers' part.
 //!
 //! # Locks
-//! A listing's own locks are taken after the shard's. Its place changes under the locks of the old and the new shard, so a reader that
-//! has locked the shard looks again whether it is the right one. A listing whose client has gone is forgotten at the next occasion.
+//! A listing's own locks are taken after the shard's. Its place changes under the locks of the old and the new shard,
+//! so a reader that has locked the shard looks again whether it is the right one. A listing whose client has gone is
+//! forgotten at the next occasion.
 
 use crate::Error;
 use crate::keys::{Key, Keys};
@@ -36,8 +37,8 @@ use std::sync::{Arc, Weak};
 
 /// Where a listing stands in a collection of one type, and what it writes of each element.
 pub trait Lister: Send {
-    /// The listing begins now, of this collection. Whether what is changed later does not matter to it: it has begun a walk that
-    /// the collection itself keeps true.
+    /// The listing begins now, of this collection. Whether what is changed later does not matter to it: it has begun a
+    /// walk that the collection itself keeps true.
     fn begin(&mut self, _object: &mut Object) -> bool {
         false
     }
@@ -142,7 +143,8 @@ impl Listing {
         }
     }
 
-    /// Shows the database in the shard where the collection lies, or lay at last, with the key's hash there and its name.
+    /// Shows the database in the shard where the collection lies, or lay at last, with the key's hash there and its
+    /// name.
     fn at_place<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(&mut Db, u64, &[u8]) -> R) -> Result<R, Error> {
         let mut see = Some(see);
         loop {

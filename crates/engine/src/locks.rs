@@ -8,19 +8,20 @@
 //! | way | takes | for |
 //! |---|---|---|
 //! | [`one`](LockSet::one) | one shard lock | a command with one key; a step of a walk over the keyspace |
-//! | [`several`](LockSet::several) | the gate as a reader, then shard locks in ascending order | commands whose keys are known beforehand |
-//! | [`escalated`](LockSet::escalated) | the gate as a writer, then shard locks in any order, as needed | scripts and transactions that may touch more than they declare; cuts |
+//! | [`several`](LockSet::several) | the gate as reader, then shard locks in ascending order | commands whose keys are known |
+//! | [`escalated`](LockSet::escalated) | the gate as writer, then any shard lock when needed | commands whose keys no row names; cuts |
 //!
 //! No deadlock: a way of the first kind waits for one lock and holds none. Ways of the second kind wait
 //! only for locks above those that they hold. While one of the third kind is inside, no second kind is,
 //! so whoever holds a shard lock that it waits for is of the first kind and waits for nothing.
 //!
-//! One of the first or second kind may need a lock more after it has begun to change things ([`Several::add`]: a script that meets
-//! a key it did not declare). Before its first change it [claims](LockSet::claim) the right to that, which one has at a time and
-//! the third way takes, too. Nobody waits for it who holds anything else: a script that does not get it gives up its
-//! locks, for it has changed nothing, and begins again on the third way. Who uses it says so in a flag, and those on the second
-//! way that have not all of their locks yet give back what they have and begin again when the flag is down. Everybody
-//! else who holds one ends without waiting. So a script that has changed something always gets the lock.
+//! One of the first or second kind may need a lock more after it has begun to change things ([`Several::add`]: a script
+//! that meets a key it did not declare). Before its first change it [claims](LockSet::claim) the right to that, which
+//! one has at a time and the third way takes, too. Nobody waits for it who holds anything else: a script that does not
+//! get it gives up its locks, for it has changed nothing, and begins again on the third way. Who uses it says so in a
+//! flag, and those on the second way that have not all of their locks yet give back what they have and begin again when
+//! the flag is down. Everybody else who holds one ends without waiting. So a script that has changed something always
+//! gets the lock.
 //!
 //! Atomic: whoever holds the locks of a set of shards alone reads and writes what lies in them. Two
 //! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
@@ -175,8 +176,8 @@ impl<T> LockSet<T> {
         self.several_unless(indices, || false).expect("nobody gives up")
     }
 
-    /// The right to take more locks later, for who holds some and is about to change what they guard. None when somebody else
-    /// has it: then those locks have to be given up.
+    /// The right to take more locks later, for who holds some and is about to change what they guard. None when
+    /// somebody else has it: then those locks have to be given up.
     pub fn claim(&self) -> Option<Claim<'_>> {
         for _ in 0..CLAIM_ATTEMPTS {
             if let Some(guard) = self.claim.0.try_lock() {
@@ -269,8 +270,8 @@ impl<T> Escalated<'_, T> {
         self.guards[index].as_deref()
     }
 
-    /// Takes lock `index` now, unless it is held already. False when that takes a while and `give_up`, which is asked now and
-    /// then, says so.
+    /// Takes lock `index` now, unless it is held already. False when that takes a while and `give_up`, which is asked
+    /// now and then, says so.
     pub fn take(&mut self, index: usize, give_up: impl Fn() -> bool) -> bool {
         let set = self.set;
         if self.guards[index].is_none() {
@@ -356,8 +357,8 @@ mod interleavings {
         *held.get(to) += 1;
     }
 
-    /// A script that takes from the first shard before it learns that it needs the second; it begins again with the right to
-    /// any if it cannot claim that.
+    /// A script that takes from the first shard before it learns that it needs the second; it begins again with the
+    /// right to any if it cannot claim that.
     fn script(set: &LockSet<i64>, [first, second]: [usize; 2], amount: i64) {
         let guard = set.one(first);
         let Some(claim) = set.claim() else {

@@ -18,8 +18,8 @@ use std::any::Any;
 /// Where changes go. Called under shard locks: it must be quick and must not take any of them.
 pub trait ChangeLog: Any + Send + Sync {
     /// Appends what `render` writes: whole commands, of which the first is meant for database `first` and which leave
-    /// the reader in database `last`. A group comes between MULTI and EXEC. Returns the log's length afterwards, which a reply
-    /// that must be durable waits for.
+    /// the reader in database `last`. A group comes between MULTI and EXEC. Returns the log's length afterwards, which
+    /// a reply that must be durable waits for.
     fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
 
     /// Bytes that were appended and are still in memory.

@@ -96,8 +96,8 @@ pub struct WorkerMetrics {
     pub reads: Counter,
     pub writes: Counter,
     pub turns: Counter,
-    /// Nanoseconds that turns of the event loop took, without the wait for something to do; those of them that went into
-    /// timers and what runs in the background; the longest turn, and the most commands in one.
+    /// Nanoseconds that turns of the event loop took, without the wait for something to do; those of them that went
+    /// into timers and what runs in the background; the longest turn, and the most commands in one.
     pub turn_nanos: Counter,
     pub background_nanos: Counter,
     /// Nanoseconds that writes of the append-only file took.
@@ -107,7 +107,8 @@ pub struct WorkerMetrics {
     pub error_replies: Counter,
     /// Bytes of memory that the worker's clients take up, those aside that are not to be evicted. Wraps around at zero.
     pub client_bytes: Counter,
-    /// Bytes that the worker has allocated more than it has freed, and at how many it looks for room again. Wrap around at zero.
+    /// Bytes that the worker has allocated more than it has freed, and at how many it looks for room again. Wrap around
+    /// at zero.
     pub allocated: Counter,
     pub has_room_until: Counter,
     /// Clients that were disconnected for their memory: all clients' together, one's requests, one's replies.
@@ -121,6 +122,8 @@ pub struct WorkerMetrics {
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
 
+/// Bytes of an error's code.
+const CODE_MAX: usize = 30;
 /// When there are so many codes, new ones of scripts are not told apart: they may invent as many as they like.
 const ERROR_CODES_MAX: usize = 128;
 
@@ -148,7 +151,9 @@ impl WorkerMetrics {
 
     fn count_error_code(&self, text: &[u8], max: usize) {
         self.error_replies.add(1);
-        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        // A text of one word, or of a long one, has no code.
+        let end = text.iter().take(CODE_MAX + 1).position(|byte| *byte == b' ');
+        let code = end.map_or(&b"ERR"[..], |end| &text[..end]);
         let mut errors = self.errors.lock();
         let code = if errors.contains_key(code) || errors.len() < max { code } else { OVERFLOW };
         match errors.get_mut(code) {
@@ -157,8 +162,9 @@ impl WorkerMetrics {
         }
     }
 
-    /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at `ended`;
-    /// before it there had been `commands`. `counts`: it is a cycle; of those that only the timers woke, one worker's are.
+    /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at
+    /// `ended`; before it there had been `commands`. `counts`: it is a cycle; of those that only the timers woke, one
+    /// worker's are.
     pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64, counts: bool) {
         let took = ended.saturating_sub(began);
         self.turns.add(u64::from(counts));

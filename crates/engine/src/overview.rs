@@ -1,11 +1,12 @@
 //! The keyspace in numbers, for INFO and MEMORY: what its tables hold and what they take up, database by database.
 //!
-//! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command holds
-//! all locks.
+//! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command
+//! holds all locks.
 
 use crate::Error;
 use crate::keys::Keys;
 use crate::shard::{Db, ShardStats};
+use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::PLACES;
 
 /// All shards together.
@@ -55,6 +56,7 @@ impl Overview {
         let now = keys.now().max(0) as u64;
         let mut overview =
             Overview { dbs: vec![DbOverview::default(); keys.engine().databases()], ..Overview::default() };
+        overview.stats.dirty = keys.engine().saves().elsewhere.load(Relaxed);
         // Mean times left, weighed by the number of keys that they are those of.
         let mut times = vec![0u128; overview.dbs.len()];
         keys.each_shard(|_, shard, _| {

@@ -1,5 +1,5 @@
-//! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE holds writes
-//! back likewise while it sends keys that do not rest otherwise.
+//! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
+//! holds writes back likewise while it sends keys that do not rest otherwise.
 //!
 //! Two words that every worker reads before each command and hardly anybody writes.
 

@@ -1,5 +1,5 @@
-//! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for commands that
-//! may not run meanwhile.
+//! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for
+//! commands that may not run meanwhile.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -32,6 +32,8 @@ pub struct Saves {
     pub count: AtomicU64,
     /// Changes that the last save has seen.
     pub changes: AtomicU64,
+    /// Changes of what no shard has: of functions.
+    pub elsewhere: AtomicU64,
     /// Payloads of RESTORE and files whose packed values were searched for what their counts do not tell.
     pub sanitizations: AtomicU64,
     /// Saves and rewrites that were begun in the background: for each of them other servers fork.

@@ -1,11 +1,11 @@
 //! Scripts and functions as all workers share them: their texts and what is known of them, and what runs now.
 //!
 //! No interpreter is here. Each worker compiles what it runs from these texts and keeps it until the text is gone
-//! ([`Script::is_gone`], [`Scripts::functions_version`]). Scripts that came with EVAL are forgotten when there are more than
-//! [`EVAL_SCRIPTS_MAX`], the one that was used longest ago first; those of SCRIPT LOAD stay until SCRIPT FLUSH.
+//! ([`Script::is_gone`], [`Scripts::functions_version`]). Scripts that came with EVAL are forgotten when there are more
+//! than [`EVAL_SCRIPTS_MAX`], the one that was used longest ago first; those of SCRIPT LOAD stay until SCRIPT FLUSH.
 //!
-//! A script that runs for longer than `busy-reply-threshold` makes the whole server busy: [`Scripts::is_busy`] is one flag that
-//! every worker reads before a command.
+//! A script that runs for longer than `busy-reply-threshold` makes the whole server busy: [`Scripts::is_busy`] is one
+//! flag that every worker reads before a command.
 
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -306,7 +306,8 @@ impl Scripts {
         self.busy.lock().clone()
     }
 
-    /// An interpreter of this generation takes `now` bytes where it took `before`. Those of former ones do not count any more.
+    /// An interpreter of this generation takes `now` bytes where it took `before`. Those of former ones do not count
+    /// any more.
     pub fn note_interpreter(&self, generation: u64, before: usize, now: usize) {
         let _store = self.store.lock();
         if generation == self.generation() {

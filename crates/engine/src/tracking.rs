@@ -11,14 +11,14 @@
 //!   worker     prefix -> keys that changed in this turn, and who changed them last
 //! ```
 //!
-//! **Nothing is lost.** A reader is remembered under the lock under which it read. A change takes the readers out under the
-//! same lock, so it either comes before the read, which then sees it, or finds the reader. The reader's worker hands an
-//! invalidation over when the command that runs is over, so a reply that it concerns always comes before it. And
-//! invalidations leave their worker before its replies do: who has seen the reply to a write finds that a later command of any
-//! client comes after the invalidation.
+//! **Nothing is lost.** A reader is remembered under the lock under which it read. A change takes the readers out under
+//! the same lock, so it either comes before the read, which then sees it, or finds the reader. The reader's worker
+//! hands an invalidation over when the command that runs is over, so a reply that it concerns always comes before it.
+//! And invalidations leave their worker before its replies do: who has seen the reply to a write finds that a later
+//! command of any client comes after the invalidation.
 //!
-//! A key is its name, whatever database it is in. An id stays at a key after its client has left or tracks no more, until
-//! the key changes or has to make room for others; nobody is told then.
+//! A key is its name, whatever database it is in. An id stays at a key after its client has left or tracks no more,
+//! until the key changes or has to make room for others; nobody is told then.
 
 use crate::audience::{Audience, Push};
 use crate::clients::ClientInfo;
@@ -382,8 +382,8 @@ pub(crate) fn changed(engine: &Engine, tracked: &mut Tracked, effects: &mut Effe
 }
 
 impl Engine {
-    /// Forgets keys, and tells their readers, until there are no [more than there may be](Tracking::is_over), but at most
-    /// `budget` of them. No lock may be held.
+    /// Forgets keys, and tells their readers, until there are no [more than there may be](Tracking::is_over), but at
+    /// most `budget` of them. No lock may be held.
     #[cold]
     pub fn trim_tracking(&self, worker: usize, budget: usize) {
         let shards = self.locks().len();

@@ -1,7 +1,8 @@
 //! What a key can hold.
 //!
-//! Short strings and integers live inside of the key's [`Entry`], and so do small hashes, packed ([`Collection::packed`]); everything else is
-//! an [`Object`] that the entry points to. [`Value`] is the view of all of them that readers get.
+//! Short strings and integers live inside of the key's [`Entry`], and so do small hashes, packed
+//! ([`Collection::packed`]); everything else is an [`Object`] that the entry points to. [`Value`] is the view of all of
+//! them that readers get.
 
 use crate::Error;
 use crate::effects::EventClass;

@@ -1,8 +1,9 @@
 //! Reading values: every type and encoding that Redis and Valkey have written since version 2.
 //!
-//! Packed collections are taken over as they are once their bytes have been walked; old encodings become the present ones. What
-//! is larger than the present limits of packed forms changes its form. A value that is returned is one that commands could
-//! have made: no element twice, none that is no number where one must be, no collection without elements.
+//! Packed collections are taken over as they are once their bytes have been walked; old encodings become the present
+//! ones. What is larger than the present limits of packed forms changes its form. A value that is returned is one that
+//! commands could have made: no element twice, none that is no number where one must be, no collection without
+//! elements.
 
 use crate::format::{Family, kind, module, node};
 use crate::source::{Fault, Reason, Result, Source};
@@ -86,8 +87,9 @@ pub fn is_one_string(kind: u8) -> bool {
     )
 }
 
-/// Reads a value of type `kind`, from an input of a version of `family`. `sanitize`: packed sets are searched for members that come
-/// twice, too (`sanitize-dump-payload`); without that such a set is taken as it is, since nothing relies on it but its counts.
+/// Reads a value of type `kind`, from an input of a version of `family`. `sanitize`: packed sets are searched for
+/// members that come twice, too (`sanitize-dump-payload`); without that such a set is taken as it is, since nothing
+/// relies on it but its counts.
 pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packing, sanitize: bool) -> Result<Decoded> {
     Ok(Decoded::Object(match kind {
         kind::STRING => return Ok(Decoded::string(source.string()?)),

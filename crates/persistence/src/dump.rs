@@ -36,8 +36,8 @@ pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     finish(out, style.version(value))
 }
 
-/// The same in a form that Redis 7.0 reads, too: for who does not know what reads it (MIGRATE). Streams, and hashes whose fields
-/// have deadlines, have none.
+/// The same in a form that Redis 7.0 reads, too: for who does not know what reads it (MIGRATE). Streams, and hashes
+/// whose fields have deadlines, have none.
 pub fn dump_widely(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
@@ -151,8 +151,8 @@ pub struct Payload<'a> {
     version: u16,
 }
 
-/// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do, and a checksum that is
-/// zero was not made. `skip_sum`: any checksum will do.
+/// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do, and a checksum
+/// that is zero was not made. `skip_sum`: any checksum will do.
 pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>> {
     let body = bytes.get(..bytes.len().checked_sub(FOOTER)?)?;
     let (version, stated) = bytes[body.len()..].split_first_chunk()?;

@@ -1,7 +1,7 @@
 //! Writing values: a byte for the type, then what that type says.
 //!
-//! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory is of another form, as the listpack
-//! that it would be. Everything appends to a vector, so nothing fails here.
+//! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory is of another form, as the
+//! listpack that it would be. Everything appends to a vector, so nothing fails here.
 
 use crate::format::{Family, VERSION_COMMON, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
 use engine::value::{Object, Str, Value};
@@ -146,7 +146,8 @@ fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
     });
 }
 
-/// A field's deadline, where it comes before the field. `timed`: fields of this hash have deadlines, the earliest `first`.
+/// A field's deadline, where it comes before the field. `timed`: fields of this hash have deadlines, the earliest
+/// `first`.
 pub(crate) fn put_deadline_before(out: &mut Vec<u8>, deadline: Option<u64>, timed: bool, first: u64, style: &Style) {
     if timed && style.family == Family::Redis {
         put_length(out, deadline.map_or(0, |at| at - first + 1));

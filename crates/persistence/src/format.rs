@@ -1,7 +1,7 @@
 //! The numbers of the format: opcodes, types of values, encodings of strings, versions.
 //!
-//! Two families have gone apart since version 11. Redis counts on from 12; Valkey goes on from 80, with a magic word of its
-//! own. Both use type 22 and above, for different things, so such a type means nothing without the version.
+//! Two families have gone apart since version 11. Redis counts on from 12; Valkey goes on from 80, with a magic word of
+//! its own. Both use type 22 and above, for different things, so such a type means nothing without the version.
 
 /// Redis 7.0: before small sets of texts and streams had types of their own.
 pub const VERSION_OLDER: u16 = 10;

@@ -5,10 +5,10 @@
 //!                                               type value | version | crc-64           what DUMP answers
 //! ```
 //!
-//! Values go through [`encode`] and [`decode`], files through [`save`] and [`load`], single values through [`dump`]. All work
-//! on buffers and on whatever reads and writes bytes: this crate opens no file and starts no thread. What is read is never
-//! trusted: every length is checked against what is there before memory is taken for it, and an error says where in the
-//! input and why.
+//! Values go through [`encode`] and [`decode`], files through [`save`] and [`load`], single values through [`dump`].
+//! All work on buffers and on whatever reads and writes bytes: this crate opens no file and starts no thread. What is
+//! read is never trusted: every length is checked against what is there before memory is taken for it, and an error
+//! says where in the input and why.
 //!
 //! The format was taken from the files and dumps that the other servers write, and from what they say of it (`rdb.h`).
 #![forbid(unsafe_code)]

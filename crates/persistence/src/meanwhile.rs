@@ -1,5 +1,5 @@
-//! Saves while others write: whatever is done to large values between two pieces, the file is of the moment at which it was begun, and
-//! memory stays bounded.
+//! Saves while others write: whatever is done to large values between two pieces, the file is of the moment at which it
+//! was begun, and memory stays bounded.
 
 use crate::load::{self, Found, Sink};
 use crate::save;
@@ -7,8 +7,9 @@ use crate::source::Source;
 use crate::tests::{large_values, options, packing, put, read, style, told};
 use crate::{decode::Decoded, format::Family};
 use engine::effects::{Event, Garbage};
+use engine::held::Held;
 use engine::host::{Alone, Host, Scratch};
-use engine::keys::{Held, Keys};
+use engine::keys::Keys;
 use engine::value::{KeyEntry, Object};
 use engine::{Engine, Options};
 use proptest::prelude::*;
@@ -275,7 +276,8 @@ impl Sink for Unchanged {
     }
 }
 
-/// A host with three threads to spare. A reading of its clock is a long time later, so that whether clients are busy is found out each time.
+/// A host with three threads to spare. A reading of its clock is a long time later, so that whether clients are busy is
+/// found out each time.
 #[derive(Default)]
 struct Crowd(AtomicU64);
 

@@ -1,7 +1,7 @@
 //! Large values, written a piece at a time, so that nobody waits for the whole.
 //!
-//! While a value stays as it is from its first piece to its last, a number says how far it is written. One that is to be changed
-//! is [followed](Rest::follow) from then on:
+//! While a value stays as it is from its first piece to its last, a number says how far it is written. One that is to
+//! be changed is [followed](Rest::follow) from then on:
 //!
 //! | type | what its changes cost | order in the file |
 //! | --- | --- | --- |
@@ -10,8 +10,8 @@
 //! | string of more than 4 MiB | the blocks that it changes are copied, up to 16 MiB of them | as ever |
 //! | other strings, stream | what is left of it is written down | as ever |
 //!
-//! Bytes are those of [`encode`](crate::encode), but for strings of more than [`COMPRESSED_MAX`], which are not compressed: that would
-//! take them as a whole.
+//! Bytes are those of [`encode`](crate::encode), but for strings of more than [`COMPRESSED_MAX`], which are not
+//! compressed: that would take them as a whole.
 
 use crate::encode::{
     Style, kind_of, put_deadline_after, put_deadline_before, put_item, put_length, put_node, put_scored, put_string,

@@ -1,7 +1,8 @@
 //! Writing a file: the keyspace as it was at one moment, while others go on changing it.
 //!
-//! The moment is a [cut](engine::cut): whoever changes a key afterwards that has not been written yet writes it down before. The
-//! walk takes each shard's lock for a few buckets at a time, or for a [piece](crate::pieces) of a large value.
+//! The moment is a [cut](engine::cut): whoever changes a key afterwards that has not been written yet writes it down
+//! before. The walk takes each shard's lock for a few buckets at a time, or for a [piece](crate::pieces) of a large
+//! value.
 
 use crate::crc64;
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};

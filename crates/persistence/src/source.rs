@@ -1,7 +1,7 @@
 //! Reading: bytes from anywhere, with the offset and the checksum of what was taken.
 //!
-//! Lengths, strings and numbers are read here, and nothing is believed: memory for a string grows only as its bytes come in,
-//! so that a length of terabytes costs no more than the file has.
+//! Lengths, strings and numbers are read here, and nothing is believed: memory for a string grows only as its bytes
+//! come in, so that a length of terabytes costs no more than the file has.
 
 use crate::crc64;
 use crate::encode::put_length;

@@ -8,16 +8,17 @@
 //!  consumers  | count | name | seen at, 8 bytes | active at, 8 bytes | count | id, 16 bytes | ...
 //! ```
 //!
-//! The first id and what comes after it are there from the second version of the type on, the time of activity from the third.
-//! Redis 8.6 has two more, for what idempotent producers have sent and for entries that were given back to nobody:
+//! The first id and what comes after it are there from the second version of the type on, the time of activity from the
+//! third. Redis 8.6 has two more, for what idempotent producers have sent and for entries that were given back to
+//! nobody:
 //!
 //! ```text
 //!  groups     | ... consumers | count | id of an entry given back, 16 bytes | ...          fifth version
 //!  producers  | seconds | messages of each | count | name | count | message, entry | ... | messages added | duplicates |
 //! ```
 //!
-//! DUMP writes these where a stream needs them. A file is to be read by other servers, so streams in it are of the third
-//! version, and what that cannot say stands before the key in a field ([`STATE`]) that others pass over:
+//! DUMP writes these where a stream needs them. A file is to be read by other servers, so streams in it are of the
+//! third version, and what that cannot say stands before the key in a field ([`STATE`]) that others pass over:
 //!
 //! ```text
 //!  | groups with entries given back | name | count | id, 16 bytes | delivered at, 8 bytes | deliveries | ...

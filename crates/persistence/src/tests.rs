@@ -238,7 +238,8 @@ fn engine() -> Engine {
 }
 
 pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
-    use engine::keys::{Held, Keys};
+    use engine::held::Held;
+    use engine::keys::Keys;
     let name = entry.key().to_vec();
     let hash = engine.hasher().hash(&name);
     let mut keys = Keys::new(engine, Held::keys(engine, std::iter::once(hash)), db, 1);

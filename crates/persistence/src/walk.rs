@@ -1,5 +1,5 @@
-//! The walk through a cut, for who writes a file of it: steps through all shards in turns, in blocks, at a pace that leaves clients
-//! their processors.
+//! The walk through a cut, for who writes a file of it: steps through all shards in turns, in blocks, at a pace that
+//! leaves clients their processors.
 //!
 //! ```text
 //!   shard 0  | step | .... | step | ....          each step some ten microseconds under the shard's lock
@@ -7,8 +7,9 @@
 //!              block of 64 KiB -> out, rest       five times as long as the work, while clients keep the workers busy
 //! ```
 //!
-//! While they want next to nothing other threads help, as many as the host has to spare: whoever is free takes some of the shards. Blocks
-//! consist of whole keys, so their order is of no account. Large values are written by one thread, after all others.
+//! While they want next to nothing other threads help, as many as the host has to spare: whoever is free takes some of
+//! the shards. Blocks consist of whole keys, so their order is of no account. Large values are written by one thread,
+//! after all others.
 
 use engine::Engine;
 use engine::cut::{Begun, Cancelled, Part};
@@ -19,7 +20,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of what there may be.
+/// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of
+/// what there may be.
 const WAITING_MAX: u64 = 16 << 20;
 /// Bytes that are written at once.
 const BLOCK: usize = 64 << 10;
@@ -188,8 +190,8 @@ struct Walk<'a, 'w> {
 }
 
 impl Walk<'_, '_> {
-    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`, clients
-    /// are back.
+    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`,
+    /// clients are back.
     fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {
         while !(shards.is_empty() || yields && self.pace.is_used) {
             let mut at = 0;
@@ -266,16 +268,17 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it can
-/// get halves what they get done, and is interrupted by the scheduler while it holds a lock.
+/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it
+/// can get halves what they get done, and is interrupted by the scheduler while it holds a lock.
 struct Pace<'e> {
     engine: &'e Engine,
     /// When the last rest ended.
     began: u64,
-    /// Whether clients keep the workers busy, since when that is being found out anew, and what the workers had done by then.
-    is_busy: bool,
+    /// Looks in a row in which clients did not keep the workers busy.
+    calm: u32,
     /// Whether clients use the workers more than a little.
     is_used: bool,
+    /// Since when that is being found out anew, and what the workers had done by then.
     since: u64,
     done: u64,
 }
@@ -290,11 +293,14 @@ const BUSY_SHARE: u64 = 8;
 const USED_SHARE: u64 = 128;
 /// How long they are looked at, in nanoseconds: longer than most turns take, whose time counts when they are over.
 const LOOK: u64 = 20_000_000;
+/// Clients that have kept the workers busy are gone after so many looks: workers that get no processor seem to have
+/// nothing to do, and who works the more because of it takes what is left from them.
+const CALM: u32 = 5;
 
 impl Pace<'_> {
     fn new(engine: &Engine) -> Pace<'_> {
         let now = engine.host().nanos();
-        Pace { engine, began: now, is_busy: true, is_used: true, since: now, done: busy(engine) }
+        Pace { engine, began: now, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
     }
 
     /// Finds out now and then whether clients keep the workers busy.
@@ -305,7 +311,8 @@ impl Pace<'_> {
             let all = looked.saturating_mul(self.engine.metrics().len() as u64);
             let done = busy(self.engine);
             let used = done.saturating_sub(self.done);
-            self.is_busy = used.saturating_mul(BUSY_SHARE) > all;
+            let is_busy = used.saturating_mul(BUSY_SHARE) > all;
+            self.calm = if is_busy { 0 } else { CALM.min(self.calm + 1) };
             self.is_used = used.saturating_mul(USED_SHARE) > all;
             (self.since, self.done) = (now, done);
         }
@@ -314,7 +321,7 @@ impl Pace<'_> {
 
     fn rest(&mut self) {
         let (now, host) = (self.look(), self.engine.host());
-        if self.is_busy {
+        if self.calm < CALM {
             let worked = now.saturating_sub(self.began);
             host.rest(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
         }

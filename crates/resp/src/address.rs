@@ -4,8 +4,8 @@
 //! valkey://[[user]:password@][host[:port]][/database]        valkeys, redis, rediss; an IPv6 host stands in brackets
 //! ```
 //!
-//! User and password are percent-encoded. Whatever is left out is `None`, for the caller's defaults. Nothing is looked up
-//! or opened here.
+//! User and password are percent-encoded. Whatever is left out is `None`, for the caller's defaults. Nothing is looked
+//! up or opened here.
 
 use std::fmt;
 

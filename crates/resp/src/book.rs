@@ -14,9 +14,9 @@
 //!             5 | u32 n | n values                    arr
 //! ```
 //!
-//! A request is at most 4100 bytes, so there is nothing to remember between two calls: a request is parsed when it is all
-//! there. Only its length is judged before. This module holds the server's parser of requests and the client's half; the
-//! server's replies are written by [`Reply`](crate::reply::Reply).
+//! A request is at most 4100 bytes, so there is nothing to remember between two calls: a request is parsed when it is
+//! all there. Only its length is judged before. This module holds the server's parser of requests and the client's
+//! half; the server's replies are written by [`Reply`](crate::reply::Reply).
 
 use std::fmt;
 
@@ -62,8 +62,8 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Parses one request at the start of `buf`, appends its strings to `out` as spans from there, and returns how many bytes it
-/// took; None if it is not all there. After an error `out` is as it was.
+/// Parses one request at the start of `buf`, appends its strings to `out` as spans from there, and returns how many
+/// bytes it took; None if it is not all there. After an error `out` is as it was.
 pub fn parse_request(buf: &[u8], out: &mut Vec<Span>) -> Result<Option<usize>, Malformed> {
     let Some(mut message) = Message::framed(buf, 4, REQUEST_MAX)? else {
         return Ok(None);

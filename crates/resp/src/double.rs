@@ -1,9 +1,9 @@
 //! Doubles as Valkey prints them: ZSCORE, scores in replies, RESP3 doubles.
 //!
 //! Whole numbers up to half the range of an i64 are printed as integers. Everything else goes through Grisu2 (Florian
-//! Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010), the algorithm behind Valkey's
-//! printer, and not through a printer that is always shortest: in about one number of a thousand Grisu2 gives a digit more
-//! or another last digit, and clients compare bytes.
+//! Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010), the algorithm behind
+//! Valkey's printer, and not through a printer that is always shortest: in about one number of a thousand Grisu2 gives
+//! a digit more or another last digit, and clients compare bytes.
 //!
 //! The idea: the neighbours of a double bound an interval in which every number reads back as that double. Scaled by a
 //! tabulated power of ten, the interval lies where its digits can be taken off with integer arithmetic; digits are
@@ -91,7 +91,8 @@ pub fn format_by_digits(value: f64) -> DoubleText {
     text
 }
 
-/// Prints a double with 17 significant digits, as C does for `%.17g`: `0.10000000000000001`, `1e+18`. So ZSCAN tells scores.
+/// Prints a double with 17 significant digits, as C does for `%.17g`: `0.10000000000000001`, `1e+18`. So ZSCAN tells
+/// scores.
 pub fn format_17_digits(value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return format_by_digits(value).as_str().to_owned();
@@ -272,8 +273,8 @@ impl Digits {
     }
 }
 
-/// The tabulated power of ten that brings a number with this binary exponent to one between -60 and -32, and its decimal
-/// exponent.
+/// The tabulated power of ten that brings a number with this binary exponent to one between -60 and -32, and its
+/// decimal exponent.
 fn cached_power(exponent: i32) -> (Scaled, i32) {
     const LOG10_2: f64 = 0.30102999566398114;
     let estimate = (-f64::from(exponent + POWERS.len() as i32) * LOG10_2) as i32;

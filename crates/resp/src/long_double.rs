@@ -1,16 +1,17 @@
 //! The extended arithmetic of INCRBYFLOAT and HINCRBYFLOAT.
 //!
 //! Valkey adds there in C's `long double`, on x86-64 the 80-bit format of the x87: a sign, a 64-bit mantissa without a
-//! hidden bit and a 15-bit exponent. It prints the sum with 17 decimals and without the zeros at the end, and clients see
-//! the difference: 3.0 + 1.1 is 4.1 there, not 4.0999999999999996. This is that format in software:
+//! hidden bit and a 15-bit exponent. It prints the sum with 17 decimals and without the zeros at the end, and clients
+//! see the difference: 3.0 + 1.1 is 4.1 there, not 4.0999999999999996. This is that format in software:
 //!
 //! ```text
 //!   value = (-1)^negative * mantissa * 2^exponent,   mantissa 64 bits,   -16445 <= exponent <= 16320
 //! ```
 //!
-//! A finite number has its mantissa's top bit set, or the least exponent. Every operation is exact and then rounded once,
-//! half to even, as the C library and the x87 do. The few numbers that do not fit 128 bits on the way go through a plain
-//! big integer: this is for exactness, speed matters only for ordinary numbers, and those need one or two of its limbs.
+//! A finite number has its mantissa's top bit set, or the least exponent. Every operation is exact and then rounded
+//! once, half to even, as the C library and the x87 do. The few numbers that do not fit 128 bits on the way go through
+//! a plain big integer: this is for exactness, speed matters only for ordinary numbers, and those need one or two of
+//! its limbs.
 
 use crate::number::{Float, Unrounded};
 
@@ -43,8 +44,8 @@ impl From<i64> for LongDouble {
 }
 
 impl LongDouble {
-    /// Parses what C's `strtold` takes, under the rules of [`parse_f64`](crate::number::parse_f64): no leading blanks, not
-    /// NaN, neither overflowing nor vanishing. `inf` is accepted. None also from 5 KiB on.
+    /// Parses what C's `strtold` takes, under the rules of [`parse_f64`](crate::number::parse_f64): no leading blanks,
+    /// not NaN, neither overflowing nor vanishing. `inf` is accepted. None also from 5 KiB on.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_MAX {
             return None;

@@ -7,7 +7,8 @@
 //! | [`parse_i64_c`] | C's `strtoll`, base 10 | yes | yes | yes | no | clamped |
 //! | [`parse_f64_c`] | C's `strtod` | yes | yes | yes | yes | infinity or zero |
 //!
-//! All of them want the whole text to be the number. What C accepts was checked against glibc and against Valkey 8.1 and 9.
+//! All of them want the whole text to be the number. What C accepts was checked against glibc and against Valkey 8.1
+//! and 9.
 //!
 //! Hexadecimal floats are rounded here, by `Unrounded`; the same rounding serves the extended floats of
 //! [`long_double`](crate::long_double). Decimal ones are left to the standard library, which rounds correctly.
@@ -44,8 +45,8 @@ fn positive(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses a float as Valkey reads scores: what C's `strtod` takes, without leading blanks, not NaN, and neither overflowing
-/// nor vanishing (`1e400` and `1e-400` are refused, `inf` and `5e-324` are not).
+/// Parses a float as Valkey reads scores: what C's `strtod` takes, without leading blanks, not NaN, and neither
+/// overflowing nor vanishing (`1e400` and `1e-400` are refused, `inf` and `5e-324` are not).
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let (negative, float) = Float::classify(text)?;
     let value = float.to_f64()?;
@@ -57,15 +58,16 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     (!out_of_range).then_some(if negative { -value } else { value })
 }
 
-/// Parses a float as C's `strtod` does: leading blanks are skipped, too large is infinity, too small is zero, `nan` is NaN.
+/// Parses a float as C's `strtod` does: leading blanks are skipped, too large is infinity, too small is zero, `nan` is
+/// NaN.
 pub fn parse_f64_c(text: &[u8]) -> Option<f64> {
     let (negative, float) = Float::classify(skip_blanks(text))?;
     let value = float.to_f64()?;
     Some(if negative { -value } else { value })
 }
 
-/// Parses an integer as C's `strtoll` does in base 10: leading blanks are skipped, what is out of range becomes the nearest
-/// bound.
+/// Parses an integer as C's `strtoll` does in base 10: leading blanks are skipped, what is out of range becomes the
+/// nearest bound.
 pub fn parse_i64_c(text: &[u8]) -> Option<i64> {
     let (negative, digits) = sign(skip_blanks(text));
     if digits.is_empty() {
@@ -139,8 +141,8 @@ impl<'t> Float<'t> {
     }
 }
 
-/// A decimal of up to 15 digits without an exponent: both it without its point and the power of ten are doubles, so their quotient is rounded
-/// once.
+/// A decimal of up to 15 digits without an exponent: both it without its point and the power of ten are doubles, so
+/// their quotient is rounded once.
 fn short_decimal(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
     if text.len() > 16 {
@@ -205,9 +207,9 @@ pub(crate) struct Unrounded {
 }
 
 impl Unrounded {
-    /// Rounds half to even, to a mantissa of at most `precision` (up to 64) bits and an exponent of `exponent_min` or more.
-    /// The mantissa has all of its bits unless the exponent is the least one. A sticky value needs more than `precision`
-    /// bits or an exponent under the least.
+    /// Rounds half to even, to a mantissa of at most `precision` (up to 64) bits and an exponent of `exponent_min` or
+    /// more. The mantissa has all of its bits unless the exponent is the least one. A sticky value needs more than
+    /// `precision` bits or an exponent under the least.
     pub(crate) fn round(self, precision: u32, exponent_min: i64) -> (u64, i64) {
         let Unrounded { mut mantissa, mut exponent, mut sticky } = self;
         if mantissa == 0 {

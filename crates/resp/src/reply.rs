@@ -14,9 +14,9 @@
 //! | `array`, `set`, `push`, `map` | `*n`, a map `*2n` | `*n ~n >n %n` | arr |
 //! | `attribute` | left out | `\|n` | left out |
 //!
-//! Replies are appended to a vector that the connection lends and takes back, so nothing is allocated per reply. Where the
-//! number of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one moves
-//! what follows, once.
+//! Replies are appended to a vector that the connection lends and takes back, so nothing is allocated per reply. Where
+//! the number of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one
+//! moves what follows, once.
 //!
 //! A book reply is one frame of at most [`BOOK_REPLY_MAX`] bytes: `[u32 total][value]`. What does not fit any more is
 //! dropped while the handler is still writing, so that a huge answer costs no memory, and the frame ends as an error.
@@ -167,9 +167,9 @@ impl Reply {
         }
     }
 
-    /// An error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces, those at its end
-    /// nothing. The book
-    /// protocol's code follows from the first word; [`book_error`](Self::book_error) says it outright.
+    /// An error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces, those at its
+    /// end nothing. The book protocol's code follows from the first word; [`book_error`](Self::book_error) says it
+    /// outright.
     #[cold]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
@@ -329,7 +329,8 @@ impl Reply {
         written
     }
 
-    /// An array of which the length is told to [`end_array`](Self::end_array). Aggregates within it must be ended first.
+    /// An array of which the length is told to [`end_array`](Self::end_array). Aggregates within it must be ended
+    /// first.
     pub fn begin_array(&mut self) -> Mark {
         self.begin()
     }

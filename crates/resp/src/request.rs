@@ -1,16 +1,17 @@
 //! Requests: bytes of a client's connection in, commands out.
 //!
-//! A request is either a *multibulk* (what client libraries send) or an *inline* line (what a person types into telnet):
+//! A request is either a *multibulk* (what client libraries send) or an *inline* line (what a person types into
+//! telnet):
 //!
 //! ```text
 //!   *3\r\n $3\r\n SET\r\n $1\r\n k\r\n $5\r\n hello\r\n        SET k "hello\n"\r\n
 //!   ^count ^length ^bytes
 //! ```
 //!
-//! The parser does no I/O and copies no argument. It reports where the arguments lie in the buffer that it was given, as
-//! [`Span`]s relative to the first byte of the command. Between two calls it remembers how far it came, so that a command
-//! which arrives in many pieces is still read only once; an idle parser is one null pointer. What is carried over lies in
-//! a box that lives only while a command is unfinished:
+//! The parser does no I/O and copies no argument. It reports where the arguments lie in the buffer that it was given,
+//! as [`Span`]s relative to the first byte of the command. Between two calls it remembers how far it came, so that a
+//! command which arrives in many pieces is still read only once; an idle parser is one null pointer. What is carried
+//! over lies in a box that lives only while a command is unfinished:
 //!
 //! ```text
 //!   buf        *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$70000\r\nxxxxxx          what the connection holds of the command
@@ -22,8 +23,8 @@
 //! # Large arguments
 //!
 //! A bulk of [`LARGE`] bytes or more that is not all there yet does not go through the connection's buffer. The parser
-//! answers [`Progress::Large`], having moved what was there into a vector of the argument's own, and the connection reads
-//! the rest straight into [`RequestParser::large_mut`]:
+//! answers [`Progress::Large`], having moved what was there into a vector of the argument's own, and the connection
+//! reads the rest straight into [`RequestParser::large_mut`]:
 //!
 //! ```text
 //!   loop {
@@ -45,8 +46,8 @@
 //! # Limits and errors
 //!
 //! Boundaries and texts are those of Valkey 8.1 and 9, asked byte by byte. Where the answer of those servers depends on
-//! how the bytes were cut into reads (a line of just over 64 KiB), this parser takes the answer for single bytes, so that
-//! the outcome never depends on fragmentation. As in Valkey 9, a `\r` without its `\n` is an error.
+//! how the bytes were cut into reads (a line of just over 64 KiB), this parser takes the answer for single bytes, so
+//! that the outcome never depends on fragmentation. As in Valkey 9, a `\r` without its `\n` is an error.
 
 mod inline;
 mod large;
@@ -251,8 +252,8 @@ impl RequestParser {
     }
 
     /// Parses one command. `buf` begins at the first byte of the current command and holds everything received since,
-    /// less what went into large arguments. The spans of a complete command are appended to `out`; otherwise `out` is as
-    /// it was. After an error the connection is of no more use.
+    /// less what went into large arguments. The spans of a complete command are appended to `out`; otherwise `out` is
+    /// as it was. After an error the connection is of no more use.
     #[inline]
     pub fn parse(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
         if self.partial.is_some() { self.resume(buf, limits, out) } else { self.begin(buf, limits, out) }
@@ -470,8 +471,8 @@ fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64
     if line == Line::Bulk && buf[start] != b'$' {
         return Err(ProtocolError::ExpectedDollar(buf[start]));
     }
-    // The byte after `\r` is passed over unseen, as Redis and Valkey 8 do: Valkey's suite writes `\r\r\n` in places, and
-    // expects the error that the next line makes.
+    // The byte after `\r` is passed over unseen, as Redis and Valkey 8 do: Valkey's suite writes `\r\r\n` in places,
+    // and expects the error that the next line makes.
     let value = parse_i64(&buf[start + 1..end]).ok_or(invalid)?;
     cursor.position = end + 2;
     Ok(Some(value))

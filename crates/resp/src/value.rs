@@ -1,14 +1,14 @@
 //! The client's half of RESP: commands into bytes, reply bytes into values.
 //!
-//! The decoder is incremental: it is handed everything received since the first byte of the current reply, keeps the open
-//! aggregates on a stack of its own, and looks at no byte twice.
+//! The decoder is incremental: it is handed everything received since the first byte of the current reply, keeps the
+//! open aggregates on a stack of its own, and looks at no byte twice.
 //!
 //! ```text
 //!   *2\r\n :1\r\n %1\r\n +k\r\n ...           open: [array: 1 of 2 read] [map: 1 of 2 read]
 //! ```
 //!
-//! A server is not trusted either: no announced length or count reserves memory, and nesting is bounded. Streamed strings
-//! and aggregates (`$?`) are not understood; no server sends them.
+//! A server is not trusted either: no announced length or count reserves memory, and nesting is bounded. Streamed
+//! strings and aggregates (`$?`) are not understood; no server sends them.
 
 use std::fmt;
 

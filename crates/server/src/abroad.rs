@@ -1,7 +1,7 @@
 //! Talking to other servers: the threads that may wait for them, and connections.
 //!
-//! There are a few threads, made when there is something to do; one that has nothing to do for a while ends. What is too
-//! much for them waits in a queue, in the order in which it came.
+//! There are a few threads, made when there is something to do; one that has nothing to do for a while ends. What is
+//! too much for them waits in a queue, in the order in which it came.
 
 use crate::shared::Shared;
 use engine::host::{Errand, Peer};

@@ -22,7 +22,8 @@ fn of_all(name: &str) -> u64 {
     number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0)
 }
 
-/// Bytes in use, all threads' together. The numbers stand still until the epoch is advanced. Without statistics they are zero.
+/// Bytes in use, all threads' together. The numbers stand still until the epoch is advanced. Without statistics they
+/// are zero.
 pub fn allocated() -> u64 {
     let _ = epoch::advance();
     let allocated = stats::allocated::read().unwrap_or(0) as u64;

@@ -6,9 +6,9 @@
 //!                  worker: commands - replies are kept - goes on      this thread: write - sync - tells the workers
 //! ```
 //!
-//! With `always` one sync is for all who wait: those who come while it is under way are the next group, which is waited for a little
-//! when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the commands had run, whether
-//! they wrote or read what others had written.
+//! With `always` one sync is for all who wait: those who come while it is under way are the next group, which is waited
+//! for a little when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the
+//! commands had run, whether they wrote or read what others had written.
 
 use crate::mailbox::Letter;
 use crate::shared::Shared;
@@ -138,6 +138,10 @@ const GATHERING_MAX: Duration = Duration::from_millis(5);
 /// Looks at who has come, in that time, and the share of it after which nobody comes any more who has not come.
 const GATHERING_LOOKS: u32 = 16;
 const GATHERING_QUIET: u32 = 2;
+/// Syncs that wait for nobody after one that has waited in vain, for less than so many quarters of whom it expected:
+/// where syncs are shorter than the way to the clients and back, these come after the next sync all the same.
+const UNGATHERED: u32 = 16;
+const WORTH_GATHERING: u64 = 3;
 
 /// Starts the thread, which ends when nobody can wake it any more.
 pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<()>> {
@@ -180,17 +184,22 @@ struct Group {
     size: u64,
     /// How many are likely to wait for the next one.
     expected: u64,
+    /// Syncs that are still to wait for nobody.
+    ungathered: u32,
 }
 
 impl Group {
-    /// Waits for those who were told of the last sync, as they are writing again most likely: without them they would make up a
-    /// second group, and everybody would wait for two syncs from then on. Who was expected in vain is waited for until nobody has come
-    /// for a while.
+    /// Waits for those who were told of the last sync, as they are writing again most likely: without them they would
+    /// make up a second group, and everybody would wait for two syncs from then on. Who was expected in vain is waited
+    /// for until nobody has come for a while.
     fn gather(&mut self, aof: &Aof) {
         let took = Duration::from_nanos(aof.stats.sync_nanos.load(Relaxed));
         let kept = || aof.stats.kept.load(Relaxed);
         let mut seen = kept();
-        if aof.journal.policy() == Policy::Always && took > PATIENCE && seen > self.end {
+        let is_for_many = aof.journal.policy() == Policy::Always && took > PATIENCE && seen > self.end;
+        if is_for_many && self.ungathered > 0 {
+            self.ungathered -= 1;
+        } else if is_for_many {
             let most = (took / GATHERING_SHARE).min(GATHERING_MAX);
             let (began, mut came) = (Instant::now(), Instant::now());
             while seen - self.end < self.expected && began.elapsed() < most && came.elapsed() < most / GATHERING_QUIET {
@@ -199,6 +208,9 @@ impl Group {
                 if std::mem::replace(&mut seen, now) != now {
                     came = Instant::now();
                 }
+            }
+            if (seen - self.end) * 4 < self.expected * WORTH_GATHERING {
+                self.ungathered = UNGATHERED;
             }
         }
         (self.size, self.end) = (seen - self.end, seen);

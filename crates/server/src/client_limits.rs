@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A client's memory is worked out at the end of each turn in which it did something, and costs a few loads where the
-//! client holds nothing, as nearly all do. Whoever disconnects a client takes it off the list of clients first, so that two
-//! workers do not both do it, and the one that has the client closes its connection when it comes to it.
+//! client holds nothing, as nearly all do. Whoever disconnects a client takes it off the list of clients first, so that
+//! two workers do not both do it, and the one that has the client closes its connection when it comes to it.
 
 use crate::connection::{Connection, Wire};
 use crate::log;
@@ -123,7 +123,8 @@ fn total_limit(setting: i64, max_memory: u64) -> u64 {
 }
 
 impl Connection {
-    /// Works out what the connection holds, tells the client's public record, and counts the difference as the worker's.
+    /// Works out what the connection holds, tells the client's public record, and counts the difference as the
+    /// worker's.
     #[inline]
     pub fn note_memory(&mut self, metrics: &WorkerMetrics) {
         let (info, parser) = (&self.session.info, self.parser_memory());
@@ -278,15 +279,13 @@ impl Worker {
         }
     }
 
-    /// Every tick: who has been above a soft limit for too long, and whose first reply buffer does not fit any more.
-    pub fn tend_outboxes(&mut self, now: i64) {
+    /// Every tick: who of those that wait for their peers has been above a soft limit for too long, and whose first
+    /// reply buffer does not fit any more.
+    pub fn tend_outboxes(&mut self, waiting: &[usize], now: i64) {
         let buffers = &self.shared.engine.clients().reply_buffers;
-        let over: Vec<usize> = self
-            .connections
-            .iter_mut()
-            .filter(|(_, connection)| connection.over_soft_since.is_some() || !connection.outbox.is_empty())
-            .filter_map(|(token, connection)| self.settings.clients.is_over(connection, 0, false, now).then_some(token))
-            .collect();
+        let (connections, limits) = (&mut self.connections, &self.settings.clients);
+        let is_over = |token: &usize| connections.get_mut(*token).is_some_and(|c| limits.is_over(c, 0, false, now));
+        let over: Vec<usize> = waiting.iter().copied().filter(is_over).collect();
         if buffers.resizing.load(Relaxed) {
             self.resize_reply_buffers(now);
         }

@@ -116,8 +116,8 @@ pub struct Job {
     pub replied: usize,
 }
 
-/// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read is to
-/// touch little memory for the first time, which may take milliseconds where it comes in huge pages.
+/// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read
+/// is to touch little memory for the first time, which may take milliseconds where it comes in huge pages.
 const OUTBOX_FULL: usize = 256 << 10;
 /// It goes on after this long without the peer reading: a client that writes a long pipeline before it reads must not
 /// be locked out for good. Milliseconds for as much as an outbox that is full; longer where there is more.
@@ -127,8 +127,8 @@ const STUFFED_MANY: usize = 8;
 /// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
 const WITHHELD_MAX: usize = 1 << 20;
 
-/// Milliseconds after which connections go on whose peers do not read, when `stuffed` of a worker's have too much unsent and
-/// all of them together have `unsent` bytes: many are to take no more memory than a few.
+/// Milliseconds after which connections go on whose peers do not read, when `stuffed` of a worker's have too much
+/// unsent and all of them together have `unsent` bytes: many are to take no more memory than a few.
 pub fn patience(unsent: usize, stuffed: usize) -> i64 {
     let crowd = (stuffed / STUFFED_MANY).max(1) as i64;
     OUTBOX_PATIENCE * crowd * (unsent / OUTBOX_FULL).max(1) as i64
@@ -143,6 +143,11 @@ impl Connection {
     /// Whether it has more to read than it should.
     pub fn is_full(&self) -> bool {
         self.outbox.len() > OUTBOX_FULL && !self.withheld
+    }
+
+    /// Whether its peer is to read something, or was when that was looked at last.
+    pub fn waits_for_peer(&self) -> bool {
+        !self.outbox.is_empty() || self.job.is_some() || self.over_soft_since.is_some()
     }
 
     /// Whether something may be sent as soon as the socket takes it.

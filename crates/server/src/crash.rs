@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A panic anywhere ends the process: a worker that goes missing would leave its clients without answers and its locks
-//! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for them
-//! and is waited for only so long.
+//! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for
+//! them and is waited for only so long.
 //!
 //! A fatal signal is reported by a thread that waits for it, while the failed thread meets its fault again and again.
 //! Beside each thread stands what it does, in the terms that readers of such reports search for: `debugCommand` for a

@@ -1,7 +1,7 @@
 //! The main thread once the server runs: it accepts connections and hands them out, and ends the server.
 //!
-//! Listeners are its own. Who changes what is listened on (CONFIG SET on a worker's thread) sends an order and waits for
-//! the answer, since only the thread that closes the old sockets can open new ones on the same addresses.
+//! Listeners are its own. Who changes what is listened on (CONFIG SET on a worker's thread) sends an order and waits
+//! for the answer, since only the thread that closes the old sockets can open new ones on the same addresses.
 
 use crate::clock;
 use crate::listener::{self, Accepted, Listener};
@@ -153,8 +153,8 @@ impl Front {
         }
     }
 
-    /// Begins the end that a signal has asked for. Timers that stand still keep it back, and SHUTDOWN ABORT takes it back then.
-    /// Saving goes on beside this thread, which waits for another signal.
+    /// Begins the end that a signal has asked for. Timers that stand still keep it back, and SHUTDOWN ABORT takes it
+    /// back then. Saving goes on beside this thread, which waits for another signal.
     fn end_if_wanted(&mut self) {
         let engine = &self.shared.engine;
         if engine.are_timers_paused() || !engine.saves().settle_end() {

@@ -5,9 +5,10 @@
 //!   turn   | ready                                          | heavy: the next ...      | ...
 //! ```
 //!
-//! Heavy is who sent much when he was read last, or ran for long, or does not read what he gets, or has never been served. They
-//! stand in a queue of their own, and one turn serves as many as its slice of time is enough for: to send what waits for
-//! them, to read, to run, to reply. A slice is short while there are others, who would notice a long one.
+//! Heavy is who sent much when he was read last, or ran for long, or does not read what he gets, or has never been
+//! served. They stand in a queue of their own, and one turn serves as many as its slice of time is enough for: to send
+//! what waits for them, to read, to run, to reply. A slice is short while there are others, who would notice a long
+//! one.
 
 use crate::connection::{Connection, Job};
 use crate::worker::Worker;
@@ -18,13 +19,14 @@ use commands::dispatch;
 pub const VISIT_MAX: u64 = 200_000;
 /// Nanoseconds of a turn for all heavy connections together, and for all commands in pieces.
 const SLICE: u64 = 200_000;
-/// The same while others are served too, and of that for any one connection.
-const SHORT_SLICE: u64 = 40_000;
-const SHORT_VISIT: u64 = 20_000;
-/// Bytes that are read from one connection in a visit, and of what waits for it sent; and while others are served too. To copy
-/// them takes about as long as a visit may.
+/// The same while others are served too, and of that for any one connection: the slice is over when one has used its
+/// visit up.
+const SHORT_SLICE: u64 = 20_000;
+const SHORT_VISIT: u64 = 15_000;
+/// Bytes that are read from one connection in a visit, and of what waits for it sent; and while others are served too.
+/// To copy them takes about as long as a visit may, with what the kernel does at it.
 pub const VISIT_BYTES: usize = 64 << 10;
-const SHORT_VISIT_BYTES: usize = 16 << 10;
+const SHORT_VISIT_BYTES: usize = 8 << 10;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 
@@ -41,8 +43,8 @@ impl Worker {
         });
     }
 
-    /// Serves those who ask for much, one after the other, for as long as they may together take. `after_others`: somebody
-    /// has been served before them in this turn.
+    /// Serves those who ask for much, one after the other, for as long as they may together take. `after_others`:
+    /// somebody has been served before them in this turn.
     pub fn serve_heavy(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
         let began = self.nanos();
         if after_others {
@@ -53,12 +55,13 @@ impl Worker {
         }
         self.write_replies(now);
         let is_short = began.saturating_sub(self.light_at) < LATELY;
-        let (slice, visit, bytes) = match is_short {
-            true => (SHORT_SLICE, SHORT_VISIT, SHORT_VISIT_BYTES),
-            false => (SLICE, VISIT_MAX, VISIT_BYTES),
+        let (slice, visit, bytes, replies) = match is_short {
+            true => (SHORT_SLICE, SHORT_VISIT, SHORT_VISIT_BYTES, SHORT_VISIT_BYTES),
+            false => (SLICE, VISIT_MAX, VISIT_BYTES, usize::MAX),
         };
         self.step_jobs(began + slice, now);
-        (self.visit_max, self.visit_bytes) = (visit, bytes);
+        (self.visit_max, self.visit_bytes, self.visit_replies) = (visit, bytes, replies);
+        self.write_replies(now);
         let until = self.nanos() + slice;
         let mut inputs = Vec::with_capacity(1);
         while let Some(token) = self.heavy.pop_front() {
@@ -71,7 +74,7 @@ impl Worker {
                 break;
             }
         }
-        (self.visit_max, self.visit_bytes) = (VISIT_MAX, VISIT_BYTES);
+        (self.visit_max, self.visit_bytes, self.visit_replies) = (VISIT_MAX, VISIT_BYTES, usize::MAX);
     }
 
     /// Does one piece of every command that goes on in pieces, or of as many as there is time for.

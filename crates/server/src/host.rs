@@ -76,8 +76,8 @@ impl EngineHost {
     }
 }
 
-/// What the program was called with. The process's title takes the place of the words themselves, so this has to be called
-/// before there is one.
+/// What the program was called with. The process's title takes the place of the words themselves, so this has to be
+/// called before there is one.
 pub fn arguments() -> &'static [OsString] {
     static ARGUMENTS: LazyLock<Vec<OsString>> = LazyLock::new(|| std::env::args_os().skip(1).collect());
     &ARGUMENTS

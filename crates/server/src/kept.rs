@@ -6,9 +6,9 @@
 //!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
 //! ```
 //!
-//! Where replies are kept these are all of a turn, also those of commands that only read: what they saw may not be durable yet. A connection that
-//! has kept replies gets later ones after these. While the log cannot be written nothing new is kept, so that
-//! everybody else is told of it.
+//! Where replies are kept these are all of a turn, also those of commands that only read: what they saw may not be
+//! durable yet. A connection that has kept replies gets later ones after these. While the log cannot be written nothing
+//! new is kept, so that everybody else is told of it.
 
 use crate::aof::{commit, write};
 use crate::worker::Worker;

@@ -14,8 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 /// Bytes that the kernel takes of replies before their turn to be sent comes. By itself it would take 4 MiB from every
-/// connection whose peer does not read; a few hundred of these bring all of the machine's TCP to its limit of memory, where even
-/// word that a peer is gone is dropped.
+/// connection whose peer does not read; a few hundred of these bring all of the machine's TCP to its limit of memory,
+/// where even word that a peer is gone is dropped.
 const UNSENT_MAX: u32 = 128 << 10;
 
 /// A socket that accepts connections.

@@ -54,8 +54,8 @@ impl Mailbox {
         Ok((Mailbox { letters, waker }, inbox))
     }
 
-    /// Puts a letter in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox in
-    /// every turn. A worker that has ended takes none.
+    /// Puts a letter in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
+    /// in every turn. A worker that has ended takes none.
     pub fn post(&self, letter: Letter, to_self: bool) {
         if self.letters.send(letter).is_ok() && !to_self {
             // A waker fails only when its poll is gone, and then nobody waits for the letter.

@@ -1,19 +1,20 @@
 //! Serving other clients while a script has the worker's thread.
 //!
-//! A command that may run a script is run apart from its connection: its session and the buffer of replies are taken out, and
-//! the worker is lent to the thread for the time. When the script has run for a while the engine
-//! calls the host now and then ([`serve`]), which has the worker do a small turn from within: poll, read, run, write. What is
-//! run then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later. After
-//! `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the keyspace.
+//! A command that may run a script is run apart from its connection: its session and the buffer of replies are taken
+//! out, and the worker is lent to the thread for the time. When the script has run for a while the engine calls the
+//! host now and then ([`serve`]), which has the worker do a small turn from within: poll, read, run, write. What is run
+//! then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later.
+//! After `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the
+//! keyspace.
 //!
 //! ```text
 //!   turn - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the turn
 //!                                                      while_busy - small turn: GET; SCRIPT KILL, GET -> -BUSY
 //! ```
 //!
-//! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker, and what
-//! was done of it is marked, since the turn goes on when the script is over. Only the script's own connection waits. Nothing is
-//! closed that would have to give up watched keys, and letters that need locks are kept for later.
+//! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker,
+//! and what was done of it is marked, since the turn goes on when the script is over. Only the script's own connection
+//! waits. Nothing is closed that would have to give up watched keys, and letters that need locks are kept for later.
 
 use crate::clock;
 use crate::mailbox::{Letter, WAKE};
@@ -177,7 +178,7 @@ impl Worker {
     /// Nobody else is served: they may want what the script has locked.
     fn converse(&mut self, token: usize, bytes: &[u8], said: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let connection = self.connections.get_mut(token)?;
-        connection.outbox.send(&mut connection.socket.stream, bytes).ok()?;
+        connection.outbox.send(&mut connection.socket.stream, bytes, usize::MAX).ok()?;
         loop {
             if let Some(words) = take_request(said)? {
                 return Some(words);

@@ -1,9 +1,9 @@
 //! What a configuration asks for and is not here: modules, users, TLS, replication, clusters.
 //!
-//! Who counts on a module's commands, on users with less rights, or on a port with TLS must not get a server without: there is no
-//! start. Of users there is one, `default`, who may do everything with the password of `requirepass`; lines that say just that
-//! are how Valkey rewrites a file without users, and taken. A replica or a member of a cluster would start as a server of
-//! its own, which is said in the log.
+//! Who counts on a module's commands, on users with less rights, or on a port with TLS must not get a server without:
+//! there is no start. Of users there is one, `default`, who may do everything with the password of `requirepass`; lines
+//! that say just that are how Valkey rewrites a file without users, and taken. A replica or a member of a cluster would
+//! start as a server of its own, which is said in the log.
 
 use crate::host::path;
 use crate::log;
@@ -79,7 +79,8 @@ fn refuse_users(config: &Config, users: &[Vec<Vec<u8>>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a user of these rules is the one that is here: who logs in with this password, if there is one, may do everything.
+/// Whether a user of these rules is the one that is here: who logs in with this password, if there is one, may do
+/// everything.
 fn may_do_everything(rules: &[Vec<u8>], password: &[u8]) -> bool {
     let [mut on, mut keys, mut channels, mut commands, mut authenticated] = [false; 5];
     for rule in rules.iter().filter(|rule| !rule.is_empty()) {

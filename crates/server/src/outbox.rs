@@ -7,7 +7,8 @@
 //! ```
 //!
 //! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an outbox is a few
-//! numbers. The first buffer is no reason to disconnect anybody; the others are what `client-output-buffer-limit` limits.
+//! numbers. The first buffer is no reason to disconnect anybody; the others are what `client-output-buffer-limit`
+//! limits.
 
 use crate::stream::Stream;
 use std::collections::VecDeque;
@@ -106,20 +107,20 @@ impl Outbox {
         self.list_bytes + first + self.buffers.capacity() * size_of::<Vec<u8>>()
     }
 
-    /// Sends `bytes` after what waits already: at once as far as the socket takes them, the rest is kept.
-    pub fn send(&mut self, stream: &mut Stream, bytes: &[u8]) -> io::Result<()> {
-        let mut bytes = bytes;
+    /// Sends `bytes` after what waits already: at most `most` of them at once and as far as the socket takes them, the
+    /// rest is kept. True when the socket may take more of it.
+    pub fn send(&mut self, stream: &mut Stream, bytes: &[u8], most: usize) -> io::Result<bool> {
         self.peak = self.peak.max(bytes.len().min(self.room as usize) as u32);
-        if self.is_empty() {
-            while !bytes.is_empty() {
-                match stream.write(bytes)? {
-                    Some(n) => bytes = &bytes[n..],
-                    None => break,
-                }
+        let mut went = 0;
+        let mut takes = self.is_empty();
+        while takes && went < bytes.len().min(most) {
+            match stream.write(&bytes[went..bytes.len().min(most)])? {
+                Some(n) => went += n,
+                None => takes = false,
             }
         }
-        self.append(bytes);
-        Ok(())
+        self.append(&bytes[went..]);
+        Ok(takes && went < bytes.len())
     }
 
     /// Adds bytes that go with the next [`flush`](Self::flush).
@@ -191,9 +192,9 @@ impl Outbox {
         }
     }
 
-    /// Makes the first buffer's room, from the next time on that it is made, fit what was needed of it lately: larger when
-    /// all of it was in use, smaller when less than half. `peak_reset_time`: milliseconds that "lately" lasts, negative for
-    /// ever.
+    /// Makes the first buffer's room, from the next time on that it is made, fit what was needed of it lately: larger
+    /// when all of it was in use, smaller when less than half. `peak_reset_time`: milliseconds that "lately" lasts,
+    /// negative for ever.
     pub fn resize(&mut self, now: i64, peak_reset_time: i64) -> Resized {
         let room = self.room;
         if self.room / 2 >= FIRST_MIN && self.peak < self.room / 2 {
@@ -226,7 +227,7 @@ mod tests {
         let mut outbox = Outbox::default();
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         for part in sent.chunks(70_001) {
-            outbox.send(&mut stream, part).unwrap();
+            outbox.send(&mut stream, part, usize::MAX).unwrap();
         }
         let (count, bytes) = outbox.list();
         assert!(count > 1 && outbox.first_len() > 0 && outbox.len() <= outbox.first_len() + bytes);
@@ -245,20 +246,35 @@ mod tests {
     }
 
     #[test]
+    fn no_more_goes_at_once_than_may() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let mut outbox = Outbox::default();
+        assert!(outbox.send(&mut stream, b"0123456789", 4).unwrap(), "the socket takes more");
+        assert!(!outbox.send(&mut stream, b"ab", 4).unwrap(), "nothing was tried");
+        let mut buffer = [0; 20];
+        assert_eq!((theirs.read(&mut buffer).unwrap(), outbox.len()), (4, 8));
+        outbox.flush_all(&mut stream).unwrap();
+        assert_eq!(theirs.read(&mut buffer[4..]).unwrap(), 8);
+        assert_eq!(&buffer[..12], b"0123456789ab");
+        assert!(!outbox.send(&mut stream, b"cd", 2).unwrap(), "nothing is left");
+    }
+
+    #[test]
     fn the_first_buffer_follows_the_size_of_replies() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut stream = Stream::Unix(ours);
         let mut outbox = Outbox::default();
         assert_eq!(outbox.resize(101, 100), Resized::No, "until now all of it might have been needed");
-        outbox.send(&mut stream, &[0; 3000]).unwrap();
+        outbox.send(&mut stream, &[0; 3000], usize::MAX).unwrap();
         assert_eq!((outbox.resize(150, 100), outbox.room()), (Resized::Smaller, (3001, 3000)));
         assert_eq!((outbox.resize(202, 100), outbox.resize(203, 100)), (Resized::No, Resized::Smaller));
         assert_eq!(outbox.room(), (1024, 0));
         for (room, peak) in [(2048, 1024), (4096, 2048), (8192, 4096), (16384, 8192)] {
-            outbox.send(&mut stream, &[0; 20_000]).unwrap();
+            outbox.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
             assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::Larger, (room, peak)));
         }
-        outbox.send(&mut stream, &[0; 20_000]).unwrap();
+        outbox.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
         assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::No, (16384, 16384)));
     }
 }

@@ -5,9 +5,10 @@
 //!                     -> other workers, once a turn: one letter, one wake-up each
 //! ```
 //!
-//! To a connection that was replied to in this turn a push goes behind that reply, so a publisher that listens to itself
-//! sees the reply first. To any other it goes into the outbox, and the connections that got some are written to once, at
-//! the end of the turn. A reply that is written over several turns is not interrupted: pushes wait for its end.
+//! To a connection that was replied to in this turn a push goes behind that reply, so a publisher that listens to
+//! itself sees the reply first. To any other it goes into the outbox, and the connections that got some are written to
+//! once, at the end of the turn. A reply that is written over several turns is not interrupted: pushes wait for its
+//! end.
 
 use crate::connection::Connection;
 use crate::heavy::VISIT_BYTES;
@@ -88,8 +89,8 @@ impl Worker {
         metrics.output_bytes.add(sent);
     }
 
-    /// Hands over what other workers are to push, and invalidations to whomever. To be done before replies go out: who has
-    /// seen the reply may count on the push being there before anything that is said afterwards.
+    /// Hands over what other workers are to push, and invalidations to whomever. To be done before replies go out: who
+    /// has seen the reply may count on the push being there before anything that is said afterwards.
     #[inline]
     pub fn post_pushes(&mut self) {
         let engine = &self.shared.engine;

@@ -1,8 +1,9 @@
 //! Rows of plain commands while the server is quiet: [`commands::steady`] for the items of a window.
 //!
-//! What is looked at before each command is what somebody else may have changed since the last one, and no more than that: a
-//! pause, a hindrance, a script that has become long, messages of this worker's for its own clients, room in memory. Everything
-//! else that a command may have to wait for is the business of [`Worker::run_some`](crate::worker::Worker::run_some).
+//! What is looked at before each command is what somebody else may have changed since the last one, and no more than
+//! that: a pause, a hindrance, a script that has become long, messages of this worker's for its own clients, room in
+//! memory. Everything else that a command may have to wait for is the business of
+//! [`Worker::run_some`](crate::worker::Worker::run_some).
 
 use crate::window::Item;
 use commands::cx::Flow;
@@ -23,8 +24,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Runs the plain commands that a window begins with, of the first one's client, which is steady. Returns how many there were
-    /// and what the last one came to; others came to [`Flow::Next`].
+    /// Runs the plain commands that a window begins with, of the first one's client, which is steady. Returns how many
+    /// there were and what the last one came to; others came to [`Flow::Next`].
     #[inline(never)]
     pub fn run<'r>(
         &self,

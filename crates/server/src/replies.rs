@@ -40,20 +40,24 @@ impl Worker {
             self.log_before_replies(now);
         }
         let metrics = &self.shared.engine.metrics()[self.index];
-        let mut unsent = Vec::new();
+        let (mut unsent, mut unfinished) = (Vec::new(), Vec::new());
         let skip_first = self.shared.engine.clients().reply_buffers.skip_first.load(Relaxed);
         for (token, range) in self.replies.drain(..) {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.noted = false;
             let bytes = &self.reply.as_slice()[range];
-            if let Err(end) = send(connection, &self.settings, metrics, bytes, skip_first, now) {
-                unsent.push((token, end));
+            match send(connection, &self.settings, metrics, bytes, self.visit_replies, skip_first, now) {
+                Err(end) => unsent.push((token, end)),
+                // The rest in another visit; whose replies are those of a job is not settled.
+                Ok(()) if connection.socket.writable => unfinished.push(token),
+                Ok(()) => {}
             }
         }
         if self.reply.len() > REPLY_HIGH {
             drop(self.reply.take());
         }
         self.reply.truncate(0);
+        unfinished.into_iter().for_each(|token| self.list(token));
         for (token, end) in unsent {
             self.end_unsent(token, end, now);
         }
@@ -63,7 +67,7 @@ impl Worker {
     pub fn send_reply(&mut self, token: usize, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let metrics = &self.shared.engine.metrics()[self.index];
-        if let Err(end) = send(connection, &self.settings, metrics, bytes, false, now) {
+        if let Err(end) = send(connection, &self.settings, metrics, bytes, usize::MAX, false, now) {
             self.end_unsent(token, end, now);
         }
     }
@@ -83,13 +87,14 @@ enum Unsent {
     TooMuch(usize),
 }
 
-/// Sends as much of a reply as the socket takes now.
+/// Sends as much of a reply as the socket takes now, at most `most` bytes.
 #[inline]
 fn send(
     connection: &mut Connection,
     settings: &Settings,
     metrics: &WorkerMetrics,
     bytes: &[u8],
+    most: usize,
     skip_first: bool,
     now: Now,
 ) -> Result<(), Unsent> {
@@ -109,7 +114,8 @@ fn send(
         connection.outbox.append(bytes);
         connection.outbox.flush_all(&mut connection.socket.stream)
     } else {
-        connection.outbox.send(&mut connection.socket.stream, bytes).map(drop)
+        let sent = connection.outbox.send(&mut connection.socket.stream, bytes, most);
+        sent.map(|more| connection.socket.writable |= more)
     };
     sent.map_err(|_| Unsent::Gone)
 }

@@ -118,6 +118,10 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
     thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
 }
 
+/// Stack of a worker in bytes, of which nearly all is never touched. Lua's patterns recurse once for each of their items,
+/// as the parser of `cjson` does for each level; what runs over the stack ends the process.
+const WORKER_STACK: usize = 64 << 20;
+
 fn start_workers(shared: &Arc<Shared>, workers: usize) -> std::io::Result<Vec<thread::JoinHandle<()>>> {
     let mut boxes = Vec::with_capacity(workers);
     let mut made = Vec::with_capacity(workers);
@@ -130,7 +134,7 @@ fn start_workers(shared: &Arc<Shared>, workers: usize) -> std::io::Result<Vec<th
     shared.set_mailboxes(boxes);
     let start = |(index, worker): (usize, Worker)| {
         let shared = Arc::clone(shared);
-        thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK).spawn(move || {
             if let Err(error) = worker.run() {
                 log::warning(format_args!("Worker {index} cannot go on: {error}"));
                 shared.request_stop();

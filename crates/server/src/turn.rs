@@ -27,10 +27,11 @@ pub const ARENA: usize = 256 << 10;
 const LARGE: usize = 4;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 const PENDING_COPY_MAX: usize = 16 << 10;
-/// A connection that sent at least this many bytes when it was read last, or of whose request as many are there and it is not
-/// complete, is served after those who sent less.
+/// A connection that sent at least this many bytes when it was read last, or of whose request as many are there and it
+/// is not complete, is served after those who sent less.
 const HEAVY: usize = 8 << 10;
-/// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes long.
+/// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes
+/// long.
 const VISIT_REPLY_MAX: usize = 64 << 10;
 /// The same for one whose replies have a hard limit, which is for those that wait together.
 const LIMITED_REPLY_MAX: usize = 256 << 10;
@@ -93,6 +94,10 @@ impl Worker {
             }
             if connection.wakes(now.unix_ms(), self.patience) {
                 self.jobs.push(token);
+            }
+            if connection.socket.writable {
+                // The rest in another visit, before there is more of it.
+                return;
             }
         }
         if connection.is_held() || connection.is_stuffed(now.unix_ms(), self.patience) {
@@ -203,7 +208,7 @@ impl Worker {
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
                 let visit = clock.saturating_sub(place.since);
                 let tired = connection.has_enough
-                    || visit > self.visit_max
+                    || (visit > self.visit_max || self.reply.len() > self.visit_replies)
                         && (visit > LIMITED_VISIT_MAX || !self.settings.clients.is_hard(connection));
                 let (familiar, owned) = (&mut self.familiar, &mut owns);
                 let (window, spans) = (&mut *window, &mut *spans);
@@ -220,8 +225,8 @@ impl Worker {
         owns
     }
 
-    /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are done
-    /// with.
+    /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are
+    /// done with.
     pub fn run_some(&mut self, items: &mut [Item<'_>], spans: &[Span], unparsed: &Unparsed<'_>, now: Now) -> usize {
         let token = items[0].token;
         let is_limited = self.shared.engine.saves().hindrance().is_limited();
@@ -374,8 +379,8 @@ struct Gathered {
     is_large: bool,
 }
 
-/// Reads at most `most` bytes: a large argument to where it stays, anything else behind the pending input, which is in the arena from
-/// `start` on (for which room is left) or, when it is long, in a buffer of its own.
+/// Reads at most `most` bytes: a large argument to where it stays, anything else behind the pending input, which is in
+/// the arena from `start` on (for which room is left) or, when it is long, in a buffer of its own.
 fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, most: usize) -> io::Result<Gathered> {
     let mut read = 0;
     let mut more = false;

@@ -6,8 +6,8 @@
 //!   window   (row, hash)      (row, hash)      (row, hash)        at most WINDOW items
 //! ```
 //!
-//! A key's bucket is asked for as soon as its hash is known, and its entry ([`look_ahead`]) when the window is full and the bucket
-//! has had time to arrive.
+//! A key's bucket is asked for as soon as its hash is known, and its entry ([`look_ahead`]) when the window is full and
+//! the bucket has had time to arrive.
 
 use crate::connection::{Connection, Wire};
 use commands::dispatch::{self, Prepared};
@@ -179,8 +179,9 @@ impl<'b> Item<'b> {
     }
 }
 
-/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these. `turn`
-/// is another one with each window, and chooses the command whose key's table [shows where it lies](Engine::show_table).
+/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these.
+/// `turn` is another one with each window, and chooses the command whose key's table [shows where it
+/// lies](Engine::show_table).
 #[inline]
 pub fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span], turn: usize) {
     if let Some(item) = window.get(turn % window.len().max(1))

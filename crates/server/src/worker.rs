@@ -25,7 +25,7 @@ use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
 use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
 use engine::effects::Garbage;
-use engine::keys::Patience;
+use engine::held::Patience;
 use engine::metrics::WorkerMetrics;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
@@ -52,13 +52,17 @@ const IDLE_CHECK: i64 = 1000;
 /// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
 const RESIZE_SHARE: usize = 20;
 const RESIZE_MIN: usize = 5;
+/// The share of its patience that a worker may lose in a tick: of a crowd that hangs up some are left for a moment, who
+/// would be given more and more the fewer they become.
+const PATIENCE_LOSS: i64 = 16;
 /// Room for arguments of commands that a worker keeps between two ticks.
 const SPANS_KEPT: usize = 16 << 10;
-/// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else waiting.
+/// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else
+/// waiting.
 const LETTERS_MAX: usize = 256;
 const CONNECTIONS_MAX: usize = 4;
-/// Turns after which a worker has done what had reached it: the one in which it is told so began before, the next reads, and
-/// one more serves who is put last.
+/// Turns after which a worker has done what had reached it: the one in which it is told so began before, the next
+/// reads, and one more serves who is put last.
 const TURNS_TO_SETTLE: usize = 3;
 /// It does not wait longer for those who are served last: there may always be more of them.
 const TURNS_MAX: usize = 100;
@@ -78,7 +82,8 @@ pub struct Worker {
     pub heavy: VecDeque<usize>,
     /// Connections that are served in this one.
     pub in_turn: Vec<usize>,
-    /// Connections with a command that wants what a script has for long, and when they are tried again, by the host's clock.
+    /// Connections with a command that wants what a script has for long, and when they are tried again, by the host's
+    /// clock.
     pub delayed: Vec<usize>,
     pub next_try: u64,
     /// A script has the thread: only what can be done with locks that are free is run.
@@ -89,6 +94,8 @@ pub struct Worker {
     pub visit_max: u64,
     /// Bytes that are read from one connection at a time, and sent of what waits for it, now.
     pub visit_bytes: usize,
+    /// Bytes of replies after which its visit ends, and of them sent at once, now.
+    pub visit_replies: usize,
     /// Milliseconds after which a connection goes on whose peer does not read.
     pub patience: i64,
     /// When somebody was last served who is not heavy, in the host's nanoseconds.
@@ -142,6 +149,7 @@ impl Worker {
             heavy: VecDeque::new(),
             visit_max: VISIT_MAX,
             visit_bytes: VISIT_BYTES,
+            visit_replies: usize::MAX,
             patience: patience(0, 0),
             light_at: 0,
             in_turn: Vec::new(),
@@ -481,7 +489,7 @@ impl Worker {
                     self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
                 }
             }
-            self.wake_stuffed(now);
+            let waiting = self.wake_stuffed(now);
             if self.reply.is_empty() {
                 // One large reply makes it large.
                 drop(self.reply.take());
@@ -490,7 +498,7 @@ impl Worker {
                 self.spans = Vec::new();
             }
             if !paused {
-                self.tend_outboxes(now);
+                self.tend_outboxes(&waiting, now);
             }
         }
         if now >= self.next_idle_check && !paused {
@@ -502,28 +510,31 @@ impl Worker {
         }
     }
 
-    fn wake_stuffed(&mut self, now: i64) {
+    /// Those go on who have waited long enough for their peer. Returns who waits for it, or did when it was looked at
+    /// last.
+    fn wake_stuffed(&mut self, now: i64) -> Vec<usize> {
         let (mut unsent, mut stuffed) = (0, 0);
-        for (_, connection) in &self.connections {
-            unsent += connection.outbox.len();
-            stuffed += usize::from(connection.is_full());
+        let mut waiting = Vec::new();
+        for (token, connection) in &self.connections {
+            if connection.waits_for_peer() {
+                unsent += connection.outbox.len();
+                stuffed += usize::from(connection.is_full());
+                waiting.push(token);
+            }
         }
-        let patience = patience(unsent, stuffed);
+        let patience = patience(unsent, stuffed).max(self.patience - self.patience / PATIENCE_LOSS);
         self.patience = patience;
-        let going_on = self
-            .connections
-            .iter_mut()
-            .filter_map(|(token, connection)| connection.wakes(now, patience).then_some(token));
-        self.jobs.extend(going_on);
-        let waiting: Vec<usize> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| !connection.outbox.is_empty() && !connection.is_stuffed(now, patience))
-            .map(|(token, _)| token)
-            .collect();
-        for token in waiting {
-            self.list(token);
+        for &token in &waiting {
+            let connection = &mut self.connections[token];
+            if connection.wakes(now, patience) {
+                self.jobs.push(token);
+            }
+            let connection = &self.connections[token];
+            if !connection.outbox.is_empty() && !connection.is_stuffed(now, patience) {
+                self.list(token);
+            }
         }
+        waiting
     }
 
     fn close_idle(&mut self, now: i64) {
@@ -545,8 +556,8 @@ impl Worker {
         }
     }
 
-    /// The first reply buffers of some connections follow what their clients need: all are looked at once a second, or five
-    /// a tick if that is more.
+    /// The first reply buffers of some connections follow what their clients need: all are looked at once a second, or
+    /// five a tick if that is more.
     pub fn resize_reply_buffers(&mut self, now: i64) {
         let peak_reset_time = self.shared.engine.clients().reply_buffers.peak_reset_time.load(Relaxed);
         let metrics = &self.shared.engine.metrics()[self.index];

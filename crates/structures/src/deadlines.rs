@@ -1,9 +1,9 @@
 //! What runs out when: records of a deadline and a place in a hash table, in the order of deadlines.
 //!
-//! An entry's exact deadline lies in the entry, where every access looks. This index only serves those who must find what
-//! is due, or count it, without looking at what is not: a shard has one for its keys and one for its collections with
-//! elements that run out, and such a collection has one for these. A record is twelve bytes and holds no pointer, so it
-//! cannot dangle: whoever takes one out looks its position up in the table and asks the entries there.
+//! An entry's exact deadline lies in the entry, where every access looks. This index only serves those who must find
+//! what is due, or count it, without looking at what is not: a shard has one for its keys and one for its collections
+//! with elements that run out, and such a collection has one for these. A record is twelve bytes and holds no pointer,
+//! so it cannot dangle: whoever takes one out looks its position up in the table and asks the entries there.
 //!
 //! ```text
 //!   0                    6                    12
@@ -12,8 +12,8 @@
 //!   +--------------------+--------------------+
 //! ```
 //!
-//! Records lie in a ranked tree, so that the number of those due by a moment costs as little as a lookup. Entries of the
-//! same position and deadline (one chance in 2^48 for a pair) have a record each.
+//! Records lie in a ranked tree, so that the number of those due by a moment costs as little as a lookup. Entries of
+//! the same position and deadline (one chance in 2^48 for a pair) have a record each.
 
 use crate::hashtable::position;
 use crate::ranked_tree::RankedTree;

@@ -27,8 +27,8 @@
 //! are bytes and need no alignment. A 16-byte key with a 64-byte value is 8 + 16 + 64 = 88 bytes, which
 //! the allocator serves from its class of 96; with a deadline it is 96 exactly.
 //!
-//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be kept like this. What they mean
-//! is the owner's business.
+//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be kept
+//! like this. What they mean is the owner's business.
 //!
 //! Values longer than [`MAX_INLINE`] and everything that is not a string or an integer live in the
 //! payload `P`, which the owner chooses (an enum of boxes, at most 8-byte aligned).
@@ -109,7 +109,8 @@ pub struct Entry<P> {
 // SAFETY: an entry owns its block and the payload in it alone, so it may move to another thread when
 // the payload may; shared references to it only give out shared references to the payload.
 unsafe impl<P: Send> Send for Entry<P> {}
-// SAFETY: as above; of the methods of `&Entry` only `mark` writes, to the header, which is read and written atomically there.
+// SAFETY: as above; of the methods of `&Entry` only `mark` writes, to the header, which is read and written atomically
+// there.
 unsafe impl<P: Sync> Sync for Entry<P> {}
 
 /// Where the parts of a block lie; computed from the header (and the long key length) alone.
@@ -225,7 +226,8 @@ impl<P> Entry<P> {
             return self.key() == name;
         }
         let len = (head >> KEY_SHIFT) as usize & ((1 << KEY_BITS) - 1);
-        // SAFETY: without LONG the header has the key's length, and the key's bytes were written when the block was made.
+        // SAFETY: without LONG the header has the key's length, and the key's bytes were written when the block was
+        // made.
         len == name.len() && same(unsafe { self.bytes(Self::key_at(head), len) }, name)
     }
 
@@ -309,8 +311,8 @@ impl<P> Entry<P> {
         payload
     }
 
-    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do. False, and nothing is done,
-    /// where the present value is another.
+    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do. False, and nothing
+    /// is done, where the present value is another.
     #[inline]
     pub fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
         match (value, self.head() & KIND_MASK) {
@@ -444,8 +446,8 @@ impl<P> Entry<P> {
     /// The header, which [`mark`](Self::mark) changes through shared references.
     #[inline(always)]
     fn head_word(&self) -> &AtomicU64 {
-        // SAFETY: every block begins with an aligned word, which lives as long as the entry; it is only written through this
-        // or through `&mut self`.
+        // SAFETY: every block begins with an aligned word, which lives as long as the entry; it is only written through
+        // this or through `&mut self`.
         unsafe { AtomicU64::from_ptr(self.block.as_ptr().cast()) }
     }
 
@@ -505,8 +507,8 @@ fn with_meta(head: u64, meta: u32) -> u64 {
     head & !(u64::from(MAX_META) << META_SHIFT) | u64::from(meta & MAX_META) << META_SHIFT
 }
 
-/// Whether two strings of one length are equal. Those of 8 to 32 bytes, as most keys are, are compared as two words that may
-/// overlap, without a call.
+/// Whether two strings of one length are equal. Those of 8 to 32 bytes, as most keys are, are compared as two words
+/// that may overlap, without a call.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<16>(), b.first_chunk::<16>()) {

@@ -1,8 +1,8 @@
 //! Places on a sphere as numbers that sort by nearness.
 //!
-//! A longitude and a latitude are cut into 2^26 steps each, and the bits of both are interleaved into 52, which a double
-//! holds exactly: the score of a member in a sorted set. Places that are near each other mostly share the leading bits, so an
-//! area is a range of scores:
+//! A longitude and a latitude are cut into 2^26 steps each, and the bits of both are interleaved into 52, which a
+//! double holds exactly: the score of a member in a sorted set. Places that are near each other mostly share the
+//! leading bits, so an area is a range of scores:
 //!
 //! ```text
 //!   step 1          step 2
@@ -13,8 +13,9 @@
 //!   +----+----+
 //! ```
 //!
-//! A search takes the cell around its center and the eight beside it, at the finest step at which these cover the shape. The
-//! limits, the earth's radius and the estimate of the step are those of Redis, so that scores and answers are the same.
+//! A search takes the cell around its center and the eight beside it, at the finest step at which these cover the
+//! shape. The limits, the earth's radius and the estimate of the step are those of Redis, so that scores and answers
+//! are the same.
 
 use std::ops::Range;
 
@@ -153,8 +154,8 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north, around the world in either direction. At the limits a place is
-    /// in the column or row behind the last one, and only moving leaves that.
+    /// The cell so many columns to the east and rows to the north, around the world in either direction. At the limits
+    /// a place is in the column or row behind the last one, and only moving leaves that.
     fn beside(self, east: i32, north: i32) -> Cell {
         let mask = (1u32 << self.step) - 1;
         let moved = |at: u32, by: i32| if by == 0 { at } else { at.wrapping_add_signed(by) & mask };

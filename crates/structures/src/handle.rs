@@ -16,8 +16,8 @@ pub const HANDLE_BITS: u32 = 48;
 /// - `into_bits` returns a nonzero value below 2^48, and neither it nor `from_bits` panics.
 /// - `from_bits(into_bits(x))` is `x`: the same ownership, given up once and taken up once.
 /// - While one owner exists as bits, any number of copies made by `from_bits` may be alive and be used through `&Self`
-///   (they are never dropped), also on several threads when `Self: Sync`. This rules out `Box`, which asserts that it is
-///   the only pointer to its contents.
+///   (they are never dropped), also on several threads when `Self: Sync`. This rules out `Box`, which asserts that it
+///   is the only pointer to its contents.
 pub unsafe trait Handle: Sized {
     /// Gives up the value and returns what `from_bits` needs to restore it.
     fn into_bits(self) -> u64;
@@ -40,8 +40,8 @@ pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of the x86-64 baseline, and a prefetch of any address has no effect but on caches: it never
-        // faults.
+        // SAFETY: SSE is part of the x86-64 baseline, and a prefetch of any address has no effect but on caches: it
+        // never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]

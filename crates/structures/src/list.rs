@@ -5,9 +5,10 @@
 //!  Quick    a quicklist            many listpacks, see `quicklist`
 //! ```
 //!
-//! A list begins small. Before it grows, [`List::expect`] is told of what is coming and changes to a quicklist when that would
-//! exceed what one node may hold; after it has shrunk, [`List::shrunk`] changes back when one node is left that is half of
-//! that at most, so that a list does not go to and fro. Both are when Valkey does it: OBJECT ENCODING tells.
+//! A list begins small. Before it grows, [`List::expect`] is told of what is coming and changes to a quicklist when
+//! that would exceed what one node may hold; after it has shrunk, [`List::shrunk`] changes back when one node is left
+//! that is half of that at most, so that a list does not go to and fro. Both are when Valkey does it: OBJECT ENCODING
+//! tells.
 //!
 //! Asserted by tests: in either form, and through all changes of form, it is what a `VecDeque` is.
 
@@ -117,8 +118,8 @@ impl List {
         }
     }
 
-    /// Shows the elements at these indices (beyond the end there are none) to `see` until it has enough; in reverse from
-    /// the last of them.
+    /// Shows the elements at these indices (beyond the end there are none) to `see` until it has enough; in reverse
+    /// from the last of them.
     #[inline]
     pub fn visit(&self, range: Range<usize>, reverse: bool, see: impl FnMut(Item<'_>) -> ControlFlow<()>) {
         let range = range.start..range.end.min(self.len());
@@ -165,7 +166,8 @@ impl List {
     }
 }
 
-/// Changes. They keep the form; [`expect`](List::expect) goes before what adds, [`shrunk`](List::shrunk) after what removes.
+/// Changes. They keep the form; [`expect`](List::expect) goes before what adds, [`shrunk`](List::shrunk) after what
+/// removes.
 impl List {
     /// `count` elements of `bytes` together are to be added.
     #[inline]

@@ -1,7 +1,7 @@
 //! LZF: the fast compression of list nodes, and of strings in dumps.
 //!
-//! The format is that of liblzf (Marc Lehmann), because dumps hold it. A compressed text is a sequence of two things, told
-//! apart by the top three bits of their first byte:
+//! The format is that of liblzf (Marc Lehmann), because dumps hold it. A compressed text is a sequence of two things,
+//! told apart by the top three bits of their first byte:
 //!
 //! ```text
 //!  000nnnnn  bytes                      n + 1 bytes as they are (1 to 32)
@@ -12,8 +12,8 @@
 //! A copy may reach into what it is itself writing: three bytes from one byte back repeat that byte. The length of the
 //! text is not part of the format, whoever stores it must store that too.
 //!
-//! Asserted by tests: what was compressed comes back; bytes of any other origin give an error or a text of the length that
-//! was asked for, and no memory is taken for a length that they cannot give.
+//! Asserted by tests: what was compressed comes back; bytes of any other origin give an error or a text of the length
+//! that was asked for, and no memory is taken for a length that they cannot give.
 
 use std::fmt;
 

@@ -8,8 +8,8 @@
 //!   0..=254                                      255 and more
 //! ```
 //!
-//! A member of 15 bytes is thus a block of 16. With its slot in the [hash table](crate::hashtable), 10.3 to 11.4 bytes, it
-//! takes less than 28.
+//! A member of 15 bytes is thus a block of 16. With its slot in the [hash table](crate::hashtable), 10.3 to 11.4 bytes,
+//! it takes less than 28.
 //!
 //! Asserted: the length in a block is written once, when the block is made, and is that of the bytes behind it.
 

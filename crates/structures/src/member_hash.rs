@@ -1,7 +1,7 @@
 //! The hash of a field or a member inside of a collection.
 //!
-//! It is seeded once for the process, so that clients cannot aim for one bucket. Nothing lasting may depend on it: orders
-//! and cursors that derive from it mean something to this process only.
+//! It is seeded once for the process, so that clients cannot aim for one bucket. Nothing lasting may depend on it:
+//! orders and cursors that derive from it mean something to this process only.
 
 use crate::handle::Handle;
 use crate::hashtable::HashTable;

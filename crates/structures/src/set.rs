@@ -7,12 +7,12 @@
 //!  Big      hashtable  anything                                    table of blocks      11 more than its block
 //! ```
 //!
-//! Which form a set has, clients can see, so it follows Valkey's rules to the letter: a form is chosen by the first member
-//! and by how many are about to be inserted, it changes when a member does not fit or the [limits](Limits) are exceeded,
-//! and never goes back by itself. Everything else is the same in all three.
+//! Which form a set has, clients can see, so it follows Valkey's rules to the letter: a form is chosen by the first
+//! member and by how many are about to be inserted, it changes when a member does not fit or the [limits](Limits) are
+//! exceeded, and never goes back by itself. Everything else is the same in all three.
 //!
-//! Members that are canonical decimal integers are shown as integers where the form holds them so; [`Item`]s that stand for
-//! the same bytes are equal.
+//! Members that are canonical decimal integers are shown as integers where the form holds them so; [`Item`]s that stand
+//! for the same bytes are equal.
 //!
 //! # Invariants (asserted by `check` in the tests)
 //! - A set in the form of a listpack or a table has no two equal members.
@@ -48,7 +48,8 @@ pub struct Limits {
 }
 
 impl Set {
-    /// An empty set in the form in which one begins whose first member is `first`, with `expected` members about to come.
+    /// An empty set in the form in which one begins whose first member is `first`, with `expected` members about to
+    /// come.
     pub fn for_members(first: &[u8], expected: usize, limits: &Limits) -> Set {
         if expected <= limits.intset_entries && decimal::parse(first).is_some() {
             Set::Ints(Intset::new())
@@ -74,8 +75,8 @@ impl Set {
         Set::Big(Box::new(Members::of_distinct(len, members)))
     }
 
-    /// Makes room in an empty table for so many members, which are about to come; until they have [come](Set::settle) it does not
-    /// change its size.
+    /// Makes room in an empty table for so many members, which are about to come; until they have [come](Set::settle)
+    /// it does not change its size.
     pub fn reserve(&mut self, members: usize) {
         if let Set::Big(big) = self {
             big.table.reserve(members);
@@ -278,9 +279,9 @@ impl Set {
         }
     }
 
-    /// One step of a scan that begins at position 0: visits some members and returns where to go on, or None at the end.
-    /// Positions and guarantees are those of [`HashTable::scan`]; a compact form is visited in one step. Members before
-    /// position `done` are passed over: a walk that knows that it has seen them visits none twice.
+    /// One step of a scan that begins at position 0: visits some members and returns where to go on, or None at the
+    /// end. Positions and guarantees are those of [`HashTable::scan`]; a compact form is visited in one step. Members
+    /// before position `done` are passed over: a walk that knows that it has seen them visits none twice.
     pub fn scan(&self, at: u64, done: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
         match self {
             Set::Big(members) => members.table.scan(at, |member| {
@@ -295,8 +296,8 @@ impl Set {
         }
     }
 
-    /// Begins a walk over all members, which shows those of this moment whatever changes later; None of a compact set, which may
-    /// become a table meanwhile.
+    /// Begins a walk over all members, which shows those of this moment whatever changes later; None of a compact set,
+    /// which may become a table meanwhile.
     pub fn begin_walk(&mut self) -> Option<Arc<TableWalk>> {
         if let Set::Big(members) = self { Some(members.walks.begin(TableWalk::new(0))) } else { None }
     }

@@ -1,19 +1,22 @@
 //! Sweeps: everything that a table holds at one moment is handed out once, while it goes on changing.
 //!
-//! The line of hashes is cut into cells of some entries each. The sweep goes along the line; whoever is about to change something
-//! ahead of it has all that lies in the same cell handed out first, and marks the cell. From then on changes there are free:
+//! The line of hashes is cut into cells of some entries each. The sweep goes along the line; whoever is about to change
+//! something ahead of it has all that lies in the same cell handed out first, and marks the cell. From then on changes
+//! there are free:
 //!
 //! ```text
 //!   line of hashes    | swept ......... | next    [cell]  [done]  [cell]  [done]  [cell]
 //!                       changes are free           changes in a cell that is done are free, too
 //! ```
 //!
-//! Where entries know their hashes' classes without being read, a cell has a part for each class, and only what is in the same part is handed out.
+//! Where entries know their hashes' classes without being read, a cell has a part for each class, and only what is in
+//! the same part is handed out.
 //!
-//! So a change costs a cell at most, and what is to be remembered is a bit for a cell: nothing of names or old values, which go to
-//! where they are handed. The order is of no account. A place on the line is not moved by any resize.
+//! So a change costs a cell at most, and what is to be remembered is a bit for a cell: nothing of names or old values,
+//! which go to where they are handed. The order is of no account. A place on the line is not moved by any resize.
 //!
-//! [`Cells`] is the bookkeeping; a [`Sweep`] is shared by a collection, which [touches](Sweep::touch) what it is about to change, and by who sweeps.
+//! [`Cells`] is the bookkeeping; a [`Sweep`] is shared by a collection, which [touches](Sweep::touch) what it is about
+//! to change, and by who sweeps.
 //!
 //! Asserted by tests: every entry of the beginning is handed out once and as it was, whatever is changed in between.
 

@@ -16,8 +16,9 @@
 //! size without storing it, and a change of length within a class neither moves nor copies the rest. Classes are
 //! a quarter of a doubling apart, so growing byte by byte copies each byte a bounded number of times.
 //!
-//! What is changed at its beginning all the time ([`open_front`](Thin::open_front), [`close_front`](Thin::close_front): the first node of a
-//! list) has room there, so that the rest need not move. How much of it, is told by the upper 16 bits of the pointer, which addresses do not use:
+//! What is changed at its beginning all the time ([`open_front`](Thin::open_front), [`close_front`](Thin::close_front):
+//! the first node of a list) has room there, so that the rest need not move. How much of it, is told by the upper 16
+//! bits of the pointer, which addresses do not use:
 //!
 //! ```text
 //!  base      start: what the pointer points to        start + len        base + rounded(slack + len)
@@ -150,8 +151,8 @@ impl Thin {
         self.write_len(len);
     }
 
-    /// A block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether, if the slack fits beside
-    /// the address.
+    /// A block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether, if the
+    /// slack fits beside the address.
     pub fn roomy(len: usize, size: usize) -> Self {
         let size = rounded(size.min(*SLACKED.end()).max(len));
         let (slack, layout) = (size - len, layout(size - len, len));
@@ -176,8 +177,8 @@ impl Thin {
         }
     }
 
-    /// Opens a gap of `added` bytes before `at`, for changes near the beginning that others like it will follow: the bytes before it
-    /// are moved and not those behind. The gap holds anything.
+    /// Opens a gap of `added` bytes before `at`, for changes near the beginning that others like it will follow: the
+    /// bytes before it are moved and not those behind. The gap holds anything.
     ///
     /// # Panics
     /// When `at` is not behind the length and in the block, or the block would be longer than [`MAX`].
@@ -191,8 +192,8 @@ impl Thin {
         }
         let slack = self.slack() - added;
         let start = self.start();
-        // SAFETY: the slack had `added` bytes, so the new start lies in the block. The first `at` bytes are moved there, and the gap
-        // behind them, which may have been slack, is initialized.
+        // SAFETY: the slack had `added` bytes, so the new start lies in the block. The first `at` bytes are moved
+        // there, and the gap behind them, which may have been slack, is initialized.
         let new_start = unsafe {
             let new_start = start.sub(added);
             new_start.copy_from(start, at);
@@ -228,8 +229,8 @@ impl Thin {
             return self.splice(at, removed, &[]);
         }
         let start = self.start();
-        // SAFETY: `at + removed` bytes from the start on are the block's, so the new start lies in it, and the first `at` bytes are
-        // moved there.
+        // SAFETY: `at + removed` bytes from the start on are the block's, so the new start lies in it, and the first
+        // `at` bytes are moved there.
         let new_start = unsafe {
             let new_start = start.add(removed);
             new_start.copy_from(start, at);
@@ -239,7 +240,8 @@ impl Thin {
         self.write_len(new_len);
     }
 
-    /// Moves to a block with room at the beginning, for `new_len` bytes altogether and some more. False if so many may have none.
+    /// Moves to a block with room at the beginning, for `new_len` bytes altogether and some more. False if so many may
+    /// have none.
     #[inline(never)]
     fn make_room(&mut self, new_len: usize) -> bool {
         if !SLACKED.contains(&new_len) {
@@ -314,8 +316,8 @@ fn layout(slack: usize, len: usize) -> Layout {
 impl Drop for Thin {
     fn drop(&mut self) {
         let slack = self.slack();
-        // SAFETY: the block begins `slack` bytes before its start and was allocated with the layout of both; nobody uses it
-        // any more.
+        // SAFETY: the block begins `slack` bytes before its start and was allocated with the layout of both; nobody
+        // uses it any more.
         unsafe { dealloc(self.start().sub(slack), layout(slack, self.len())) };
     }
 }

@@ -1,16 +1,16 @@
 //! Walks over a collection as it is at one moment, while it goes on changing.
 //!
-//! A walk goes through the collection a piece at a time. In between others may change what is still ahead of it: the collection
-//! tells its walks before it does ([`Walks`]), and each keeps the old state of that element and remembers to pass over
-//! the new one. So a change costs every walk one element at most, and none of them a copy of the rest.
+//! A walk goes through the collection a piece at a time. In between others may change what is still ahead of it: the
+//! collection tells its walks before it does ([`Walks`]), and each keeps the old state of that element and remembers to
+//! pass over the new one. So a change costs every walk one element at most, and none of them a copy of the rest.
 //!
 //! ```text
 //!   elements in the order of the walk    | walked ........ | next          ahead: kept before it is changed |
 //!                                          changes are free  walk          `seen`: names passed over later
 //! ```
 //!
-//! [`TableWalk`] is for hash tables, whose order is the line of hashes and is not changed by resizes; [`RankedWalk`] for sorted
-//! sets, in whose order it merges what it has kept.
+//! [`TableWalk`] is for hash tables, whose order is the line of hashes and is not changed by resizes; [`RankedWalk`]
+//! for sorted sets, in whose order it merges what it has kept.
 //!
 //! Whoever changes the collection or takes a piece has it for himself or has locked it; a walk's own lock is held for a
 //! moment only and is never waited for. A walk that was dropped is forgotten at the next change.
@@ -97,7 +97,8 @@ struct Ahead {
     next: Option<u64>,
     /// Elements ahead that were changed, as they were.
     kept: VecDeque<NameAndValue>,
-    /// Names ahead to be passed over: of changed elements, which were there at the beginning, and of new ones, which were not.
+    /// Names ahead to be passed over: of changed elements, which were there at the beginning, and of new ones, which
+    /// were not.
     seen: HashMap<Box<[u8]>, bool>,
 }
 
@@ -135,14 +136,14 @@ impl TableWalk {
         }
     }
 
-    /// Whether an element of which it is known whether it is there now was there when the walk began. Only of a walk that has shown
-    /// nothing yet.
+    /// Whether an element of which it is known whether it is there now was there when the walk began. Only of a walk
+    /// that has shown nothing yet.
     pub fn had(&self, name: &[u8], is_there: bool) -> bool {
         lock(&self.state).seen.get(name).copied().unwrap_or(is_there)
     }
 
-    /// Shows the name and value of about `max` elements; true at the end. `scan` visits some elements from a position on and
-    /// returns where to go on, as [`HashTable::scan`](crate::hashtable::HashTable::scan).
+    /// Shows the name and value of about `max` elements; true at the end. `scan` visits some elements from a position
+    /// on and returns where to go on, as [`HashTable::scan`](crate::hashtable::HashTable::scan).
     pub fn piece(
         &self,
         max: usize,
@@ -248,8 +249,8 @@ impl RankedWalk {
         }
     }
 
-    /// Shows up to `max` pairs; true at the end. `visit` is told where the walk stands and hands out the pairs from there on, in the
-    /// direction of the walk, as order key, member and score, until it is told that there are enough.
+    /// Shows up to `max` pairs; true at the end. `visit` is told where the walk stands and hands out the pairs from
+    /// there on, in the direction of the walk, as order key, member and score, until it is told that there are enough.
     pub fn piece(
         &self,
         max: usize,

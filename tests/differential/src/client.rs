@@ -37,6 +37,10 @@ impl Client {
         Ok(Client { requests, replies: BufReader::with_capacity(1 << 16, stream) })
     }
 
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.replies.get_ref().local_addr()
+    }
+
     /// Hands a batch to the writer and returns at once.
     pub fn send<'a>(&mut self, commands: impl IntoIterator<Item = &'a Command>) {
         let mut batch = Vec::new();

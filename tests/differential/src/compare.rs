@@ -22,8 +22,9 @@ pub enum Rule {
     TimeLeft(i64),
     /// A key's deadline: the same if it was given, about the same if it was counted from now. In parts of a second.
     Deadline(i64),
-    /// What XINFO and XPENDING say, without the times of the execution and how long they are past, and without the numbers of nodes:
-    /// only one of the servers has a radix tree, and keeps nodes in which every entry is marked as deleted.
+    /// What XINFO and XPENDING say, without the times of the execution and how long they are past, and without the
+    /// numbers of nodes: only one of the servers has a radix tree, and keeps nodes in which every entry is marked as
+    /// deleted.
     Times,
     /// Only what kind of value it is.
     Kind,

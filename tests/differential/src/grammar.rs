@@ -1,13 +1,15 @@
 //! The language in which a family writes its commands, one row a command:
 //!
-//!     UPPER 0 -1      a literal argument; options are now and then drawn in lower or mixed case
-//!     word            an argument drawn from the word of that name (`words.rs`, or the family's own)
-//!     (A | B c)       one of these
-//!     [A | B c]       one of these, or nothing
-//!     {A | B c}       any of these, none to four times, in any order and with repetitions: this is
-//!                     how illegal combinations and repeated options come about
-//!     x+              once to four times; now and then many times
-//!     a ; b           several commands, which stay together
+//! ```text
+//!   UPPER 0 -1      a literal argument; options are now and then drawn in lower or mixed case
+//!   word            an argument drawn from the word of that name (`words.rs`, or the family's own)
+//!   (A | B c)       one of these
+//!   [A | B c]       one of these, or nothing
+//!   {A | B c}       any of these, none to four times, in any order and with repetitions: this is
+//!                   how illegal combinations and repeated options come about
+//!   x+              once to four times; now and then many times
+//!   a ; b           several commands, which stay together
+//! ```
 //!
 //! `SET key value {NX | XX | GET | EX secs}` draws `SET k1 a`, `set k1 a xx EX 100000 GET`, `SET k1 a NX XX` ...
 

@@ -1,10 +1,9 @@
 //! Commands that must not be sent though the grammar can draw them.
 //!
 //! Four kinds: what would allocate more memory than the machine should spend on a test, deadlines that fall due while
-//! the test runs (the two servers would rightly differ), SCAN from a cursor that the server did not give out, and an index
-//! that the peer wraps around.
-//! Options may have been dropped, doubled and moved, so this looks at every place where one could stand and errs
-//! towards refusing: a refused command is drawn again.
+//! the test runs (the two servers would rightly differ), SCAN from a cursor that the server did not give out, and an
+//! index that the peer wraps around. Options may have been dropped, doubled and moved, so this looks at every place
+//! where one could stand and errs towards refusing: a refused command is drawn again.
 
 use crate::grammar::Command;
 use crate::words::{ABSOLUTE_SECS, RELATIVE_SECS_MIN};
@@ -27,6 +26,18 @@ pub fn is_hazardous(command: &Command) -> bool {
         || wraps(&name, args)
 }
 
+/// Blocks for more than a moment. In a transaction nothing does.
+fn waits_long(command: &[Vec<u8>]) -> bool {
+    let Some((name, args)) = command.split_first() else { return false };
+    let timeout = match name.to_ascii_uppercase().as_slice() {
+        b"BLPOP" | b"BRPOP" | b"BZPOPMIN" | b"BZPOPMAX" | b"BLMOVE" | b"BRPOPLPUSH" => args.last(),
+        b"BLMPOP" | b"BZMPOP" => args.first(),
+        _ => None,
+    };
+    let text = timeout.and_then(|timeout| std::str::from_utf8(timeout).ok());
+    text.and_then(|text| text.parse::<f64>().ok()).is_some_and(|timeout| timeout == 0.0 || timeout > 1.0)
+}
+
 /// Commands whose reply is at random, or lists all that a server can do. They come about when arguments are dropped.
 pub fn is_incomparable(command: &Command) -> bool {
     let name = command.join(&b' ').to_ascii_uppercase();
@@ -34,6 +45,7 @@ pub fn is_incomparable(command: &Command) -> bool {
         || shows_some(command)
         || tells_the_time(command)
         || is_answered_twice(command)
+        || waits_long(command)
 }
 
 /// Valkey answers PFDEBUG SIMD twice when its argument is neither ON nor OFF.

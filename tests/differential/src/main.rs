@@ -1,19 +1,25 @@
 //! `differential` sends the same random commands to two servers and compares what they answer, values and error texts.
 //!
-//!     differential --peer "valkey-server --port {port} --save ''" --subject "target/release/cinnabar-server --port {port}"
+//! ```text
+//!   differential --peer "valkey-server --port {port} --save ''" --subject "target/release/cinnabar-server --port {port}"
+//! ```
 //!
 //! The peer is the server that is right by definition, the subject is the one under test. Commands come in rounds: a
 //! round begins with empty databases, draws some two thousand commands from the families' tables by its seed, and ends
 //! with a look at every key. At the first difference the round's history is made as short as possible and printed with
 //! both replies. Exit status: 0 no difference, 1 differences, 2 no comparison was possible.
 //!
-//! With `--events` the keyspace events that each command causes are compared as well.
+//! With `--events` the keyspace events that each command causes are compared as well, with `--effects` what they do
+//! besides: statistics, monitors' lines, the append-only file, watched and tracked keys.
 //!
-//!     words -> grammar -> families/* -> generator -> (hazard) -> replay -> compare -> shrink -> report
+//! ```text
+//!   words -> grammar -> families/* -> generator -> (hazard) -> replay -> compare -> shrink -> report
+//! ```
 #![forbid(unsafe_code)]
 
 mod client;
 mod compare;
+mod effects;
 mod events;
 mod families;
 mod generator;
@@ -30,7 +36,7 @@ use clap::Parser;
 use client::{Client, command};
 use families::{Family, Needs, Row};
 use generator::Generator;
-use replay::{Pair, Protocol};
+use replay::{Look, Pair, Protocol};
 use report::Findings;
 use servers::Server;
 use std::io::{Error, Result};
@@ -77,6 +83,10 @@ struct Options {
     /// Compare the keyspace events of every command too, in their order. Both servers must allow DEBUG
     #[arg(long)]
     events: bool,
+    /// Compare what commands do besides replying. Both servers must allow DEBUG; with `--appendonly yes --appendfsync
+    /// always` their files are compared as well
+    #[arg(long, conflicts_with = "events")]
+    effects: bool,
 }
 
 fn main() -> ExitCode {
@@ -92,7 +102,7 @@ fn main() -> ExitCode {
 
 fn compare_servers(options: &Options) -> Result<Findings> {
     let mut families = chosen_families(&options.families)?;
-    if options.events {
+    if options.events || options.effects {
         families.push(&families::EVENTS);
     }
     let mut pair =
@@ -111,6 +121,7 @@ fn compare_servers(options: &Options) -> Result<Findings> {
         }
         let steps = generator.round(seed, ROUND_STEPS.min(options.ops - compared));
         let protocol = protocol(&options.resp, seed);
+        pair.compares_effects = options.effects.then_some(if seed & 2 == 0 { Look::Afar } else { Look::Close });
         let before = pair.counts.commands;
         let mut is_new = false;
         let difference = pair.replay(&steps, protocol, |difference| {

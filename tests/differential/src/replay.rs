@@ -5,6 +5,7 @@
 
 use crate::client::{Client, command};
 use crate::compare::{Rule, agree, rule_of};
+use crate::effects::{Observers, first_difference};
 use crate::events::Listener;
 use crate::generator::Step;
 use crate::grammar::Command;
@@ -31,6 +32,8 @@ pub struct Difference {
     pub command: Command,
     pub peer: Value,
     pub subject: Value,
+    /// What it is that differs, unless it is the replies.
+    pub effect: Option<String>,
 }
 
 impl Difference {
@@ -47,7 +50,21 @@ pub struct Pair {
     pub counts: Counts,
     /// Events of keys are compared as well as replies.
     pub compares_events: bool,
+    /// What commands do besides is compared as well.
+    pub compares_effects: Option<Look>,
 }
+
+/// How the effects of commands are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// By those who do not change what the server does, after some commands.
+    Afar,
+    /// By clients that watch and track keys too, after each command.
+    Close,
+}
+
+/// Commands between two looks at their effects.
+const PIPELINE: usize = 8;
 
 #[derive(Default)]
 pub struct Counts {
@@ -57,7 +74,7 @@ pub struct Counts {
 
 impl Pair {
     pub fn new(peer: Server, subject: Server) -> Pair {
-        Pair { peer, subject, counts: Counts::default(), compares_events: false }
+        Pair { peer, subject, counts: Counts::default(), compares_events: false, compares_effects: None }
     }
 
     /// Replays up to the first difference that is not to be passed over; one that lost a connection always ends it. An
@@ -74,13 +91,29 @@ impl Pair {
             true => Some((Listener::connect(self.peer.addr)?, Listener::connect(self.subject.addr)?)),
             false => None,
         };
+        let mut observers = match self.compares_effects {
+            Some(look) => Some((
+                Observers::connect(self.peer.addr, &peer, look == Look::Close)?,
+                Observers::connect(self.subject.addr, &subject, look == Look::Close)?,
+            )),
+            None => None,
+        };
+        let closely = self.compares_effects == Some(Look::Close);
         let alone = |command: &Command| self.compares_events || goes_alone(command);
-        let mut commands = steps.iter().enumerate().flat_map(|(i, step)| step.iter().map(move |c| (i, c)));
+        let batch_max = if observers.is_some() { PIPELINE } else { BATCH };
+        let mut commands = steps.iter().enumerate().flat_map(|(i, step)| step.iter().map(move |c| (i, c))).peekable();
         loop {
-            let batch: Vec<(usize, &Command)> = commands.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(None);
+            let mut batch: Vec<(usize, &Command)> = Vec::new();
+            while let Some((step, _)) = commands.peek() {
+                // A step stays together where somebody looks after it.
+                let is_of_last = batch.last().is_some_and(|(last, _)| last == step);
+                let is_full = if closely { !batch.is_empty() } else { batch.len() >= batch_max };
+                if is_full && !(is_of_last && observers.is_some()) {
+                    break;
+                }
+                batch.extend(commands.next());
             }
+            let Some(last) = batch.last().copied() else { return Ok(None) };
             for group in batch.chunk_by(|(_, a), (_, b)| !alone(a) && !alone(b)) {
                 let (peer_replies, subject_replies) = run(&mut peer, &mut subject, group);
                 let replies = peer_replies.into_iter().zip(subject_replies);
@@ -97,10 +130,20 @@ impl Pair {
                         }
                     }
                     let (step, command) = (*step, (*command).clone());
-                    let difference = Difference { step, command, peer, subject };
+                    let difference = Difference { step, command, peer, subject, effect: None };
                     if !passes_over(&difference) || difference.is_loss() {
                         return Ok(Some(difference));
                     }
+                }
+            }
+            let Some((of_peer, of_subject)) = &mut observers else { continue };
+            let (peer, subject) = (of_peer.seen(), of_subject.seen());
+            let scans = batch.iter().any(|(_, command)| rule_of(command) == Rule::Scan);
+            if let Some((effect, peer, subject)) = first_difference(&peer, &subject, scans) {
+                let (step, command, effect) = (last.0, last.1.clone(), Some(effect));
+                let difference = Difference { step, command, peer, subject, effect };
+                if !passes_over(&difference) || difference.is_loss() {
+                    return Ok(Some(difference));
                 }
             }
         }
@@ -108,9 +151,11 @@ impl Pair {
 }
 
 /// Whether a command cannot be sent together with others: an iteration needs replies to go on, and Valkey loses the
-/// error reply of an authentication that fails (HELLO AUTH) behind a command whose reply was not sent yet.
+/// error reply of an authentication that fails (HELLO AUTH) behind a command whose reply was not sent yet. The subject's time
+/// stands still for as long as it looks ahead, so what comes after DEBUG SLEEP must not have come with it.
 fn goes_alone(command: &Command) -> bool {
-    matches!(rule_of(command), Rule::Scan | Rule::Hello)
+    let passes_time = command.first().is_some_and(|name| name.eq_ignore_ascii_case(b"DEBUG"));
+    matches!(rule_of(command), Rule::Scan | Rule::Hello) || passes_time
 }
 
 /// Runs commands that are either one SCAN or none, on both servers at once.

@@ -1,6 +1,6 @@
 //! What was found: each difference once, with the shortest history that shows it.
 
-use crate::compare::{normalised, rule_of};
+use crate::compare::{Rule, normalised, rule_of};
 use crate::events;
 use crate::generator::Step;
 use crate::replay::{Counts, Difference, Pair, Protocol};
@@ -77,10 +77,11 @@ impl Findings {
             let args: Vec<String> = command.iter().map(|arg| quoted(arg)).collect();
             println!("    {}", args.join(" "));
         }
-        println!("  reply to  {}", quoted(&shown.command.join(&b' ')));
+        let what = shown.effect.as_ref().map_or("reply to".to_owned(), |effect| format!("{effect} of"));
+        println!("  {what}  {}", quoted(&shown.command.join(&b' ')));
         println!("  peer      {}", cut(&shown.peer));
         println!("  subject   {}", cut(&shown.subject));
-        let rule = rule_of(&shown.command);
+        let rule = if shown.effect.is_none() { rule_of(&shown.command) } else { Rule::Exact };
         let inner = innermost(&normalised(rule, &shown.peer), &normalised(rule, &shown.subject));
         if let Some((peer, subject)) = inner {
             println!("  and in it {}\n  against   {}", cut(&peer), cut(&subject));
@@ -109,7 +110,35 @@ fn signature(difference: &Difference) -> String {
     let command = &difference.command;
     let is_container = command.first().is_some_and(|n| CONTAINERS.contains(&n.to_ascii_uppercase().as_slice()));
     let name = command[..command.len().min(1 + usize::from(is_container))].join(&b' ').to_ascii_uppercase();
-    format!("{}: {} / {}", name.escape_ascii(), outline(&difference.peer), outline(&difference.subject))
+    let (peer, subject) = (&difference.peer, &difference.subject);
+    match &difference.effect {
+        Some(effect) => format!("{}: {effect}: {}", name.escape_ascii(), effect_outline(peer, subject)),
+        None => format!("{}: {} / {}", name.escape_ascii(), outline(peer), outline(subject)),
+    }
+}
+
+/// Which counts differ, or the first word of what only one has.
+fn effect_outline(peer: &Value, subject: &Value) -> String {
+    if let (Value::Map(a), Value::Map(b)) = (peer, subject) {
+        let only = |a: &[(Value, Value)], b: &[(Value, Value)]| -> Vec<String> {
+            let missing = a.iter().filter(|pair| !b.contains(pair));
+            missing.map(|(name, count)| format!("{}={count}", text_of(name))).collect()
+        };
+        return format!("{} / {}", only(a, b).join(" "), only(b, a).join(" "));
+    }
+    let first = |value: &Value, at: usize| {
+        let element = value.elements().and_then(|all| all.get(at));
+        element.map_or("nothing".into(), |e| e.elements().and_then(|words| words.first()).map_or(text_of(e), text_of))
+    };
+    let (Some(a), Some(b)) = (peer.elements(), subject.elements()) else {
+        return format!("{} / {}", peer.kind(), subject.kind());
+    };
+    let at = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    format!("{} / {}", first(peer, at), first(subject, at))
+}
+
+fn text_of(value: &Value) -> String {
+    String::from_utf8_lossy(value.text().unwrap_or_default()).split('"').take(2).collect::<Vec<_>>().join("\"")
 }
 
 /// An error's text without what it quotes, any other reply's kind.
@@ -167,7 +196,7 @@ mod tests {
 
     fn difference(command: &str, peer: Value, subject: Value) -> Difference {
         let command = crate::client::command(command);
-        Difference { step: 0, command, peer, subject }
+        Difference { step: 0, command, peer, subject, effect: None }
     }
 
     #[test]

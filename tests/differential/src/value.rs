@@ -4,13 +4,15 @@
 //! cannot hide on both ends. It keeps what a client could see and tell apart: the three nulls are three values, and a
 //! double stays the text that was sent.
 //!
-//!     +OK\r\n            Simple        _\r\n          Null            %1\r\n k v     Map
-//!     -ERR text\r\n      Error         #t\r\n         Bool            ~1\r\n v       Set
-//!     :1\r\n             Integer       ,1.5\r\n       Double          >1\r\n v       Push
-//!     $1\r\nx\r\n        Bulk          (123\r\n       Number
-//!     $-1\r\n            NullBulk      !5\r\nERR x    BlobError
-//!     *1\r\n v           Array         =5\r\ntxt:x    Verbatim
-//!     *-1\r\n            NullArray
+//! ```text
+//!   +OK\r\n            Simple        _\r\n          Null            %1\r\n k v     Map
+//!   -ERR text\r\n      Error         #t\r\n         Bool            ~1\r\n v       Set
+//!   :1\r\n             Integer       ,1.5\r\n       Double          >1\r\n v       Push
+//!   $1\r\nx\r\n        Bulk          (123\r\n       Number
+//!   $-1\r\n            NullBulk      !5\r\nERR x    BlobError
+//!   *1\r\n v           Array         =5\r\ntxt:x    Verbatim
+//!   *-1\r\n            NullArray
+//! ```
 
 use std::fmt;
 use std::io::{self, BufRead, Error, ErrorKind, Read};

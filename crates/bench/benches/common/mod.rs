@@ -1,8 +1,8 @@
 //! What the benches share: when to measure, the clocks, the keys, and the printed table.
 //!
-//! A bench is a plain program, because what it compares (several threads on one engine, several structures of one content)
-//! needs a set-up that is shared by many rows. Every row is measured in several rounds, the rows taking turns, and the
-//! best round counts: what else the machine does can make a round slower, never faster.
+//! A bench is a plain program, because what it compares (several threads on one engine, several structures of one
+//! content) needs a set-up that is shared by many rows. Every row is measured in several rounds, the rows taking turns,
+//! and the best round counts: what else the machine does can make a round slower, never faster.
 
 use std::time::{Duration, Instant};
 use tikv_jemalloc_ctl::{epoch, stats};
@@ -80,8 +80,8 @@ pub fn allocated() -> usize {
     stats::allocated::read().expect("jemalloc keeps statistics")
 }
 
-/// The `n`th of a sequence of different 16-byte keys without a pattern. Computed, not stored: in a server a key comes from
-/// a read buffer, which is in the cache.
+/// The `n`th of a sequence of different 16-byte keys without a pattern. Computed, not stored: in a server a key comes
+/// from a read buffer, which is in the cache.
 #[inline]
 pub fn key(n: usize) -> [u8; 16] {
     let n = n as u64;

@@ -28,7 +28,8 @@ enum Outcome {
     Cut,
 }
 
-/// Reads all files of the log; false if there are none. Whoever calls this has seen to it that nobody else gets at the data.
+/// Reads all files of the log; false if there are none. Whoever calls this has seen to it that nobody else gets at the
+/// data.
 pub fn load_files(engine: &Engine, aof: &Aof) -> Result<bool, LoadFailed> {
     let host = engine.host();
     let mut manifest = read_manifest(engine, aof)?;
@@ -61,7 +62,8 @@ pub fn load_files(engine: &Engine, aof: &Aof) -> Result<bool, LoadFailed> {
         let (name, took) = (String::from_utf8_lossy(&entry.name), (host.unix_us(0) - began).max(0) as f64 / 1e6);
         let kind = if entry.kind == Kind::Base { "base" } else { "incr" };
         host.notice(&format!("DB loaded from {kind} file {name}: {took:.3} seconds"));
-        // What was not written to the end may have been listed already with the file that comes next, which is empty then.
+        // What was not written to the end may have been listed already with the file that comes next, which is empty
+        // then.
         let is_empty = |later: &Entry| aof.storage.len(&aof.path(&later.name)).is_ok_and(|len| len == 0);
         if matches!(outcome, Outcome::Cut) && !files[index + 1..].iter().all(is_empty) {
             return Err(fail("Fatal error: the truncated file is not the last file".to_owned()));

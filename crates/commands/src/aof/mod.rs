@@ -1,8 +1,8 @@
 //! The append-only file's commands: BGREWRITEAOF, WAITAOF; and what decides about it at run time.
 //!
-//! [`persistence::aof`] says what the files are. Here is when they change: `start.rs` opens them when the server starts and when
-//! `appendonly` is turned, `load.rs` reads them, `rewrite.rs` begins a new base. The thread that writes and syncs is the host's; it
-//! tells [`wrote`] how that went.
+//! [`persistence::aof`] says what the files are. Here is when they change: `start.rs` opens them when the server starts
+//! and when `appendonly` is turned, `load.rs` reads them, `rewrite.rs` begins a new base. The thread that writes and
+//! syncs is the host's; it tells [`wrote`] how that went.
 
 mod load;
 mod rewrite;

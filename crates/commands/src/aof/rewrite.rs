@@ -5,7 +5,8 @@
 //!   the manifest names the new base and the new file alone - the others are removed
 //! ```
 //!
-//! A log that is being turned on has nothing to fall back on: its first file of changes has a temporary name until there is a base.
+//! A log that is being turned on has nothing to fall back on: its first file of changes has a temporary name until
+//! there is a base.
 
 use super::{reason, wants_rdb};
 use crate::save;

@@ -10,8 +10,8 @@ use persistence::aof::{Aof, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes directives of the log take effect; an error is for whoever changed them. What takes all locks is left for later in a
-/// transaction, which has some.
+/// Makes directives of the log take effect; an error is for whoever changed them. What takes all locks is left for
+/// later in a transaction, which has some.
 pub fn follow(engine: &Engine, changed: Directive, config: &Config, in_transaction: bool) -> Result<(), String> {
     let Some(aof) = of(engine) else { return Ok(()) };
     match changed {
@@ -43,7 +43,8 @@ pub(crate) fn load_again(engine: &Engine) -> Result<(), LoadFailed> {
         engine.host().log(&format!("Error writing to the AOF file: {}", reason(&error)));
         return Err(LoadFailed);
     }
-    load_files(engine, aof).map(drop)
+    let is_there = load_files(engine, aof)? || aof.manifest.lock().readable().next().is_some();
+    if is_there { Ok(()) } else { Err(LoadFailed) }
 }
 
 fn policy(config: &Config) -> Policy {
@@ -139,7 +140,8 @@ pub fn load_and_begin(engine: &Engine) -> Result<(), LoadFailed> {
     })
 }
 
-/// Opens the file that is appended to; makes a base if there is none. Nobody may have changed anything since the log was read.
+/// Opens the file that is appended to; makes a base if there is none. Nobody may have changed anything since the log
+/// was read.
 fn begin_at_start(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let config = engine.config().snapshot();
     aof.storage.create_dir(aof.dir())?;

@@ -5,8 +5,8 @@
 //!   from it    a line for each; -... refuses one, and before the commands all of them
 //! ```
 //!
-//! Connections are kept for who comes next. One that has been closed at the other end is found out by its use, so whoever gets
-//! no answer at all tries once more with a new one.
+//! Connections are kept for who comes next. One that has been closed at the other end is found out by its use, so
+//! whoever gets no answer at all tries once more with a new one.
 
 use super::Order;
 use engine::host::Peer;

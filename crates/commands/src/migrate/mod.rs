@@ -1,8 +1,8 @@
 //! MIGRATE: keys go to another server, and from here when that server says that it has them.
 //!
-//! A client waits for another machine here, so nobody else may: a thread of the host's talks to the target, without a lock, and
-//! the client is blocked meanwhile, by a ticket that nothing but the end of the migration serves. What is changed here in
-//! between must not be lost, and nobody is to wait for the network because of that:
+//! A client waits for another machine here, so nobody else may: a thread of the host's talks to the target, without a
+//! lock, and the client is blocked meanwhile, by a ticket that nothing but the end of the migration serves. What is
+//! changed here in between must not be lost, and nobody is to wait for the network because of that:
 //!
 //! ```text
 //!   client's worker    are there such keys? +NOKEY - else the client waits
@@ -15,13 +15,13 @@
 //!   another thread     the reply
 //! ```
 //!
-//! So a key leaves in the state in which the target has it, whatever was written meanwhile. A key that does not rest is sent
-//! a few times, then clients [do not write](engine::pause::Pause::hold) until it has gone. When the target fails on the
-//! way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by itself: only those that rest
-//! leave at one moment.
+//! So a key leaves in the state in which the target has it, whatever was written meanwhile. A key that does not rest is
+//! sent a few times, then clients [do not write](engine::pause::Pause::hold) until it has gone. When the target fails
+//! on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by itself: only
+//! those that rest leave at one moment.
 //!
-//! Where nobody can wait, in transactions and scripts, it is all done at once under the locks that they hold: their atomicity is
-//! worth more than others' time. A key that is on its way already is refused there.
+//! Where nobody can wait, in transactions and scripts, it is all done at once under the locks that they hold: their
+//! atomicity is worth more than others' time. A key that is on its way already is refused there.
 
 mod exchange;
 mod run;

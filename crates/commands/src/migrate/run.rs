@@ -8,7 +8,8 @@ use engine::access::is_due;
 use engine::blocked::{self, Server};
 use engine::effects::{EventClass, Logged, Record};
 use engine::hash::KeyHash;
-use engine::keys::{Held, Keys, Patience};
+use engine::held::{Held, Patience};
+use engine::keys::Keys;
 use engine::log::put_command;
 use engine::tracking::Origin;
 use engine::watch::WatchFlag;
@@ -133,7 +134,8 @@ fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut K
     result
 }
 
-/// Commands that give the target these keys as they are. `again`: the target has a former state of theirs, also of what is gone.
+/// Commands that give the target these keys as they are. `again`: the target has a former state of theirs, also of what
+/// is gone.
 fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
     let engine = keys.engine();
     let style = dump::style(&engine.config().snapshot());

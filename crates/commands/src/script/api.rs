@@ -60,11 +60,8 @@ pub(super) fn shared(lua: &Lua, api: &Table) -> mlua::Result<()> {
     api.raw_set("REDIS_VERSION", version::REDIS)?;
     api.raw_set("REDIS_VERSION_NUM", version_number(version::REDIS))?;
     api.raw_set("SERVER_NAME", "valkey")?;
-    for name in ["SERVER_VERSION", "VALKEY_VERSION"] {
-        api.raw_set(name, version::VALKEY)?;
-        api.raw_set(format!("{name}_NUM"), version_number(version::VALKEY))?;
-    }
-    Ok(())
+    api.raw_set("VALKEY_VERSION", version::VALKEY)?;
+    api.raw_set("VALKEY_VERSION_NUM", version_number(version::VALKEY))
 }
 
 /// `8.1.1` as 0x080101.

@@ -1,7 +1,7 @@
 //! The library `cjson`: tables to JSON and back.
 //!
-//! A table with positive whole numbers as keys, and no others, is an array, any other an object; an empty one is `{}`. `null` is
-//! `cjson.null`. What the library's options change lasts as long as the interpreter.
+//! A table with positive whole numbers as keys, and no others, is an array, any other an object; an empty one is `{}`.
+//! `null` is `cjson.null`. What the library's options change lasts as long as the interpreter.
 
 use super::cjson_decode;
 use super::failure::{bad_argument, message};

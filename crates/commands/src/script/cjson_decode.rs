@@ -1,6 +1,7 @@
 //! JSON to Lua values.
 //!
-//! Tokens first, as errors tell of them; numbers may be what C reads as one (`0x10`, `inf`, `nan`) unless an option forbids it.
+//! Tokens first, as errors tell of them; numbers may be what C reads as one (`0x10`, `inf`, `nan`) unless an option
+//! forbids it.
 
 use super::cjson::{DEPTH_MAX, Options};
 use super::failure::message;

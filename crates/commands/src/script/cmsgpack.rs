@@ -1,7 +1,7 @@
 //! The library `cmsgpack`: MessagePack.
 //!
-//! Numbers that are integers are packed as the shortest integer, tables with the keys 1 to n and no others as arrays, all others
-//! as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
+//! Numbers that are integers are packed as the shortest integer, tables with the keys 1 to n and no others as arrays,
+//! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
 
 use super::failure::{bad_argument, message};
 use super::libraries::{Words, number};
@@ -118,8 +118,8 @@ fn header(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
     }
 }
 
-/// `unpack(data)` gives all values, `unpack_one(data, offset)` and `unpack_limit(data, limit, offset)` where they stopped and then
-/// the values; -1 stands for the end.
+/// `unpack(data)` gives all values, `unpack_one(data, offset)` and `unpack_limit(data, limit, offset)` where they
+/// stopped and then the values; -1 stands for the end.
 fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result<MultiValue> {
     let words = Words { lua, function, values };
     let data = words.text(0)?;

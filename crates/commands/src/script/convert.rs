@@ -187,69 +187,82 @@ impl ErrorTable {
     }
 }
 
-/// Writes what a script returned, which is not an error. `resp`: what it chose by `setresp`.
-pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) {
+/// Writes what a script returned, which is not an error, and returns the errors that are part of it. `resp`: what it chose by
+/// `setresp`.
+pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) -> Vec<ErrorTable> {
+    let mut out = Out { reply, resp, errors: Vec::new() };
     match value {
-        Value::Table(table) => write_good_table(reply, table, resp, 1),
-        value => write(reply, value, resp, 0),
+        Value::Table(table) => write_good_table(&mut out, table, 1),
+        value => write(&mut out, value, 0),
     }
+    out.errors
 }
 
-fn write(reply: &mut Reply, value: &Value, resp: Protocol, depth: usize) {
+/// A reply that is being written.
+struct Out<'r> {
+    reply: &'r mut Reply,
+    resp: Protocol,
+    errors: Vec<ErrorTable>,
+}
+
+fn write(out: &mut Out<'_>, value: &Value, depth: usize) {
     match value {
-        Value::String(text) => reply.bulk(&text.as_bytes()),
-        Value::Integer(number) => reply.int(*number),
+        Value::String(text) => out.reply.bulk(&text.as_bytes()),
+        Value::Integer(number) => out.reply.int(*number),
         // What C does with a number that is none, or too large for an integer.
-        Value::Number(number) if number.is_nan() || number.abs() >= TOO_LARGE => reply.int(i64::MIN),
-        Value::Number(number) => reply.int(*number as i64),
-        Value::Boolean(value) if resp == Protocol::Resp3 => reply.boolean(*value),
-        Value::Boolean(true) => reply.int(1),
-        Value::Table(_) if depth >= DEPTH_MAX => reply.error("ERR reached lua stack limit"),
-        Value::Table(table) => write_table(reply, table, resp, depth + 1),
-        _ => reply.null(),
+        Value::Number(number) if number.is_nan() || number.abs() >= TOO_LARGE => out.reply.int(i64::MIN),
+        Value::Number(number) => out.reply.int(*number as i64),
+        Value::Boolean(value) if out.resp == Protocol::Resp3 => out.reply.boolean(*value),
+        Value::Boolean(true) => out.reply.int(1),
+        Value::Table(_) if depth >= DEPTH_MAX => out.reply.error("ERR reached lua stack limit"),
+        Value::Table(table) => write_table(out, table, depth + 1),
+        _ => out.reply.null(),
     }
 }
 
-fn write_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
+fn write_table(out: &mut Out<'_>, table: &Table, depth: usize) {
     match ErrorTable::of(table) {
-        Some(error) => reply.error(&error.text),
-        None => write_good_table(reply, table, resp, depth),
+        Some(error) => {
+            out.reply.error(&error.text);
+            out.errors.push(error);
+        }
+        None => write_good_table(out, table, depth),
     }
 }
 
 /// Writes a table that is not an error.
-fn write_good_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
+fn write_good_table(out: &mut Out<'_>, table: &Table, depth: usize) {
     // Most tables are arrays, and have none of these fields.
     if table.raw_len() > 0 && !has_fields(table) {
-        return write_array(reply, table, resp, depth);
+        return write_array(out, table, depth);
     }
     if let Ok(Value::String(status)) = table.raw_get("ok") {
-        return reply.simple(one_line(up_to_nul(&status.as_bytes())));
+        return out.reply.simple(one_line(up_to_nul(&status.as_bytes())));
     }
     if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
-        return reply.double(super::libraries::number(&number).unwrap_or_default());
+        return out.reply.double(super::libraries::number(&number).unwrap_or_default());
     }
     if let Ok(Value::Table(map)) = table.raw_get("map") {
-        let mark = reply.begin_map();
+        let mark = out.reply.begin_map();
         let mut len = 0;
         for (key, value) in map.pairs::<Value, Value>().flatten() {
-            write(reply, &key, resp, depth);
-            write(reply, &value, resp, depth);
+            write(out, &key, depth);
+            write(out, &value, depth);
             len += 1;
         }
-        return reply.end_map(mark, len);
+        return out.reply.end_map(mark, len);
     }
     if let Ok(Value::Table(set)) = table.raw_get("set") {
-        let mark = reply.begin_set();
+        let mark = out.reply.begin_set();
         let mut len = 0;
         for (element, _) in set.pairs::<Value, Value>().flatten() {
-            write(reply, &element, resp, depth);
+            write(out, &element, depth);
             len += 1;
         }
-        return reply.end_set(mark, len);
+        return out.reply.end_set(mark, len);
     }
     if let Some(digits) = text(table, "big_number") {
-        return reply.big_number(one_line(&digits));
+        return out.reply.big_number(one_line(&digits));
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
         && let (Some(told), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))
@@ -258,9 +271,9 @@ fn write_good_table(reply: &mut Reply, table: &Table, resp: Protocol, depth: usi
         for (place, byte) in format.iter_mut().zip(up_to_nul(&told)) {
             *place = *byte;
         }
-        return reply.verbatim(&format, &string);
+        return out.reply.verbatim(&format, &string);
     }
-    write_array(reply, table, resp, depth);
+    write_array(out, table, depth);
 }
 
 fn has_fields(table: &Table) -> bool {
@@ -268,14 +281,14 @@ fn has_fields(table: &Table) -> bool {
     NAMES.iter().any(|name| !matches!(table.raw_get::<Value>(*name), Ok(Value::Nil) | Err(_)))
 }
 
-fn write_array(reply: &mut Reply, table: &Table, resp: Protocol, depth: usize) {
-    let mark = reply.begin_array();
+fn write_array(out: &mut Out<'_>, table: &Table, depth: usize) {
+    let mark = out.reply.begin_array();
     let mut len = 0;
     while let Ok(value) = table.raw_get::<Value>(len + 1)
         && !value.is_nil()
     {
-        write(reply, &value, resp, depth);
+        write(out, &value, depth);
         len += 1;
     }
-    reply.end_array(mark, len);
+    out.reply.end_array(mark, len);
 }

@@ -7,9 +7,9 @@
 //!   the script has ended -> "<endsession>" with what was left to say, the script's reply; the connection closes
 //! ```
 //!
-//! The thread that the script has waits for its client, and with it all that need one of the script's locks: it is what the
-//! synchronous mode is known for. There is no process to fork, so there is no other mode. A client that has gone lets its script
-//! run to its end.
+//! The thread that the script has waits for its client, and with it all that need one of the script's locks: it is what
+//! the synchronous mode is known for. There is no process to fork, so there is no other mode. A client that has gone
+//! lets its script run to its end.
 //!
 //! Local variables have no way to here that is safe, so KEYS and ARGV are all that `print` knows.
 

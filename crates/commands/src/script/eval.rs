@@ -11,16 +11,16 @@ use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow};
 use crate::dispatch;
-use crate::help::help;
+use crate::help::HELP;
+use crate::measure;
 use crate::monitor;
-use crate::row::{
-    ALLOW_BUSY, Command, Group, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
-};
+use crate::row::{ALLOW_BUSY, Command, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
 use crate::row::{SKIP_MONITOR, STALE, key};
 use engine::Error;
 use engine::config::Directive;
 use engine::scripts::Sha;
 use mlua::Value;
+use std::rc::Rc;
 
 const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..ROW };
 
@@ -120,16 +120,7 @@ const SCRIPT: &[Command] = &[
         run: flush,
         ..SCRIPTING
     },
-    Command {
-        name: "help",
-        since: "5.0.0",
-        arity: 2,
-        flags: LOADING.and(STALE),
-        summary: "Returns helpful text about the different subcommands.",
-        complexity: "O(1)",
-        run: help,
-        ..SCRIPTING
-    },
+    Command { group: Group::Scripting, since: "5.0.0", ..HELP },
     Command {
         name: "kill",
         arity: 2,
@@ -176,15 +167,9 @@ fn key_count(args: &Args<'_>) -> Result<usize, Error> {
 }
 
 fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
-    let keys = key_count(args)?;
-    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
-    let interpreter = Interpreter::current(scripts)?;
+    let found = compile(cx, args);
+    let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
     let is_debugged = cx.session.debugs_scripts;
-    let script = interpreter.script(scripts, &args[1], now).inspect_err(|_| {
-        if is_debugged {
-            leave_debugger(cx, debugger::NOTHING_TO_SAY);
-        }
-    })?;
     let call = of_script(&script, read_only, args, is_debugged);
     if is_debugged {
         return debug_run(cx, &interpreter, call, &script, keys);
@@ -192,7 +177,26 @@ fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Err
     invoke(cx, &interpreter, call, keys)
 }
 
+fn compile(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
+    let keys = key_count(args)?;
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let interpreter = Interpreter::current(scripts)?;
+    let script = interpreter.script(scripts, &args[1], now).inspect_err(|_| {
+        if cx.session.debugs_scripts {
+            leave_debugger(cx, debugger::NOTHING_TO_SAY);
+        }
+    })?;
+    Ok((interpreter, script, keys))
+}
+
 fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let found = find(cx, args);
+    let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
+    let call = of_script(&script, read_only, args, false);
+    invoke(cx, &interpreter, call, keys)
+}
+
+fn find(cx: &Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
     if cx.session.debugs_scripts {
         return Err(Error::text("ERR Please use EVAL instead of EVALSHA for debugging"));
     }
@@ -201,8 +205,15 @@ fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), 
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
     let interpreter = Interpreter::current(scripts)?;
     let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
-    let call = of_script(&script, read_only, args, false);
-    invoke(cx, &interpreter, call, keys)
+    Ok((interpreter, script, keys))
+}
+
+/// Monitors see calls that come to no run, too.
+pub(super) fn shown_if_failed<T>(cx: &Cx<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
+    if found.as_ref().is_err_and(|error| !error.is_not_now()) && cx.engine.audience().is_monitored() {
+        show_to_monitors(cx, command);
+    }
+    found
 }
 
 fn of_script<'r>(script: &'r Compiled, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> Call<'r> {
@@ -247,7 +258,8 @@ fn sha(word: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
-/// Whether a script that says what it does may do that now. Of one that does not say, each command is looked at when it comes.
+/// Whether a script that says what it does may do that now. Of one that does not say, each command is looked at when it
+/// comes.
 fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
     let flags = call.flags;
     if flags.has(ScriptFlags::UNSPECIFIED) {
@@ -276,7 +288,8 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
 
 /// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
 pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>, keys: usize) -> Result<(), Error> {
-    permit(cx, &call)?;
+    let permitted = permit(cx, &call);
+    shown_if_failed(cx, call.command, permitted)?;
     let Call { name, code, command, .. } = call;
     let known = match code {
         Code::Script(script) => &script.reach,
@@ -297,8 +310,8 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
         show_to_monitors(cx, command);
     }
     loop {
-        let declared = key_args.iter().map(|(_, hash)| hash.shard()).collect();
-        let mut run = Run::begin(cx, call.again(), declared, interpreter.buffers.take().unwrap_or_default());
+        let buffers = interpreter.buffers.take().unwrap_or_default();
+        let mut run = Run::begin(cx, call.again(), key_args, buffers);
         let outcome = RUN.set(&mut run, || {
             let words = Words { args: command, keys };
             match code {
@@ -310,7 +323,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
             }
         });
         let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
-        interpreter.buffers.set(run.end(db).spare());
+        interpreter.buffers.set(Some(run.end(db)).filter(|buffers| buffers.is_spare()));
         if obstacle.is_some() || !matches!(outcome, Ok(Ok(_))) {
             interpreter.calm().map_err(broken)?;
         }
@@ -318,7 +331,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
             known.set(reach);
         }
         match obstacle {
-            None => return reply(cx, outcome.map_err(broken)?, name, protocol),
+            None => return reply(cx, command, outcome.map_err(broken)?, name, protocol),
             Some(Obstacle::LongScript) => return Err(Error::NOT_NOW),
             Some(Obstacle::OtherKeys) => cx.keys.escalate_anew()?,
         }
@@ -334,14 +347,35 @@ fn show_to_monitors(cx: &Cx<'_>, command: &Args<'_>) {
     }
 }
 
-fn reply(cx: &mut Cx<'_>, outcome: Outcome, name: &[u8], protocol: resp::Protocol) -> Result<(), Error> {
+/// Errors that are part of a reply.
+#[cold]
+fn count_errors(cx: &Cx<'_>, command: &Args<'_>, errors: &[ErrorTable]) {
+    let worker = cx.session.worker;
+    for error in errors.iter().filter(|error| !error.counted) {
+        cx.engine.metrics()[worker].count_custom_error(&error.text);
+    }
+    if let Some(entry) = dispatch::lookup(command) {
+        measure::count_failed(cx.engine, worker, entry);
+    }
+}
+
+fn reply(
+    cx: &mut Cx<'_>,
+    command: &Args<'_>,
+    outcome: Outcome,
+    name: &[u8],
+    protocol: resp::Protocol,
+) -> Result<(), Error> {
     let (text, counted) = match outcome {
         Ok(value) => {
             let told = if let Value::Table(table) = &value { ErrorTable::of(table) } else { None };
             match told {
                 Some(error) => (error.text, error.counted),
                 None => {
-                    convert::to_reply(cx.reply, &value, protocol);
+                    let errors = convert::to_reply(cx.reply, &value, protocol);
+                    if !errors.is_empty() {
+                        count_errors(cx, command, &errors);
+                    }
                     return Ok(());
                 }
             }

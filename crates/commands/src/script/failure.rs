@@ -1,8 +1,8 @@
 //! How native functions fail.
 //!
-//! A native's error travels through Lua as an opaque value. Where a script can see it (`pcall`, the end of the script) the
-//! sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table with the
-//! text of a command's error in `err`.
+//! A native's error travels through Lua as an opaque value. Where a script can see it (`pcall`, the end of the script)
+//! the sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table
+//! with the text of a command's error in `err`.
 
 use super::convert::{ErrorTable, up_to_nul};
 use super::functions;

@@ -1,17 +1,15 @@
 //! FCALL, FCALL_RO, FUNCTION.
 
 use super::convert;
-use super::eval::{invoke, kill};
+use super::eval::{self, invoke, kill};
 use super::flags::ScriptFlags;
 use super::functions::{self, LOAD_TIMEOUT, Made};
 use super::interpreter::Interpreter;
 use super::run::{Call, Code};
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::help::help;
-use crate::row::{
-    ALLOW_BUSY, Command, DENY_OOM, Group, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
-};
+use crate::help::HELP;
+use crate::row::{ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
 use crate::row::{SKIP_MONITOR, STALE, WRITE, key};
 use engine::config::Directive;
 use engine::glob;
@@ -19,6 +17,7 @@ use engine::scripts::{Libraries, Library, Running};
 use engine::{Engine, Error};
 use persistence::dump;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..ROW };
@@ -98,15 +97,7 @@ const SUBCOMMANDS: &[Command] = &[
         run: flush,
         ..FUNCTION
     },
-    Command {
-        name: "help",
-        arity: 2,
-        flags: LOADING.and(STALE),
-        summary: "Returns helpful text about the different subcommands.",
-        complexity: "O(1)",
-        run: help,
-        ..FUNCTION
-    },
+    Command { group: Group::Scripting, since: "7.0.0", ..HELP },
     Command {
         name: "kill",
         arity: 2,
@@ -167,18 +158,25 @@ const NO_LIBRARY: Error = Error::text("ERR Library not found");
 fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
-    let found = interpreter.functions.find(&interpreter, scripts, &args[1])?;
-    let found = found.ok_or(Error::text("ERR Function not found"))?;
-    let count = args.int(2).map_err(|_| Error::text("ERR Bad number of keys provided"))?;
-    if count > (args.len() - 3) as i64 {
-        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
-    }
-    let keys = usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))?;
+    let found = interpreter.functions.find(&interpreter, scripts, &args[1]);
+    let found = found.and_then(|found| {
+        let found = found.ok_or(Error::text("ERR Function not found"))?;
+        Ok((found, key_count(args)?))
+    });
+    let (found, keys) = eval::shown_if_failed(cx, args, found)?;
     // A script may call it within itself if there is nothing that scripts may not call.
     let code = Code::Function { known: &found, lent: !scripts.allows_all() };
     let (name, flags) = (&found.name[..], found.flags);
     let call = Call { name, code, flags, read_only, command: args, is_debugged: false };
     invoke(cx, &interpreter, call, keys)
+}
+
+fn key_count(args: &Args<'_>) -> Result<usize, Error> {
+    let count = args.int(2).map_err(|_| Error::text("ERR Bad number of keys provided"))?;
+    if count > (args.len() - 3) as i64 {
+        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
+    }
+    usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))
 }
 
 fn exists(library: &[u8]) -> Error {
@@ -228,7 +226,8 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds a library that a file has. `replace`: in the place of what has its name. Its text may run for as long as it takes.
+/// Adds a library that a file has. `replace`: in the place of what has its name. Its text may run for as long as it
+/// takes.
 pub(crate) fn load_library(engine: &Engine, code: &[u8], replace: bool) -> Result<(), Error> {
     let scripts = engine.scripts();
     let interpreter = Interpreter::passing(scripts)?;
@@ -241,6 +240,7 @@ pub(crate) fn load_library(engine: &Engine, code: &[u8], replace: bool) -> Resul
 /// The change is counted, and goes into the log as the command that made it.
 fn changed(cx: &mut Cx<'_>) {
     cx.keys.effects.dirty += 1;
+    cx.engine.saves().elsewhere.fetch_add(1, Relaxed);
 }
 
 fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

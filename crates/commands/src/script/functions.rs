@@ -1,8 +1,8 @@
 //! Libraries of functions in the interpreter: how their texts register functions, and what is loaded of them here.
 //!
-//! FUNCTION LOAD runs a library's text on its worker to learn what it registers; the text is then everybody's, and every other
-//! worker runs it when it is asked for one of the functions. What a library keeps in variables of its own is therefore each
-//! worker's own.
+//! FUNCTION LOAD runs a library's text on its worker to learn what it registers; the text is then everybody's, and
+//! every other worker runs it when it is asked for one of the functions. What a library keeps in variables of its own
+//! is therefore each worker's own.
 
 use super::failure::refusal;
 use super::flags::ScriptFlags;

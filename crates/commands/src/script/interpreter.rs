@@ -1,7 +1,7 @@
 //! A worker's interpreter: Lua in its sandbox, and what was compiled in it.
 //!
-//! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its interpreter away
-//! before the next script, so that its memory goes too.
+//! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its
+//! interpreter away before the next script, so that its memory goes too.
 
 use super::failure::Failed;
 use super::flags::ScriptFlags;
@@ -98,7 +98,7 @@ pub(super) struct Interpreter {
     /// The configuration that its limit of memory is from.
     configured: Cell<u64>,
     limit: Cell<usize>,
-    pub buffers: Cell<Option<Buffers>>,
+    pub buffers: Cell<Option<Box<Buffers>>>,
     reported: Cell<usize>,
 }
 
@@ -415,13 +415,13 @@ fn put<'a>(lua: &Lua, table: &Table, words: impl ExactSizeIterator<Item = &'a [u
     (count..had).try_for_each(|index| table.raw_set(index + 1, Value::Nil))
 }
 
-/// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster than it
-/// comes in: what lives is small, and there are as many interpreters as workers.
+/// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster
+/// than it comes in: what lives is small, and there are as many interpreters as workers.
 const COLLECT_AT: i32 = 130;
 const COLLECT_SPEED: i32 = 500;
 
-/// Panics of natives are not to be caught by scripts: whatever catches in the sandbox has `clean` look at the error, which goes on
-/// with a panic.
+/// Panics of natives are not to be caught by scripts: whatever catches in the sandbox has `clean` look at the error,
+/// which goes on with a panic.
 fn fresh(libs: StdLib) -> mlua::Result<Lua> {
     let lua = Lua::new_with(libs, LuaOptions::new())?;
     let params = GcIncParams::default().pause(COLLECT_AT).step_multiplier(COLLECT_SPEED);

@@ -1,7 +1,8 @@
 //! Whether a function can keep the tables that it is called with.
 //!
-//! A function of a library may put its keys and arguments away, so each call would have to make two tables for it. Most only look
-//! elements up (`keys[1]`, `#args`), which their code shows: such a function gets the same two tables in every call.
+//! A function of a library may put its keys and arguments away, so each call would have to make two tables for it. Most
+//! only look elements up (`keys[1]`, `#args`), which their code shows: such a function gets the same two tables in
+//! every call.
 //!
 //! ```text
 //!   ESC Lua | version format endian int size_t instruction number integral | function
@@ -11,14 +12,15 @@
 //!   instruction: B 9 bits, C 9 bits, A 8 bits, opcode 6 bits
 //! ```
 //!
-//! The parameters are registers 0 and 1 for all of the call. Whatever could hand one of them on, even if it holds something else by
-//! then, counts as keeping it; what is not understood does, too. The same is asked of scripts, which find their tables as the
-//! globals KEYS and ARGV: after one that may change them they are emptied. Layout and opcodes are those of Lua 5.1 (`lundump.c`, `lopcodes.h`).
+//! The parameters are registers 0 and 1 for all of the call. Whatever could hand one of them on, even if it holds
+//! something else by then, counts as keeping it; what is not understood does, too. The same is asked of scripts, which
+//! find their tables as the globals KEYS and ARGV: after one that may change them they are emptied. Layout and opcodes
+//! are those of Lua 5.1 (`lundump.c`, `lopcodes.h`).
 
 /// Registers of the two tables.
 const TABLES: u32 = 2;
-/// A function's code as this machine's Lua writes it: version 5.1, its format, little endian, sizes of int, size_t, instructions
-/// and numbers, numbers that are not integers.
+/// A function's code as this machine's Lua writes it: version 5.1, its format, little endian, sizes of int, size_t,
+/// instructions and numbers, numbers that are not integers.
 const HEADER: &[u8] = b"\x1bLua\x51\0\x01\x04\x08\x04\x08\0";
 
 const MOVE: u32 = 0;
@@ -49,8 +51,8 @@ pub(super) fn may_keep(code: &[u8]) -> bool {
     code.is_none_or(|(varies, instructions)| varies || hands_on(words(instructions)))
 }
 
-/// Whether the script with this dumped code may change what it finds as KEYS and ARGV, or hand it on: anything but `KEYS[n]` and
-/// `#KEYS`. What could reach them by other ways counts, too.
+/// Whether the script with this dumped code may change what it finds as KEYS and ARGV, or hand it on: anything but
+/// `KEYS[n]` and `#KEYS`. What could reach them by other ways counts, too.
 pub(super) fn may_change_words(code: &[u8]) -> bool {
     code.strip_prefix(HEADER).and_then(|code| Dump(code).changes_words(0)).unwrap_or(true)
 }

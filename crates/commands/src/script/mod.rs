@@ -6,31 +6,33 @@
 //!    function.rs)   sandbox.lua)
 //! ```
 //!
-//! Each worker has one interpreter, made when its first script runs. What it compiled it keeps, by the text and by the SHA; the
-//! texts are the engine's ([`engine::scripts`]), so that a script that one worker was given runs on all.
+//! Each worker has one interpreter, made when its first script runs. What it compiled it keeps, by the text and by the
+//! SHA; the texts are the engine's ([`engine::scripts`]), so that a script that one worker was given runs on all.
 //!
-//! **Locks.** A script runs under the locks of the keys that it was given (the dispatcher takes them), and it is atomic whatever
-//! else it touches:
+//! **Locks.** A script runs under the locks of the keys that it was given (the dispatcher takes them), and it is atomic
+//! whatever else it touches:
 //!
 //! - One whose runs are not known yet, or that has touched other keys before, begins with the right to take any lock.
-//! - One that touches another key for the first time, before it has changed anything, is ended without its noticing and begins
-//!   again with that right: nothing has happened.
-//! - Before its first change a script claims the right to take more locks, which one has at a time. Who does not get it begins again
-//!   with the right to any lock, for which he waits. So a key that is touched for the first time after a change is no
-//!   trouble: its lock is added to those that are held, and who may be waiting for one of these gives way ([`engine::locks`]). The
-//!   next run has the right to any from its beginning.
-//! - One that has changed nothing and wants what another script has had for a while ends without a trace and is run again later.
+//! - One that touches another key for the first time, before it has changed anything, is ended without its noticing and
+//!   begins again with that right: nothing has happened.
+//! - Before its first change a script claims the right to take more locks, which one has at a time. Who does not get it
+//!   begins again with the right to any lock, for which he waits. So a key that is touched for the first time after a
+//!   change is no trouble: its lock is added to those that are held, and who may be waiting for one of these gives way
+//!   ([`engine::locks`]). The next run has the right to any from its beginning.
+//! - One that has changed nothing and wants what another script has had for a while ends without a trace and is run
+//!   again later.
 //!
-//! **Long runs.** The interpreter counts instructions and looks at the clock now and then, and so does every command. After half a
-//! millisecond a script is long: what wants its locks is put off and tried again by its worker, which serves others meanwhile, and the
-//! worker whose thread the script has serves its other clients from within it (`Host::while_long`), as far as the
-//! locks that they want are free. Past `busy-reply-threshold` the server is busy: all that was put off, and whatever else is not for
-//! such times, is answered -BUSY (`Host::while_busy`). Who ends the script raises a flag that the next look sees.
+//! **Long runs.** The interpreter counts instructions and looks at the clock now and then, and so does every command.
+//! After half a millisecond a script is long: what wants its locks is put off and tried again by its worker, which
+//! serves others meanwhile, and the worker whose thread the script has serves its other clients from within it
+//! (`Host::while_long`), as far as the locks that they want are free. Past `busy-reply-threshold` the server is busy:
+//! all that was put off, and whatever else is not for such times, is answered -BUSY (`Host::while_busy`). Who ends the
+//! script raises a flag that the next look sees.
 //!
 //! **The log** gets what a script's commands changed, between MULTI and EXEC if there are several.
 //!
-//! All here is safe Rust; the C of Lua 5.1 and its binding are mlua's. How a native function finds the command that runs the
-//! script is `scoped-tls-hkt`'s: a reference in the thread's storage for as long as the script runs.
+//! All here is safe Rust; the C of Lua 5.1 and its binding are mlua's. How a native function finds the command that
+//! runs the script is `scoped-tls-hkt`'s: a reference in the thread's storage for as long as the script runs.
 
 mod api;
 mod bit;

@@ -1,8 +1,8 @@
 //! One run of a script: the commands that it calls.
 //!
-//! A command runs in the caller's [`Cx`], under the locks that the run has, and replies into the caller's buffer; the reply is
-//! turned into Lua values and taken back. Which locks those are, and what happens when a command needs others, the module's
-//! essay says.
+//! A command runs in the caller's [`Cx`], under the locks that the run has, and replies into the caller's buffer; the
+//! reply is turned into Lua values and taken back. Which locks those are, and what happens when a command needs others,
+//! the module's essay says.
 
 use super::convert;
 use super::debugger;
@@ -19,6 +19,7 @@ use crate::row::{DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE};
 use crate::table::{Entry, KeyPlan, Table};
 use crate::transaction::Group;
 use engine::config::Directive;
+use engine::hash::KeyHash;
 use engine::locks::Claim;
 use engine::scripts::Running;
 use engine::{Engine, Error};
@@ -27,6 +28,7 @@ use resp::{Protocol, Span};
 use scoped_tls_hkt::scoped_thread_local;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 scoped_thread_local! {
     /// The run of the script that this thread executes.
@@ -123,8 +125,8 @@ pub(super) struct Run<'r, 'c> {
     pub cx: &'r mut Cx<'c>,
     call: Call<'r>,
     group: Group,
-    /// Shards of the keys that it was given.
-    declared: SmallVec<[usize; 8]>,
+    /// The keys that it was given.
+    declared: &'c [(usize, KeyHash)],
     /// What this run has shown.
     pub reach: Reach,
     /// Why it is to end as if it had not begun.
@@ -137,7 +139,7 @@ pub(super) struct Run<'r, 'c> {
     pub protocol: Protocol,
     own_protocol: Protocol,
     watch: Watch,
-    buffers: Buffers,
+    buffers: Box<Buffers>,
 }
 
 /// The words of the command that a script calls, and commands that were called before.
@@ -190,9 +192,9 @@ impl Buffers {
     const BYTES_KEPT: usize = 16 << 10;
     const WORDS_KEPT: usize = 256;
 
-    /// For the next run.
-    pub fn spare(self) -> Option<Buffers> {
-        (self.bytes.capacity() <= Buffers::BYTES_KEPT && self.spans.capacity() <= Buffers::WORDS_KEPT).then_some(self)
+    /// Whether they are for the next run.
+    pub fn is_spare(&self) -> bool {
+        self.bytes.capacity() <= Buffers::BYTES_KEPT && self.spans.capacity() <= Buffers::WORDS_KEPT
     }
 }
 
@@ -200,7 +202,12 @@ impl Buffers {
 const RESTART: &str = "the script begins again";
 
 impl<'r, 'c> Run<'r, 'c> {
-    pub fn begin(cx: &'r mut Cx<'c>, call: Call<'r>, declared: SmallVec<[usize; 8]>, buffers: Buffers) -> Run<'r, 'c> {
+    pub fn begin(
+        cx: &'r mut Cx<'c>,
+        call: Call<'r>,
+        declared: &'c [(usize, KeyHash)],
+        buffers: Box<Buffers>,
+    ) -> Run<'r, 'c> {
         let group = Group::begin(cx);
         cx.session.in_script = true;
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
@@ -223,11 +230,14 @@ impl<'r, 'c> Run<'r, 'c> {
     }
 
     /// Its commands' records go into the log, and the caller's state is what it was.
-    pub fn end(self, db: u32) -> Buffers {
+    pub fn end(self, db: u32) -> Box<Buffers> {
         let Run { cx, group, watch, buffers, .. } = self;
         watch.end(cx.engine);
         cx.session.in_script = false;
-        cx.session.db = db;
+        if cx.session.db != db {
+            cx.session.db = db;
+            cx.session.info.db.store(db, Relaxed);
+        }
         cx.keys.select(db);
         group.end(cx);
         buffers
@@ -269,7 +279,7 @@ impl<'r, 'c> Run<'r, 'c> {
             && !entry.may_touch_more
         {
             let shard = hasher.hash(&args[index]).shard();
-            return self.reach_shards(entry, self.declared.contains(&shard), std::iter::once(shard));
+            return self.reach_shards(entry, self.is_declared(shard), std::iter::once(shard));
         }
         let all = 0..self.cx.engine.locks().len();
         if entry.may_touch_more {
@@ -277,8 +287,14 @@ impl<'r, 'c> Run<'r, 'c> {
         }
         let indices = key_indices(entry, args).unwrap_or_default();
         let shards: SmallVec<[usize; 4]> = indices.iter().map(|index| hasher.hash(&args[*index]).shard()).collect();
-        let is_declared = shards.iter().all(|shard| self.declared.contains(shard));
+        let is_declared = shards.iter().all(|shard| self.is_declared(*shard));
         self.reach_shards(entry, is_declared, shards.into_iter())
+    }
+
+    /// Whether one of the keys that it was given lies in the shard.
+    #[inline]
+    fn is_declared(&self, shard: usize) -> bool {
+        self.declared.iter().any(|(_, hash)| hash.shard() == shard)
     }
 
     #[inline]

@@ -6,8 +6,8 @@
 //!                                stays or is zeros
 //! ```
 //!
-//! A sync makes dirty bytes durable. One that fails loses them, as Linux does: they are clean in memory, so that the next sync has
-//! nothing to do and succeeds. Names change durably.
+//! A sync makes dirty bytes durable. One that fails loses them, as Linux does: they are clean in memory, so that the
+//! next sync has nothing to do and succeeds. Names change durably.
 
 use engine::host::NewFile;
 use persistence::aof::storage::{LogFile, Storage};

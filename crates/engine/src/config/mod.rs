@@ -7,7 +7,7 @@
 //! | [`value`] | text to value and back |
 //! | [`store`] | the values in force: typed reads, CONFIG GET, CONFIG SET |
 //! | [`command_line`] | program arguments to configuration text |
-//! | [`load`] | configuration text to values |
+//! | [`mod@load`] | configuration text to values |
 //! | [`rewrite`](mod@rewrite) | values back into the text they came from |
 //!
 //! Nothing here opens a file: what must be read comes through [`load::Host`], what must take effect goes through

@@ -1,4 +1,5 @@
-//! Checking a file of the log: where its good part ends, and what is wrong behind it, told as `valkey-check-aof` tells it.
+//! Checking a file of the log: where its good part ends, and what is wrong behind it, told as `valkey-check-aof` tells
+//! it.
 //!
 //! ```text
 //!   *3 $3 SET $1 k $1 v   *1 $5 MULTI   *3 $3 SET $1 k $1 v   *1 $4 EXE
@@ -25,9 +26,8 @@ pub struct Analysis {
 /// Bytes of a line of a count, at most.
 const LINE_MAX: usize = 127;
 
-/// Reads a file from `offset` on, where `from` is. `name` is what messages call it, `lines` is counted up from file to file,
-/// without remarks.
-/// `until`: Unix seconds, if remarks of later times are looked for.
+/// Reads a file from `offset` on, where `from` is. `name` is what messages call it, `lines` is counted up from file to
+/// file, without remarks. `until`: Unix seconds, if remarks of later times are looked for.
 pub fn analyze(
     from: &mut dyn BufRead,
     offset: u64,
@@ -98,7 +98,8 @@ impl Reader<'_> {
         self.complaint = Some(format!("0x{:>16x}: {text}", self.mark));
     }
 
-    /// Passes over a command: whether it leaves its reader in a transaction; None: it is not whole, or not allowed there.
+    /// Passes over a command: whether it leaves its reader in a transaction; None: it is not whole, or not allowed
+    /// there.
     fn command(&mut self, name: &str, in_transaction: bool) -> io::Result<Option<bool>> {
         let Some(count) = self.count(b'*')? else { return Ok(None) };
         let mut is_in = in_transaction;

@@ -6,14 +6,15 @@
 //!                              from here on for the next file                     ^ written     ^ synced
 //! ```
 //!
-//! Offsets count bytes from the start of the process: `synced <= written <= appended`. Appending takes the buffer's lock for as long
-//! as rendering a command takes; writing takes it for a swap. A sync holds none but its own.
+//! Offsets count bytes from the start of the process: `synced <= written <= appended`. Appending takes the buffer's
+//! lock for as long as rendering a command takes; writing takes it for a swap. A sync holds none but its own.
 //!
-//! **Nothing torn.** A write that fails in the middle is taken back by cutting the file off where it began; what cannot be taken back is
-//! gone on with exactly where it ended. What was appended stays here until it is written.
+//! **Nothing torn.** A write that fails in the middle is taken back by cutting the file off where it began; what cannot
+//! be taken back is gone on with exactly where it ended. What was appended stays here until it is written.
 //!
-//! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] what is not durable is kept, so it is cut off and
-//! written once more. Otherwise all up to there is in doubt: no later sync makes it durable, but a new base does.
+//! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] what is not durable is
+//! kept, so it is cut off and written once more. Otherwise all up to there is in doubt: no later sync makes it durable,
+//! but a new base does.
 
 use super::storage::LogFile;
 use engine::log::{GROUP_BEGIN, GROUP_END, put_select};
@@ -300,8 +301,8 @@ impl Journal {
         self.sync_in_turn()
     }
 
-    /// Writes and syncs what is appended, unless it is released up to `offset` already. None: others are at it for longer than
-    /// `patience`.
+    /// Writes and syncs what is appended, unless it is released up to `offset` already. None: others are at it for
+    /// longer than `patience`.
     pub fn commit(&self, offset: u64, patience: Duration) -> Option<io::Result<()>> {
         let _syncs = self.syncs.try_lock_for(patience)?;
         if self.released() >= offset {

@@ -6,8 +6,9 @@
 //!   file appendonly.aof.2.incr.aof seq 2 type i      the changes since then, in the order of their numbers
 //! ```
 //!
-//! A line is pairs of a name and a value; unknown pairs are passed over. A file's name is quoted as in the configuration file when it
-//! has blanks, quotes or unprintable bytes. A line that begins with `#` is a remark. The format is Valkey's; its texts of errors too.
+//! A line is pairs of a name and a value; unknown pairs are passed over. A file's name is quoted as in the
+//! configuration file when it has blanks, quotes or unprintable bytes. A line that begins with `#` is a remark. The
+//! format is Valkey's; its texts of errors too.
 
 use resp::words;
 

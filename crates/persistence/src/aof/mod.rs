@@ -6,9 +6,9 @@
 //!                   appendonly.aof.2.incr.aof        the changes since then                       journal.rs, read.rs
 //! ```
 //!
-//! A rewrite opens the next file of changes and lists it, turns the journal to it in the moment of a [cut](engine::cut), writes
-//! the keyspace of that moment into a new base, and then lists the new base in the place of all before it. At every moment
-//! the manifest on the disk names files that together are the whole log.
+//! A rewrite opens the next file of changes and lists it, turns the journal to it in the moment of a
+//! [cut](engine::cut), writes the keyspace of that moment into a new base, and then lists the new base in the place of
+//! all before it. At every moment the manifest on the disk names files that together are the whole log.
 //!
 //! [`Aof`] is the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
 //! what happens, `server` has the thread that writes and syncs.

@@ -1,6 +1,7 @@
 //! A base that is commands, for logs that are not to begin in the snapshots' format (`aof-use-rdb-preamble no`).
 //!
-//! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does not stop for long.
+//! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does
+//! not stop for long.
 
 use super::journal::put_stamp;
 use crate::dump::newer_stream;

@@ -1,12 +1,12 @@
 //! A large argument on its way: bytes of the connection go straight into the vector that the value will keep.
 //!
-//! The announced length is a client's word. What is cleared for reading follows what has arrived; what is reserved beyond
-//! is address space, not memory.
+//! The announced length is a client's word. What is cleared for reading follows what has arrived; what is reserved
+//! beyond is address space, not memory.
 
 use super::ProtocolError;
 
-/// Most room made ahead for a large argument of which less than this has arrived, in bytes, and times what has arrived: where
-/// memory comes in huge pages, even a little of what is reserved is dear to touch.
+/// Most room made ahead for a large argument of which less than this has arrived, in bytes, and times what has arrived:
+/// where memory comes in huge pages, even a little of what is reserved is dear to touch.
 const RESERVE: usize = 1024 * 1024;
 const AHEAD: usize = 8;
 /// Room is cleared for reading in windows of at least and at most this many bytes.
@@ -45,8 +45,9 @@ impl LargeArg {
         self.filled
     }
 
-    /// Bytes of memory that the argument counts for once it has begun to arrive: what it holds, with what is reserved, or what
-    /// it will hold up to [`RESERVE`], so that nobody is told of less only because the rest is still on its way.
+    /// Bytes of memory that the argument counts for once it has begun to arrive: what it holds, with what is reserved,
+    /// or what it will hold up to [`RESERVE`], so that nobody is told of less only because the rest is still on its
+    /// way.
     pub(super) fn memory(&self) -> usize {
         match self.bytes.capacity() {
             0 => 0,
@@ -82,8 +83,8 @@ impl LargeArg {
         taken
     }
 
-    /// Makes the capacity at least `needed`, and at once more in proportion to what has arrived, so that a value is moved
-    /// seldom and a mere announcement costs next to nothing.
+    /// Makes the capacity at least `needed`, and at once more in proportion to what has arrived, so that a value is
+    /// moved seldom and a mere announcement costs next to nothing.
     fn reserve(&mut self, needed: usize) {
         if needed > self.bytes.capacity() {
             let ahead = self.filled.saturating_mul(AHEAD).min(RESERVE).max(self.filled.saturating_mul(2));

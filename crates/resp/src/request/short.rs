@@ -5,8 +5,8 @@
 //!   |-- head, 13 bytes --|
 //! ```
 //!
-//! A line with a length is read as one word of eight bytes, which holds sign, digits and line end. Requests in a row are often
-//! the same command with as many arguments: who has seen a [`Head`] knows by two comparisons what it says.
+//! A line with a length is read as one word of eight bytes, which holds sign, digits and line end. Requests in a row
+//! are often the same command with as many arguments: who has seen a [`Head`] knows by two comparisons what it says.
 //!
 //! Whatever is not as expected is left to the parser that knows all rules and errors.
 
@@ -15,8 +15,8 @@ use super::Span;
 /// Longest argument of a request that [`short`] understands, and most arguments.
 pub(super) const SHORT_MAX: i64 = 9_999;
 
-/// Parses a whole multibulk request with no argument over 9,999 bytes. None, and `out` as it was, for any other, which is for
-/// [`RequestParser`](super::RequestParser) to judge. Returns how many bytes it took.
+/// Parses a whole multibulk request with no argument over 9,999 bytes. None, and `out` as it was, for any other, which
+/// is for [`RequestParser`](super::RequestParser) to judge. Returns how many bytes it took.
 #[inline]
 pub fn short(buf: &[u8], out: &mut Vec<Span>) -> Option<usize> {
     let (count, at) = number(buf, b'*')?;
@@ -50,8 +50,8 @@ fn argument(buf: &[u8], at: usize) -> Option<Span> {
     (buf.get(start + len..)?.first_chunk() == Some(b"\r\n")).then_some(Span { start, len })
 }
 
-/// The number in a line like `$12`, and how long the line is. Only for numbers of up to four digits, without zeros before
-/// them: one word of eight bytes then holds sign, digits and line end.
+/// The number in a line like `$12`, and how long the line is. Only for numbers of up to four digits, without zeros
+/// before them: one word of eight bytes then holds sign, digits and line end.
 #[inline(always)]
 fn number(line: &[u8], sign: u8) -> Option<(usize, usize)> {
     const CRLF: u64 = u16::from_le_bytes(*b"\r\n") as u64;

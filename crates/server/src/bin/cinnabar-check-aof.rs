@@ -1,4 +1,5 @@
-//! cinnabar-check-aof: whether the append-only file can be read, told as `valkey-check-aof` tells it; what is torn is cut off.
+//! cinnabar-check-aof: whether the append-only file can be read, told as `valkey-check-aof` tells it; what is torn is
+//! cut off.
 //!
 //! ```text
 //!   cinnabar-check-aof [--fix | --truncate-to-timestamp SECONDS] FILE.manifest | FILE.aof

@@ -8,16 +8,16 @@
 //! ```
 //!
 //! A hash leaves the small form when it would have more fields than [`Limits`] allow, a name or value longer than they
-//! allow, or a field with a deadline; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING answers
-//! the same.
+//! allow, or a field with a deadline; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING
+//! answers the same.
 //!
 //! Reading is done through a [`View`], because a small hash may lie in the block of its key.
 //!
 //! # Time
 //! The hash reads no clock: callers say what time it is, in the unit of the deadlines (milliseconds). A field whose
-//! deadline is not after `now` is over: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and writing
-//! to it is like adding it. It stays in [`len`](View::len) until [`pop_due`](Hash::pop_due) takes it out.
-//! `now` = 0 shows everything.
+//! deadline is not after `now` is over: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and
+//! writing to it is like adding it. It stays in [`len`](View::len) until [`pop_due`](Hash::pop_due) takes it out. `now`
+//! = 0 shows everything.
 
 mod big;
 #[cfg(test)]
@@ -90,13 +90,14 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// Takes over fields and values in turns; None if they do not come in pairs. The caller makes sure that no field comes twice,
-    /// and asks for the limits ([`expect`](Self::expect)).
+    /// Takes over fields and values in turns; None if they do not come in pairs. The caller makes sure that no field
+    /// comes twice, and asks for the limits ([`expect`](Self::expect)).
     pub fn from_listpack(pack: Listpack) -> Option<Hash> {
         pack.len().is_multiple_of(2).then_some(Hash(Small(pack)))
     }
 
-    /// What a small hash can be kept as that is not longer than `max` bytes: see [`View::packed`] and [`unpacked`](Self::unpacked).
+    /// What a small hash can be kept as that is not longer than `max` bytes: see [`View::packed`] and
+    /// [`unpacked`](Self::unpacked).
     #[inline]
     pub fn packed(&self, max: usize) -> Option<&[u8]> {
         match &self.0 {
@@ -139,8 +140,8 @@ impl Hash {
         }
     }
 
-    /// Makes room in an empty table for so many fields, which are about to come; until they have [come](Self::settle) it does not
-    /// change its size.
+    /// Makes room in an empty table for so many fields, which are about to come; until they have [come](Self::settle)
+    /// it does not change its size.
     pub fn reserve(&mut self, fields: usize) {
         if let Big(big) = &mut self.0 {
             big.reserve(fields);
@@ -219,13 +220,14 @@ impl Hash {
         }
     }
 
-    /// Begins a walk over the fields that are not over now, which shows what there is at this moment whatever changes later; None
-    /// of a small hash, which may become a large one meanwhile.
+    /// Begins a walk over the fields that are not over now, which shows what there is at this moment whatever changes
+    /// later; None of a small hash, which may become a large one meanwhile.
     pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableWalk>> {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
     }
 
-    /// Begins a sweep over all fields, also those that are over, of which those before position `next` are done; None of a small hash.
+    /// Begins a sweep over all fields, also those that are over, of which those before position `next` are done; None
+    /// of a small hash.
     pub fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
         if let Big(big) = &mut self.0 { Some(big.begin_sweep(next, sink)) } else { None }
     }
@@ -261,8 +263,8 @@ impl Hash {
         }
     }
 
-    /// Frees a part of the hash, `max` fields of it (at least one); returns whether nothing is left. For freeing a large
-    /// hash little by little; it is of no other use from then on.
+    /// Frees a part of the hash, `max` fields of it (at least one); returns whether nothing is left. For freeing a
+    /// large hash little by little; it is of no other use from then on.
     pub fn drain_step(&mut self, max: usize) -> bool {
         match &mut self.0 {
             Small(pack) => {

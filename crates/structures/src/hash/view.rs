@@ -1,4 +1,5 @@
-//! Reading a hash, wherever it lies: a small one may be no [`Hash`] but the bytes of its listpack in the block of its key.
+//! Reading a hash, wherever it lies: a small one may be no [`Hash`] but the bytes of its listpack in the block of its
+//! key.
 
 use super::big::BigHash;
 use super::{Hash, is_due, items};
@@ -115,7 +116,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// [`visit_all`](View::visit_all) in steps, of a hash that does not change meanwhile: shows some, and says where to go on.
+    /// [`visit_all`](View::visit_all) in steps, of a hash that does not change meanwhile: shows some, and says where to
+    /// go on.
     pub fn scan_all(self, at: u64, mut show: impl FnMut(Item<'_>, Item<'_>, Option<u64>)) -> Option<u64> {
         match self.0 {
             Small(_) => {
@@ -144,8 +146,8 @@ impl<'a> View<'a> {
     }
 
     /// One step of a walk that begins at 0: shows the fields, those that are over left out, up to the place that it
-    /// returns, where to go on; None at the end. A field that is there during the whole walk is shown. `from`: do not show
-    /// again what lies before; only for a walk whose places were all returned by this.
+    /// returns, where to go on; None at the end. A field that is there during the whole walk is shown. `from`: do not
+    /// show again what lies before; only for a walk whose places were all returned by this.
     pub fn scan(self, at: u64, from: u64, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) -> Option<u64> {
         match self.0 {
             // A walk that came from the large form has seen some part of this; all of it is shown.

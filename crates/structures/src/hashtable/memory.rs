@@ -1,9 +1,9 @@
 //! The memory of an array of buckets: zeroed, aligned to cache lines, and given back piece by piece.
 //!
-//! Small arrays come from the allocator. From [`HUGE_PAGE`] bytes on an array is an anonymous mapping of its own: the kernel
-//! hands out its pages zeroed when they are first touched, so making a big array costs nothing at that moment; it can
-//! use huge pages; and the part that a resize has left behind can be returned ([`BucketArray::release_before`]), so that
-//! the two arrays of a resize hold little more than one together.
+//! Small arrays come from the allocator. From [`HUGE_PAGE`] bytes on an array is an anonymous mapping of its own: the
+//! kernel hands out its pages zeroed when they are first touched, so making a big array costs nothing at that moment;
+//! it can use huge pages; and the part that a resize has left behind can be returned ([`BucketArray::release_before`]),
+//! so that the two arrays of a resize hold little more than one together.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -13,9 +13,9 @@ use memmap2::{MmapMut, UncheckedAdvice};
 use super::bucket::{Bucket, LINE};
 use super::index;
 
-/// The size of a huge page. Arrays of this many bytes and more are mapped, ask for huge pages, and are released in pieces
-/// that end at multiples of it, so that the kernel need not split one. Smaller arrays come from the allocator, whose memory
-/// lies in huge pages: in a mapping of their own each prefetch of a bucket would walk the page tables.
+/// The size of a huge page. Arrays of this many bytes and more are mapped, ask for huge pages, and are released in
+/// pieces that end at multiples of it, so that the kernel need not split one. Smaller arrays come from the allocator,
+/// whose memory lies in huge pages: in a mapping of their own each prefetch of a bucket would walk the page tables.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// What an array without buckets points to, so that looking something up in it needs no special case.
@@ -86,8 +86,8 @@ impl BucketArray {
     pub(super) fn home(&self, hash: u64) -> &Bucket {
         let i = index(hash, self.len);
         debug_assert!(i < self.len.max(1));
-        // SAFETY: `index` is below `len`, or 0 if that is 0; `start` points to `max(len, 1)` buckets, which live as long
-        // as the array. Memory from the allocator and from the kernel is zeroed, and zeroes are a bucket.
+        // SAFETY: `index` is below `len`, or 0 if that is 0; `start` points to `max(len, 1)` buckets, which live as
+        // long as the array. Memory from the allocator and from the kernel is zeroed, and zeroes are a bucket.
         unsafe { self.start.add(i).as_ref() }
     }
 
@@ -116,9 +116,9 @@ impl BucketArray {
         unsafe { self.start.add(i).as_mut() }
     }
 
-    /// Asks for huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not at
-    /// first: the kernel then collects them in the background. A first touch that has to find and zero a huge page was
-    /// measured to take up to 5 ms on a virtual machine.
+    /// Asks for huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not
+    /// at first: the kernel then collects them in the background. A first touch that has to find and zero a huge page
+    /// was measured to take up to 5 ms on a virtual machine.
     pub(super) fn settle(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(mapping) = &self.mapping {
@@ -147,8 +147,8 @@ impl BucketArray {
         }
     }
 
-    /// Bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use until it is given
-    /// back, other memory always.
+    /// Bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use until it is
+    /// given back, other memory always.
     pub(super) fn memory_usage(&self, touched: usize) -> usize {
         match &self.mapping {
             Some(mapping) => touched.min(self.len) * LINE - mapping.released,

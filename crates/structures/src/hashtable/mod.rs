@@ -1,8 +1,8 @@
 //! A hash table in hash order that grows and shrinks step by step.
 //!
 //! The keyspace of every shard, and every large hash and set, is one of these. It has to be small, since it is paid for
-//! each key; to answer with one cache miss in the table and one in the entry, which callers can hide by prefetching; and
-//! never to stall: no operation moves more than a bounded number of buckets, however large the table is.
+//! each key; to answer with one cache miss in the table and one in the entry, which callers can hide by prefetching;
+//! and never to stall: no operation moves more than a bounded number of buckets, however large the table is.
 //!
 //! # Layout
 //! The table is an array of 64-byte [buckets](bucket), each a chain of lines with nine tags and nine 48-bit
@@ -16,8 +16,8 @@
 //!       which bucket: position * buckets / 2^48         free for choosing a shard
 //! ```
 //! The bucket is found by a multiplication, so any number of buckets will do (the array grows by a third, not by
-//! doubling, so it is never half empty), and buckets are in the order of positions: bucket `i` of `n` covers the positions
-//! from `ceil(i * 2^48 / n)` up to where bucket `i + 1` begins.
+//! doubling, so it is never half empty), and buckets are in the order of positions: bucket `i` of `n` covers the
+//! positions from `ceil(i * 2^48 / n)` up to where bucket `i + 1` begins.
 //!
 //! # Resizing
 //! A resize goes through the old array in order and moves each bucket's entries to the new one. The *frontier* is the
@@ -29,10 +29,10 @@
 //!   new   |  the entries of the moved ones  |>  untouched, so without memory  |
 //!         position 0                        frontier                       2^48
 //! ```
-//! As both arrays are in the same order, moving reads one and writes the other sequentially. While a resize is under way
-//! every insertion and removal moves [`MOVES_PER_OPERATION`] buckets and prefetches the entries of the next ones, whose
-//! keys must be read to hash them; [`HashTable::step`] moves more when there is time. A bucket is moved as a whole. Its
-//! chain is as long as any lookup in it has to go, so that is a few lines unless the hash function is bad.
+//! As both arrays are in the same order, moving reads one and writes the other sequentially. While a resize is under
+//! way every insertion and removal moves [`MOVES_PER_OPERATION`] buckets and prefetches the entries of the next ones,
+//! whose keys must be read to hash them; [`HashTable::step`] moves more when there is time. A bucket is moved as a
+//! whole. Its chain is as long as any lookup in it has to go, so that is a few lines unless the hash function is bad.
 //!
 //! | mean entries in a bucket      |      | then                                            |
 //! |-------------------------------|------|-------------------------------------------------|
@@ -41,20 +41,20 @@
 //! | none at all, and few buckets  | 0    | free the array                                  |
 //!
 //! # Scanning
-//! A [`scan`](HashTable::scan) cursor is a position. One step at `p` visits everything in the bucket that covers `p` and
-//! returns `q`, where that bucket's range ends: the next bucket's first position, or in the new array the frontier's
-//! position if that comes first. So it has visited every entry with a position in `p..q`: all of these live in that bucket
-//! (those before the frontier in the new one, those behind it in the old one). A whole scan covers `0..2^48` by such
-//! ranges without a gap. An entry never changes its position, whatever is resized in between, hence an entry that is
-//! present from the first to the last step is visited at least once. It can be visited twice, as a step visits the
-//! entries before `p` in its bucket too.
+//! A [`scan`](HashTable::scan) cursor is a position. One step at `p` visits everything in the bucket that covers `p`
+//! and returns `q`, where that bucket's range ends: the next bucket's first position, or in the new array the
+//! frontier's position if that comes first. So it has visited every entry with a position in `p..q`: all of these live
+//! in that bucket (those before the frontier in the new one, those behind it in the old one). A whole scan covers
+//! `0..2^48` by such ranges without a gap. An entry never changes its position, whatever is resized in between, hence
+//! an entry that is present from the first to the last step is visited at least once. It can be visited twice, as a
+//! step visits the entries before `p` in its bucket too.
 //!
 //! # Epochs
-//! Every bucket carries a 7-bit epoch for its owner, which a snapshot uses to know the buckets that it has already saved.
-//! A table without buckets behaves as one empty bucket. Epochs are compared on the circle of 128: `a` is older than `b`
-//! if `(b - a) mod 128` is 1 to 63. A bucket of a new array has the oldest epoch of the buckets whose range it takes over.
-//! That can make a saved bucket look unsaved, when it is joined with one that is not: an owner that must not save
-//! anything twice stops resizing ([`HashTable::set_resizing`]) until it has saved everything.
+//! Every bucket carries a 7-bit epoch for its owner, which a snapshot uses to know the buckets that it has already
+//! saved. A table without buckets behaves as one empty bucket. Epochs are compared on the circle of 128: `a` is older
+//! than `b` if `(b - a) mod 128` is 1 to 63. A bucket of a new array has the oldest epoch of the buckets whose range it
+//! takes over. That can make a saved bucket look unsaved, when it is joined with one that is not: an owner that must
+//! not save anything twice stops resizing ([`HashTable::set_resizing`]) until it has saved everything.
 //!
 //! # Invariants
 //! - A slot with a tag holds the bits of a `T` that the table owns, and no other slot does. `len` is their number.
@@ -237,8 +237,8 @@ impl<T: Handle> HashTable<T> {
         }
     }
 
-    /// Where the entry with this hash lies for which `eq` holds: for a caller that looks at it first and decides then what
-    /// to do, without searching again.
+    /// Where the entry with this hash lies for which `eq` holds: for a caller that looks at it first and decides then
+    /// what to do, without searching again.
     #[inline]
     pub fn spot(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<Spot> {
         let (place, _) = self.locate(hash, eq)?;
@@ -262,8 +262,8 @@ impl<T: Handle> HashTable<T> {
         Some(OccupiedEntry::new(array.at_mut(spot.bucket()), &mut self.counts, spot.place(), bits))
     }
 
-    /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash. `pred`
-    /// is asked about every entry of a bucket, also those at other positions.
+    /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash.
+    /// `pred` is asked about every entry of a bucket, also those at other positions.
     pub fn find_at_position(&self, position: u64, mut pred: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let home = self.home(position << 16);
         self.prefetch_entries(home);
@@ -284,8 +284,8 @@ impl<T: Handle> HashTable<T> {
         BucketHint { start: array.address(), buckets: array.len() }
     }
 
-    /// Second step of a batch of lookups, when the bucket has had time to arrive: asks for the entries to be loaded that
-    /// a lookup with this hash will compare.
+    /// Second step of a batch of lookups, when the bucket has had time to arrive: asks for the entries to be loaded
+    /// that a lookup with this hash will compare.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         let line = self.home(hash);
@@ -326,8 +326,8 @@ impl<T: Handle> HashTable<T> {
         home.chain_bits().nth(pick).map(|bits| self.borrow(bits))
     }
 
-    /// One step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and returns
-    /// where to go on, or `None` at the end. See the module's documentation for what is guaranteed.
+    /// One step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and
+    /// returns where to go on, or `None` at the end. See the module's documentation for what is guaranteed.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
         self.for_each_in_bucket(position << 16, &mut visit);
@@ -460,8 +460,8 @@ impl<T: Handle> HashTable<T> {
         Some(OccupiedEntry::new(home, counts, place, bits))
     }
 
-    /// The place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives the hash of
-    /// any entry, and is used if an insertion has to resize.
+    /// The place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives the hash
+    /// of any entry, and is used if an insertion has to resize.
     ///
     /// Should `hasher` panic, entries of one bucket may be hidden until the resize has moved it.
     #[inline]
@@ -651,7 +651,8 @@ fn scale(random: u64, len: usize) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
 }
 
-/// Where a table's buckets lie, or lay a moment ago: enough to ask for one ahead of a lookup without touching the table.
+/// Where a table's buckets lie, or lay a moment ago: enough to ask for one ahead of a lookup without touching the
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BucketHint {
     /// Address of the first bucket.
@@ -660,7 +661,8 @@ pub struct BucketHint {
 }
 
 impl BucketHint {
-    /// Asks for the bucket of this hash. If the hint is out of date, the wrong memory is asked for, which harms nothing.
+    /// Asks for the bucket of this hash. If the hint is out of date, the wrong memory is asked for, which harms
+    /// nothing.
     #[inline]
     pub fn prefetch(self, hash: u64) {
         prefetch(std::ptr::without_provenance::<u8>(self.start.wrapping_add(index(hash, self.buckets) * LINE)));
@@ -678,7 +680,8 @@ impl BucketHint {
 #[derive(Clone, Copy, Debug)]
 pub struct Spot(NonZeroU64);
 
-/// The lowest bits of a spot's parts. A shard has less than 2^36 buckets and a chain less than 2^22 lines, by their memory.
+/// The lowest bits of a spot's parts. A shard has less than 2^36 buckets and a chain less than 2^22 lines, by their
+/// memory.
 const SPOT_NEW: u32 = 1;
 const SPOT_SLOT: u32 = 2;
 const SPOT_DEPTH: u32 = 6;

@@ -8,8 +8,8 @@ use crate::handle::{Handle, prefetch};
 /// How many buckets an insertion or a removal moves while a resize is under way.
 ///
 /// A table of `n` buckets grows by `n / 3` at a mean fill of 7.8, and the new one is full after another 2.6 `n`
-/// insertions: at two buckets each, the move is over after `n / 2`. Shrinking begins at a mean fill of 2 and is over after
-/// `n / 2` removals, when there are still 1.5 `n` entries.
+/// insertions: at two buckets each, the move is over after `n / 2`. Shrinking begins at a mean fill of 2 and is over
+/// after `n / 2` removals, when there are still 1.5 `n` entries.
 pub const MOVES_PER_OPERATION: usize = 2;
 
 /// Hundredths of entries per bucket above which a table grows, below which it shrinks, and which either aims at. Chains
@@ -25,14 +25,14 @@ const AIM_RESERVED: usize = 690;
 const FREED_AT_ONCE: usize = 64;
 
 impl<T: Handle> HashTable<T> {
-    /// Allows (as at first) or forbids resizing; a resize under way stops where it is. While it is forbidden, buckets get
-    /// longer chains.
+    /// Allows (as at first) or forbids resizing; a resize under way stops where it is. While it is forbidden, buckets
+    /// get longer chains.
     pub fn set_resizing(&mut self, allowed: bool) {
         self.may_resize = allowed;
     }
 
-    /// Prepares an empty table for so many entries. It must not [resize](HashTable::set_resizing) until they are there, or it
-    /// shrinks again.
+    /// Prepares an empty table for so many entries. It must not [resize](HashTable::set_resizing) until they are there,
+    /// or it shrinks again.
     pub fn reserve(&mut self, entries: usize) {
         if self.is_empty() && self.is_freeable() && entries > SLOTS {
             self.free_arrays();
@@ -44,8 +44,8 @@ impl<T: Handle> HashTable<T> {
         }
     }
 
-    /// Does background work: moves up to `buckets` buckets of a resize that is under way or due. Returns whether more is
-    /// left to do.
+    /// Does background work: moves up to `buckets` buckets of a resize that is under way or due. Returns whether more
+    /// is left to do.
     pub fn step(&mut self, buckets: usize, hasher: impl Fn(&T) -> u64) -> bool {
         if !self.may_resize {
             return false;
@@ -139,8 +139,8 @@ impl<T: Handle> HashTable<T> {
         }
     }
 
-    /// Moves all entries of the bucket at the frontier, line by line: all hashes of a line first, so that `hasher` may panic
-    /// without an entry being lost.
+    /// Moves all entries of the bucket at the frontier, line by line: all hashes of a line first, so that `hasher` may
+    /// panic without an entry being lost.
     fn move_bucket(&mut self, hasher: &impl Fn(&T) -> u64) {
         loop {
             let line = self.old.at(self.frontier);
@@ -178,8 +178,8 @@ impl<T: Handle> HashTable<T> {
         }
     }
 
-    /// Gives the epoch of the bucket at the frontier, which ends at position `end`, to the new buckets that overlap it: to
-    /// those that begin in it as it is, to one that began before it if it is older.
+    /// Gives the epoch of the bucket at the frontier, which ends at position `end`, to the new buckets that overlap it:
+    /// to those that begin in it as it is, to one that began before it if it is older.
     fn inherit_epoch(&mut self, end: u64) {
         let epoch = self.old.at(self.frontier).epoch();
         let begin = self.frontier_position;

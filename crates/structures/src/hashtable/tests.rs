@@ -1,5 +1,5 @@
-//! Tests of the table as a whole: against a standard map, under good and bad hash functions, with operations that panic,
-//! and of what it promises about work, memory, scans and epochs.
+//! Tests of the table as a whole: against a standard map, under good and bad hash functions, with operations that
+//! panic, and of what it promises about work, memory, scans and epochs.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -367,8 +367,8 @@ fn stays_within_its_bytes_per_entry() {
     }
 }
 
-/// Tables large enough for mapped arrays, of which the moved part of the old one is given back and the unused part of the
-/// new one is not yet there.
+/// Tables large enough for mapped arrays, of which the moved part of the old one is given back and the unused part of
+/// the new one is not yet there.
 #[test]
 fn large_arrays_together_hold_little_more_than_one() {
     let mut subject = Subject::new(Hashing::Good);

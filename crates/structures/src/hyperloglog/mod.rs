@@ -1,9 +1,9 @@
 //! HyperLogLog: how many different elements there were, in 12 KiB, to within 0.81 %.
 //!
-//! An element's hash picks one of 16384 registers by 14 bits; the register keeps the longest run of zero bits that the rest of
-//! such a hash began with, plus one. The estimate is that of Otmar Ertl, *New cardinality estimation algorithms for
-//! HyperLogLog sketches* (2017). The bytes are those that Redis keeps in its strings, so that they can be read, written and moved
-//! between servers:
+//! An element's hash picks one of 16384 registers by 14 bits; the register keeps the longest run of zero bits that the
+//! rest of such a hash began with, plus one. The estimate is that of Otmar Ertl, *New cardinality estimation algorithms
+//! for HyperLogLog sketches* (2017). The bytes are those that Redis keeps in its strings, so that they can be read,
+//! written and moved between servers:
 //!
 //! ```text
 //!  0      4     5         8                       16
@@ -14,8 +14,8 @@
 //!           1 sparse: opcodes, see `sparse`
 //! ```
 //!
-//! Bytes come from clients (SET, RESTORE), so nothing in them is believed: opcodes that do not add up to 16384 registers
-//! are [`Corrupt`].
+//! Bytes come from clients (SET, RESTORE), so nothing in them is believed: opcodes that do not add up to 16384
+//! registers are [`Corrupt`].
 
 mod dense;
 mod estimate;
@@ -234,8 +234,8 @@ impl Registers {
         })
     }
 
-    /// Writes these over the registers of a sketch, none of which is higher. It is dense afterwards if it was, if all were
-    /// whose union this is, or if `densely`.
+    /// Writes these over the registers of a sketch, none of which is higher. It is dense afterwards if it was, if all
+    /// were whose union this is, or if `densely`.
     pub fn store(self, bytes: &mut Vec<u8>, densely: bool, sparse_max: usize) -> Result<(), Corrupt> {
         encoding(bytes).ok_or(Corrupt)?;
         if densely && !matches!(self.0, Form::Packed(_)) {
@@ -291,8 +291,8 @@ fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> R
 }
 
-/// Checks the arithmetic of this machine: registers keep their neighbours, both encodings and both merges agree, estimates
-/// are as near as they should be. The text says what is wrong.
+/// Checks the arithmetic of this machine: registers keep their neighbours, both encodings and both merges agree,
+/// estimates are as near as they should be. The text says what is wrong.
 pub fn self_test() -> Result<(), String> {
     let mut sparse = new();
     let mut packed = new();

@@ -6,9 +6,9 @@
 //!   1vvvvvll            l+1 registers are v+1 (up to 4 of them, values up to 32)
 //! ```
 //!
-//! An empty sketch is two bytes. Raising a register splits the run that it is in; neighbouring runs of the same value are put
-//! together again where a scan of a few bytes shows them. A value above 32, or more bytes than are allowed, calls for
-//! the dense form.
+//! An empty sketch is two bytes. Raising a register splits the run that it is in; neighbouring runs of the same value
+//! are put together again where a scan of a few bytes shows them. A value above 32, or more bytes than are allowed,
+//! calls for the dense form.
 
 use super::{Corrupt, REGISTERS};
 use std::fmt::Write;

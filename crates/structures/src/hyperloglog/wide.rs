@@ -1,8 +1,9 @@
 //! Merging, writing and counting registers many at a time.
 //!
-//! The union of dense sketches takes the higher of each pair of registers, which works where they lie: two lanes of 16 bits compare
-//! by their highest bits, so a mask that leaves one register of a lane makes the lane's maximum that register's. A lane
-//! has two whole ones wherever it begins, and those between lanes are whole in lanes that begin a byte later:
+//! The union of dense sketches takes the higher of each pair of registers, which works where they lie: two lanes of 16
+//! bits compare by their highest bits, so a mask that leaves one register of a lane makes the lane's maximum that
+//! register's. A lane has two whole ones wherever it begins, and those between lanes are whole in lanes that begin a
+//! byte later:
 //!
 //! ```text
 //!   bits of three lanes        0          16         32         48   (letters: the register of each bit, low bits first)
@@ -15,8 +16,8 @@
 //! Five such threes go at once, 40 registers in 30 bytes.
 //!
 //! Where a register is to be a byte, 32 of them are unpacked at once:
-//! each half of a vector gets 12 packed bytes, and a shuffle gives every three of them two lanes of 16 bits, of which the second
-//! is moved down by four; then a shift with masks spreads a lane's 12 bits into two bytes:
+//! each half of a vector gets 12 packed bytes, and a shuffle gives every three of them two lanes of 16 bits, of which
+//! the second is moved down by four; then a shift with masks spreads a lane's 12 bits into two bytes:
 //!
 //! ```text
 //!   lanes  33333322 2222.... | ....1111 11000000      (digits: the register of each bit)
@@ -24,11 +25,11 @@
 //!   bytes  ..333333 ..222222 | ..111111 ..000000
 //! ```
 //!
-//! Writing them back goes the other way: multiplications by 1 and 64, and then by 1 and 4096, bring pairs of registers and
-//! pairs of pairs together, and two shuffles move the three bytes of each lane up to those of the one before.
+//! Writing them back goes the other way: multiplications by 1 and 64, and then by 1 and 4096, bring pairs of registers
+//! and pairs of pairs together, and two shuffles move the three bytes of each lane up to those of the one before.
 //!
-//! Counting how many registers hold which value compares all of them with each value that there is, which are some twenty:
-//! quicker than a table of counters, where an increment waits for the one before it.
+//! Counting how many registers hold which value compares all of them with each value that there is, which are some
+//! twenty: quicker than a table of counters, where an increment waits for the one before it.
 //!
 //! Machines without AVX2 do the same with one group of four at a time, and have the tables.
 
@@ -220,8 +221,8 @@ mod avx2 {
             let Some(into) = into else { break };
             let groups = _mm256_madd_epi16(_mm256_maddubs_epi16(load(chunk), bytes), pairs);
             let halves = _mm256_shuffle_epi8(groups, lanes);
-            // SAFETY: `into` is 32 bytes that nobody else has, and the store needs no alignment. The last eight of them are
-            // written again by the next step.
+            // SAFETY: `into` is 32 bytes that nobody else has, and the store needs no alignment. The last eight of them
+            // are written again by the next step.
             unsafe {
                 _mm256_storeu_si256(into.as_mut_ptr().cast(), _mm256_permutevar8x32_epi32(halves, together));
             }

@@ -1,4 +1,5 @@
-//! Bare elements: those of a listpack without their back lengths, for what is read from its beginning and seldom changed.
+//! Bare elements: those of a listpack without their back lengths, for what is read from its beginning and seldom
+//! changed.
 //!
 //! ```text
 //!  +----------+----------+-----+
@@ -7,7 +8,8 @@
 //!  +----------+----------+-----+
 //! ```
 //!
-//! Asserted by the test: what is written is read again and has the size that was told; a [`Packer`] makes of it what a listpack is.
+//! Asserted by the test: what is written is read again and has the size that was told; a [`Packer`] makes of it what a
+//! listpack is.
 
 use super::encoding::{self, END, Item, Read, back_len_size, read, write_int, write_len};
 use super::{COUNT_AT, HEADER, UNCOUNTED};

@@ -1,7 +1,7 @@
 //! The elements of a listpack, wherever its bytes lie.
 //!
-//! A small collection may be kept in the block of something else, its key's for example. What is kept there is a listpack without the length
-//! that it begins with, because the other block knows how long it is:
+//! A small collection may be kept in the block of something else, its key's for example. What is kept there is a
+//! listpack without the length that it begins with, because the other block knows how long it is:
 //!
 //! ```text
 //!  0           2                                    len - 1

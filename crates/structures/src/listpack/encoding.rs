@@ -205,7 +205,8 @@ pub(super) fn write_len(to: &mut [u8; 9], len: usize) -> usize {
     }
 }
 
-/// How many bytes were written. From two bytes on, each size begins one below the power of 128 that it could begin with.
+/// How many bytes were written. From two bytes on, each size begins one below the power of 128 that it could begin
+/// with.
 pub(super) fn write_back_len(to: &mut [u8; 5], len: usize) -> usize {
     if len < 0x80 {
         to[0] = len as u8;
@@ -238,7 +239,8 @@ pub(super) struct Read<'a> {
     pub size: usize,
 }
 
-/// The element at the beginning of `bytes`. None where there is none: at the end, or where the bytes are not a listpack's.
+/// The element at the beginning of `bytes`. None where there is none: at the end, or where the bytes are not a
+/// listpack's.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Option<Read<'_>> {
     let first = *bytes.first()?;

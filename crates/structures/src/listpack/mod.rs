@@ -11,8 +11,8 @@
 //!                                \ head | string | back length /            see `encoding`
 //! ```
 //!
-//! A count of 65535 means that the elements must be counted. Elements that are canonical decimal integers are kept as such
-//! ([`Item::Int`]). The back lengths let one walk from the end.
+//! A count of 65535 means that the elements must be counted. Elements that are canonical decimal integers are kept as
+//! such ([`Item::Int`]). The back lengths let one walk from the end.
 //!
 //! A [`Pos`] is where an element begins. It stays good until something before it, or the element itself, is changed;
 //! after that it may point at anything, and asking for what is there may panic (but nothing worse).

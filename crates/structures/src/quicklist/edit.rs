@@ -1,7 +1,7 @@
 //! Changes in the middle of a quicklist: insert, replace, remove.
 //!
-//! A node that is full is split where the new element belongs, and what is small enough together is merged afterwards, at
-//! most five nodes around the place.
+//! A node that is full is split where the new element belongs, and what is small enough together is merged afterwards,
+//! at most five nodes around the place.
 
 use super::node::Node;
 use super::{End, Quicklist, Rules};
@@ -203,8 +203,8 @@ impl Quicklist {
         self.nodes.insert(at + 1, Node::Packed(second));
     }
 
-    /// Merges the two nodes before `at`, the two after it, and it with its neighbours, where they fit into one. Where the
-    /// node is then.
+    /// Merges the two nodes before `at`, the two after it, and it with its neighbours, where they fit into one. Where
+    /// the node is then.
     fn merge_around(&mut self, at: usize) -> usize {
         let mut at = at;
         if at >= 2 && self.merge(at - 2) {

@@ -5,9 +5,9 @@
 //!                       `-- may be compressed --'
 //! ```
 //!
-//! A listpack is the densest form of a list, but a change moves what lies behind it. So a long list is many listpacks, each
-//! filled up to a limit ([`Rules`]), and an element that would fill one alone has a node of its own. Nodes farther than
-//! a given depth from both ends may be compressed, for lists that are used at their ends.
+//! A listpack is the densest form of a list, but a change moves what lies behind it. So a long list is many listpacks,
+//! each filled up to a limit ([`Rules`]), and an element that would fill one alone has a node of its own. Nodes farther
+//! than a given depth from both ends may be compressed, for lists that are used at their ends.
 //!
 //! Where elements go, and when nodes are split and merged, is as in Valkey, because clients see it: the name of the
 //! encoding depends on the number of nodes. How a node is found is not: nodes are the leaves of a counted tree instead
@@ -18,8 +18,9 @@
 //!
 //! Copies and [`Snapshot`]s share nodes, which are copied when they are changed.
 //!
-//! Invariants (asserted by `check` in the tests): no node is empty; `len` is the number of elements; a node within the depth
-//! of either end is not compressed, any other is if it is worth it; the order of elements is that of a plain vector.
+//! Invariants (asserted by `check` in the tests): no node is empty; `len` is the number of elements; a node within the
+//! depth of either end is not compressed, any other is if it is worth it; the order of elements is that of a plain
+//! vector.
 
 mod edit;
 mod node;
@@ -220,7 +221,8 @@ impl Quicklist {
         self.settle(0..0);
     }
 
-    /// Shows the elements at these indices, which exist, to `see` until it has enough; in reverse from the last of them.
+    /// Shows the elements at these indices, which exist, to `see` until it has enough; in reverse from the last of
+    /// them.
     pub fn visit(
         &self,
         range: Range<usize>,
@@ -280,8 +282,8 @@ impl Quicklist {
         self.nodes.len() == 0
     }
 
-    /// Compresses and decompresses after changes: nodes at the ends must not be compressed, those in `touched` and those that
-    /// the ends have just left behind are to be.
+    /// Compresses and decompresses after changes: nodes at the ends must not be compressed, those in `touched` and
+    /// those that the ends have just left behind are to be.
     fn settle(&mut self, touched: Range<usize>) {
         let depth = usize::from(self.depth);
         if depth == 0 {
@@ -308,8 +310,8 @@ impl Quicklist {
         }
     }
 
-    /// Bytes that a node which is begun at this end will come to, where so much may be taken up for it at once: the list is long, and
-    /// the node can be filled without being moved.
+    /// Bytes that a node which is begun at this end will come to, where so much may be taken up for it at once: the
+    /// list is long, and the node can be filled without being moved.
     fn next_size(&self, end: End) -> Option<usize> {
         match self.nodes.first() {
             Some(Node::Packed(full)) if end == End::Head && self.nodes.len() >= FORESIGHT => Some(full.byte_len()),

@@ -6,8 +6,8 @@
 //!  Compressed   LZF of either; the length and the number of elements beside it
 //! ```
 //!
-//! A node is compressed only if that saves something worth it, so a node that should be compressed may be left as it is.
-//! Asserted: what is compressed here can be decompressed again.
+//! A node is compressed only if that saves something worth it, so a node that should be compressed may be left as it
+//! is. Asserted: what is compressed here can be decompressed again.
 
 use super::NodeView;
 use super::sequence::Weigh;

@@ -4,13 +4,14 @@
 //!  first | middle: a tree of nodes | last
 //! ```
 //!
-//! Lists are pushed and popped at their ends nearly always, and there no tree is to be touched. Either end takes from the
-//! middle when it is used up, and gives its node to it when a new one is put outside.
+//! Lists are pushed and popped at their ends nearly always, and there no tree is to be touched. Either end takes from
+//! the middle when it is used up, and gives its node to it when a new one is put outside.
 //!
-//! The nodes of the middle may be shared with copies and snapshots of the list; a shared one is copied when it is changed. The
-//! ends are changed all the time and are not shared.
+//! The nodes of the middle may be shared with copies and snapshots of the list; a shared one is copied when it is
+//! changed. The ends are changed all the time and are not shared.
 //!
-//! Invariants (asserted by `check` in the tests): there is a first node if there is any, and a last one if there are two.
+//! Invariants (asserted by `check` in the tests): there is a first node if there is any, and a last one if there are
+//! two.
 
 use super::node::Node;
 use super::sequence::{Sequence, Weigh};

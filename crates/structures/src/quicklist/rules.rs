@@ -60,7 +60,8 @@ pub struct Rules {
     pub fill: Fill,
     /// Nodes at either end that are not compressed; 0: none is.
     pub compress_depth: u16,
-    /// Elements of this many bytes get a node of their own, whatever the fill says. 0: only those that no node may hold.
+    /// Elements of this many bytes get a node of their own, whatever the fill says. 0: only those that no node may
+    /// hold.
     pub large_from: usize,
 }
 

@@ -10,12 +10,12 @@
 //!  leaves     [ 220 180 200 ]        [ 190 150 ] [ 250 250 ]
 //! ```
 //!
-//! Finding, inserting and removing take O(log n) steps, and move at most [`WIDTH`] entries on each level: 64 nodes a leaf and
-//! 64 children above are three levels for 50 million elements.
+//! Finding, inserting and removing take O(log n) steps, and move at most [`WIDTH`] entries on each level: 64 nodes a
+//! leaf and 64 children above are three levels for 50 million elements.
 //!
-//! Invariants (asserted by `check` in the tests): all leaves are equally deep; the sizes are right; nothing but an empty
-//! root is empty, and an inner root has two children; of two neighbours with one parent at least one is a quarter full,
-//! because neighbours that would fill half a place together are joined when one of them shrinks.
+//! Invariants (asserted by `check` in the tests): all leaves are equally deep; the sizes are right; nothing but an
+//! empty root is empty, and an inner root has two children; of two neighbours with one parent at least one is a quarter
+//! full, because neighbours that would fill half a place together are joined when one of them shrinks.
 
 use std::sync::Arc;
 
@@ -210,8 +210,8 @@ impl<T: Weigh> Tree<T> {
         }
     }
 
-    /// What was split off belongs to the right of this node. `first` and `last`: the sequence begins, ends in it. There a full
-    /// node stays full, so that sequences that grow at an end are dense.
+    /// What was split off belongs to the right of this node. `first` and `last`: the sequence begins, ends in it. There
+    /// a full node stays full, so that sequences that grow at an end are dense.
     fn insert(&mut self, mut at: usize, thing: T, first: bool, last: bool) -> Option<Tree<T>> {
         match self {
             Tree::Leaf(things) => insert(things, at, thing, first, last).map(Tree::Leaf),

@@ -77,7 +77,8 @@ impl Snapshot {
         true
     }
 
-    /// Shows the elements of the next node, some hundred at most, to `see` and lets go of them. False when none was left.
+    /// Shows the elements of the next node, some hundred at most, to `see` and lets go of them. False when none was
+    /// left.
     pub fn next_node(&mut self, mut see: impl FnMut(Item<'_>)) -> bool {
         let Some(node) = self.nodes.pop_front() else { return false };
         let from = std::mem::take(&mut self.skipped);

@@ -55,8 +55,8 @@
 //!
 //! Measured with a million elements of 16 bytes in random order, node headers included: 18.5 bytes per element, 21.5
 //! after a third was removed again, 16.8 in ascending order; an insert or a find takes 0.3 to 0.4 µs, nearly all of it
-//! the wait for memory, where a skip list takes five to ten times as long. Leaves of 32 elements are as fast for 21 bytes
-//! per element and twice the time to iterate; leaves of 128 save one more byte but move more in an insert.
+//! the wait for memory, where a skip list takes five to ten times as long. Leaves of 32 elements are as fast for 21
+//! bytes per element and twice the time to iterate; leaves of 128 save one more byte but move more in an insert.
 
 #![forbid(unsafe_code)]
 

@@ -29,7 +29,8 @@ pub(super) struct Entry<T> {
 }
 
 impl<T: Copy> Node<T> {
-    /// Inserts below this node, `rightmost` if the tree ends in it; a node that was split off belongs to the right of it.
+    /// Inserts below this node, `rightmost` if the tree ends in it; a node that was split off belongs to the right of
+    /// it.
     pub(super) fn insert<F>(&mut self, element: T, cmp: &mut F, rightmost: bool) -> Option<Node<T>>
     where
         F: FnMut(&T, &T) -> Ordering,

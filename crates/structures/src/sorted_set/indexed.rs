@@ -1,7 +1,8 @@
 //! A big sorted set: a ranked tree of the pairs in order, and a hash table of the members.
 //!
 //! Both point to the members' blocks, which hold names and scores. The tree's elements carry the upper 48 bits of the
-//! score, so that a search compares what lies side by side in a node and follows a pointer only where these bits are equal:
+//! score, so that a search compares what lies side by side in a node and follows a pointer only where these bits are
+//! equal:
 //!
 //! ```text
 //!  tree leaf        | score, upper 48 bits | pointer, 48 bits | score ... | pointer ... |      12 bytes a pair
@@ -155,8 +156,8 @@ impl Indexed {
             |present, _| present.cmp_pair(key, name),
         );
         debug_assert!(moved.is_some(), "the tree holds every member");
-        // SAFETY: blocks are reached through `self` only, which is borrowed exclusively, and no reference into this one is
-        // left.
+        // SAFETY: blocks are reached through `self` only, which is borrowed exclusively, and no reference into this one
+        // is left.
         unsafe { found.set_score(score) };
         Inserted::Moved
     }
@@ -237,7 +238,8 @@ impl Indexed {
         sweep.step(|at, visit| scan_index(&self.index, at, visit), show)
     }
 
-    /// One step of a walk over all members that begins at 0; returns where to go on, which is not 0, or None at the end.
+    /// One step of a walk over all members that begins at 0; returns where to go on, which is not 0, or None at the
+    /// end.
     pub(super) fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
         self.index.scan(position, |member| visit(member.name(), member.score()))
     }
@@ -338,8 +340,8 @@ impl Element {
     #[inline]
     fn member(self) -> Member {
         let upper = self.high & ((1 << DROPPED_BITS) - 1);
-        // SAFETY: these are the bits of the member that `new` was given, put together again. The tree holds no element of
-        // a member that is freed.
+        // SAFETY: these are the bits of the member that `new` was given, put together again. The tree holds no element
+        // of a member that is freed.
         unsafe { Member::from_own_bits(upper << 32 | u64::from(self.low)) }
     }
 

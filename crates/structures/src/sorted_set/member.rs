@@ -11,8 +11,8 @@
 //!
 //! Blocks up to [`CELL_MAX`] bytes are cells of [`Blocks`]: pages of 2 KiB, each cut into cells of one size, a
 //! multiple of 8. The allocator's own classes are multiples of 16, so that a name of 15 bytes would weigh 32 bytes
-//! instead of 24; and a set of a million members goes away page by page. A page lies at a multiple of its size, so a cell
-//! finds its page by its address:
+//! instead of 24; and a set of a million members goes away page by page. A page lies at a multiple of its size, so a
+//! cell finds its page by its address:
 //!
 //! ```text
 //!  +------------------------------------+------+------+------+-- --+------+
@@ -85,8 +85,8 @@ impl Member {
     #[inline]
     pub(super) unsafe fn name_unbounded<'a>(self) -> &'a [u8] {
         let block = self.block();
-        // SAFETY: the block has a score and a length, then as many bytes as that says; `Blocks::add` wrote them, and the
-        // caller keeps the block.
+        // SAFETY: the block has a score and a length, then as many bytes as that says; `Blocks::add` wrote them, and
+        // the caller keeps the block.
         unsafe {
             let short = usize::from(block.add(LENGTH_AT).read());
             if short < LONG {
@@ -121,8 +121,8 @@ impl Member {
     }
 }
 
-// SAFETY: the bits are an address of user space, hence not zero and below 2^48. A member owns nothing, so that nothing is
-// given up or taken over with the bits, and copies read only. The block is plain bytes, to be read on any thread.
+// SAFETY: the bits are an address of user space, hence not zero and below 2^48. A member owns nothing, so that nothing
+// is given up or taken over with the bits, and copies read only. The block is plain bytes, to be read on any thread.
 unsafe impl Handle for Member {
     #[inline]
     fn into_bits(self) -> u64 {
@@ -181,8 +181,8 @@ pub(super) struct Blocks {
     long_bytes: usize,
 }
 
-// SAFETY: the blocks and pages belong to this value alone, are reached through it and the members that it gave out, and hold
-// plain bytes.
+// SAFETY: the blocks and pages belong to this value alone, are reached through it and the members that it gave out, and
+// hold plain bytes.
 unsafe impl Send for Blocks {}
 // SAFETY: no method of `&Blocks` or `Member` writes, but for `set_score`, whose caller excludes others.
 unsafe impl Sync for Blocks {}
@@ -225,8 +225,8 @@ impl Blocks {
         }
         let address = member.bits as usize;
         let page: *mut Page = ptr::with_exposed_provenance_mut(address & !(PAGE - 1));
-        // SAFETY: a block of this size is a cell, whose page lies at the multiple of PAGE below it and lives while it has
-        // cells in use; `&mut self` makes this the only access. The cell is 8 bytes at least.
+        // SAFETY: a block of this size is a cell, whose page lies at the multiple of PAGE below it and lives while it
+        // has cells in use; `&mut self` makes this the only access. The cell is 8 bytes at least.
         unsafe {
             let had_room = (*page).has_room();
             member.block().cast::<u16>().write((*page).free);
@@ -274,8 +274,8 @@ impl Blocks {
         if page.is_null() {
             page = self.new_page(size);
         }
-        // SAFETY: a page in the list lives and has room: a free cell, which holds the offset of the next one, or a fresh
-        // one that ends within the page. `&mut self` makes this the only access.
+        // SAFETY: a page in the list lives and has room: a free cell, which holds the offset of the next one, or a
+        // fresh one that ends within the page. `&mut self` makes this the only access.
         unsafe {
             let at = match (*page).free {
                 0 => {

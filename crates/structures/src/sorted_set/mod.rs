@@ -82,7 +82,8 @@ impl SortedSet {
         set
     }
 
-    /// The same of pairs whose members may not be distinct, and whether they are. A small set with two equal members is packed as it is.
+    /// The same of pairs whose members may not be distinct, and whether they are. A small set with two equal members is
+    /// packed as it is.
     pub fn from_sorted_unsure<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone,
         limits: Limits,
@@ -179,8 +180,8 @@ impl SortedSet {
         self.range(0..usize::MAX)
     }
 
-    /// One step of a walk over all pairs, in no promised order, that begins at 0; returns where to go on, which is not 0,
-    /// or None at the end. A member that is there from the first step to the last is visited, if not only once.
+    /// One step of a walk over all pairs, in no promised order, that begins at 0; returns where to go on, which is not
+    /// 0, or None at the end. A member that is there from the first step to the last is visited, if not only once.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
         match &self.0 {
             Form::Packed(set) => {
@@ -191,8 +192,8 @@ impl SortedSet {
         }
     }
 
-    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows what there is at this moment whatever changes later; None of
-    /// a packed set, which may become an indexed one meanwhile.
+    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows what there is at this moment whatever
+    /// changes later; None of a packed set, which may become an indexed one meanwhile.
     pub fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedWalk>> {
         if let Form::Indexed(set) = &mut self.0 { set.begin_walk(ranks, reverse) } else { None }
     }
@@ -220,8 +221,8 @@ impl SortedSet {
         }
     }
 
-    /// Makes the set indexed if a packed one would not take so many members, the longest of them having `longest` bytes:
-    /// whoever inserts several at once says so before the first.
+    /// Makes the set indexed if a packed one would not take so many members, the longest of them having `longest`
+    /// bytes: whoever inserts several at once says so before the first.
     #[inline]
     pub fn expect_insertions(&mut self, members: usize, longest: usize, limits: Limits) {
         if let Form::Packed(_) = self.0
@@ -264,7 +265,8 @@ impl SortedSet {
         }
     }
 
-    /// Removes the pairs whose ranks lie in `ranks`, handing each to `visit` in order before it goes, and returns how many.
+    /// Removes the pairs whose ranks lie in `ranks`, handing each to `visit` in order before it goes, and returns how
+    /// many.
     pub fn remove_range(&mut self, ranks: Range<usize>, visit: impl FnMut(&[u8], f64)) -> usize {
         let ranks = self.clamp(ranks);
         match &mut self.0 {
@@ -273,8 +275,8 @@ impl SortedSet {
         }
     }
 
-    /// Removes the pairs at these ranks and returns the set as it was, for who frees it in the background, if the others are so few that a
-    /// new set of them is soon built. None, and nothing is done, if they are not.
+    /// Removes the pairs at these ranks and returns the set as it was, for who frees it in the background, if the
+    /// others are so few that a new set of them is soon built. None, and nothing is done, if they are not.
     pub fn part_with(&mut self, ranks: Range<usize>) -> Option<SortedSet> {
         let ranks = self.clamp(ranks);
         let Form::Indexed(set) = &self.0 else { return None };

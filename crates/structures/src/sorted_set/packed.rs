@@ -21,8 +21,8 @@
 //! | 247 | f32 | that number |
 //! | 248 | f64 | that number |
 //!
-//! A decimal fraction of a whole number below 2^53 by a power of ten below 10^22 is rounded once, so that it is the very
-//! double that the decimal text means. -0.0 is not kept: whole numbers have no sign of zero.
+//! A decimal fraction of a whole number below 2^53 by a power of ten below 10^22 is rounded once, so that it is the
+//! very double that the decimal text means. -0.0 is not kept: whole numbers have no sign of zero.
 //!
 //! Invariants (asserted by `check` in the tests): pairs ascend by (score, name), names are distinct, the bytes end with
 //! the last pair.

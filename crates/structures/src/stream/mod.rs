@@ -5,8 +5,9 @@
 //! groups   name -> Group (see `group`)                                    an ordered tree
 //! ```
 //!
-//! A node is closed when it has as many bytes, in the form of dumps, or entries as the [`Limits`] allow; only the last one is added to.
-//! Trimming takes whole nodes away from the front; an entry within a node is marked as deleted and stays in its bytes.
+//! A node is closed when it has as many bytes, in the form of dumps, or entries as the [`Limits`] allow; only the last
+//! one is added to. Trimming takes whole nodes away from the front; an entry within a node is marked as deleted and
+//! stays in its bytes.
 //!
 //! # Invariants (asserted by the property test against a map)
 //! - Every node has a live entry; `len` is their number in all nodes.

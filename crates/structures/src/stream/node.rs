@@ -10,11 +10,11 @@
 //!            | size | flags | ms | seq | width | name 1 | value 1 | name 2 | ...   | back |     without
 //! ```
 //!
-//! Behind the header are bare elements (see `listpack::bare`). The first entry of a node gives the names of its fields to
-//! the node; entries with the same names leave them out. Ids are differences to the node's own id, which is that of its
-//! first entry and stands outside. `size` counts the bytes from the flags to the last value, so that one steps over an
-//! entry without reading it; `back` is a back length of all before it. A deleted entry stays and is marked; a node whose
-//! last live entry is deleted goes.
+//! Behind the header are bare elements (see `listpack::bare`). The first entry of a node gives the names of its fields
+//! to the node; entries with the same names leave them out. Ids are differences to the node's own id, which is that of
+//! its first entry and stands outside. `size` counts the bytes from the flags to the last value, so that one steps over
+//! an entry without reading it; `back` is a back length of all before it. A deleted entry stays and is marked; a node
+//! whose last live entry is deleted goes.
 //!
 //! Other servers keep and dumps hold the same as a listpack, which takes half as much again:
 //!
@@ -267,7 +267,8 @@ impl Node {
         self.add(LIVE, 1);
     }
 
-    /// Marks entries as deleted, from the first on, while `wanted` says so; what it says Keep to stays. How many were marked.
+    /// Marks entries as deleted, from the first on, while `wanted` says so; what it says Keep to stays. How many were
+    /// marked.
     pub(super) fn delete_while(&mut self, base: Id, mut wanted: impl FnMut(Id) -> Fate) -> u64 {
         let Master { width, entries, .. } = self.master();
         let mut at = self.body().len() - entries.len();

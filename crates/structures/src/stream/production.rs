@@ -1,7 +1,7 @@
 //! Idempotent production: which messages of which producers a stream has got already.
 //!
-//! A message has an id of its producer's (or one made from what it says), and is remembered with the id of the entry that
-//! it became, for some time and while it is among the producer's last. Who sends it again gets that entry's id.
+//! A message has an id of its producer's (or one made from what it says), and is remembered with the id of the entry
+//! that it became, for some time and while it is among the producer's last. Who sends it again gets that entry's id.
 //!
 //! Asserted by the test: no producer has more messages than `max_messages`, and none is older than `seconds` when it is
 //! looked up.
@@ -100,8 +100,8 @@ impl Production {
         true
     }
 
-    /// Producers with how many of their messages are remembered, and these, the oldest first: what it is known by, when it
-    /// came (Unix time in milliseconds), the entry that it became.
+    /// Producers with how many of their messages are remembered, and these, the oldest first: what it is known by, when
+    /// it came (Unix time in milliseconds), the entry that it became.
     pub fn producers(&self) -> impl ExactSizeIterator<Item = (&[u8], usize, impl Iterator<Item = (&[u8], i64, Id)>)> {
         self.producers.iter().map(|(name, producer)| {
             let messages = producer.order.iter();

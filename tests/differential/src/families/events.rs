@@ -1,5 +1,5 @@
-//! Commands that tell of keys in ways of their own: groups, scripts, and keys that are met after their time is over. Only
-//! drawn when events are compared, since only then nothing but a command removes such keys.
+//! Commands that tell of keys in ways of their own: groups, scripts, and keys that are met after their time is over.
+//! Only drawn when events are compared, since only then nothing but a command removes such keys.
 
 use super::{Family, row};
 use crate::compare::Rule;

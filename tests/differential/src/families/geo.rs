@@ -1,7 +1,7 @@
 //! Geo: places in and about a town, and at the edges of the map.
 //!
-//! In which order those are replied that are equally far is not defined; so places are drawn that are not, distances are stored
-//! where nobody searches, and the edges of the map have a key of their own.
+//! In which order those are replied that are equally far is not defined; so places are drawn that are not, distances
+//! are stored where nobody searches, and the edges of the map have a key of their own.
 
 use super::{Family, newest, row};
 use crate::words::{Word, decimal, float, one_of, value};

@@ -46,7 +46,8 @@ pub enum Needs {
     Nothing,
     /// Both servers know this command.
     Both(&'static str),
-    /// The newest commands are asked for, and the peer knows this one. That the subject knows it is for the test to say.
+    /// The newest commands are asked for, and the peer knows this one. That the subject knows it is for the test to
+    /// say.
     Newest(&'static str),
 }
 

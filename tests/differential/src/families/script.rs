@@ -1,5 +1,5 @@
-//! Scripts and functions: what replies become in Lua and what Lua's values become as replies, in both protocols; errors of all
-//! kinds; the libraries; the server's functions. Scripts are put together from parts, so that most are new.
+//! Scripts and functions: what replies become in Lua and what Lua's values become as replies, in both protocols; errors
+//! of all kinds; the libraries; the server's functions. Scripts are put together from parts, so that most are new.
 
 use super::{Family, row};
 use crate::words::{Word, one_of};

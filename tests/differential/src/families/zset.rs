@@ -1,7 +1,7 @@
 //! Sorted sets: ranges of all kinds, pops, unions and the like.
 //!
-//! What a range by name is of a set with different scores is not defined; so such ranges have keys of their own, in which all
-//! scores are 0.
+//! What a range by name is of a set with different scores is not defined; so such ranges have keys of their own, in
+//! which all scores are 0.
 
 use super::zset_book::{good_score, member, score};
 use super::{Family, optional, row};

@@ -1,0 +1,368 @@
+//! What a command does besides replying: what INFO counts, what monitors see, what the append-only file gets, which
+//! watched keys are spoiled, and what clients that track keys are told.
+//!
+//! All of it is asked for on connections of its own after each group of commands, and compared as one map from names
+//! to what was seen. What a client watches or tracks makes servers leave their shortest ways, so only some rounds have
+//! such clients; the others send their commands in groups, as pipelines do:
+//!
+//! ```text
+//!   round        0 (seed & 2)                1
+//!   commands     some at once                step by step
+//!   seen by      INFO, MONITOR, the file     the same, WATCH and EXEC, CLIENT TRACKING of both kinds
+//! ```
+
+use crate::client::{Client, command};
+use crate::grammar::Command;
+use crate::value::Value;
+use crate::words::KEYS;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Error, Read, Result, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Fields of INFO that count what commands did.
+const COUNTED: &[&str] = &[
+    "blocked_clients",
+    "evicted_keys",
+    "expired_keys",
+    "keyspace_hits",
+    "keyspace_misses",
+    "rdb_changes_since_last_save",
+    "total_blocking_keys",
+    "total_commands_processed",
+    "total_error_replies",
+    "unexpected_error_replies",
+];
+/// Integers from here on are times in milliseconds; those of two executions may differ by so many.
+const TIMES_FROM: i64 = 1_000_000_000_000;
+const LAG_MS: i64 = 5000;
+const DBS: usize = 3;
+
+/// All who look at one server.
+pub struct Observers {
+    info: Client,
+    counts: BTreeMap<String, i64>,
+    monitor: Client,
+    /// The address that monitors show of the client that is looked at.
+    shown: String,
+    log: Option<Log>,
+    close: Option<Close>,
+}
+
+/// Those who look closely.
+struct Close {
+    watcher: Client,
+    broadcast: Client,
+    tracker: Client,
+}
+
+/// The file of changes, read as it grows.
+struct Log(File);
+
+impl Observers {
+    /// `client` is the one whose commands are looked at.
+    pub fn connect(addr: SocketAddr, client: &Client, closely: bool) -> Result<Observers> {
+        let mut info = Client::connect(addr)?;
+        call(&mut info, "DEBUG SET-ACTIVE-EXPIRE 0")?;
+        let log = Log::of(&mut info)?;
+        let close = if closely { Some(Close::connect(addr)?) } else { None };
+        let mut monitor = Client::connect(addr)?;
+        call(&mut monitor, "MONITOR")?;
+        let shown = client.local_addr()?.to_string();
+        let mut observers = Observers { info, counts: BTreeMap::new(), monitor, shown, log, close };
+        observers.seen();
+        Ok(observers)
+    }
+
+    /// What was seen since the last call.
+    pub fn seen(&mut self) -> Value {
+        let mut seen = Vec::new();
+        let mut note = |name: &str, what: Result<Value>| {
+            let what = what.unwrap_or_else(|error| Value::Lost(error.to_string()));
+            seen.push((Value::Simple(name.into()), what));
+        };
+        note("counts", self.counts());
+        note("monitor", self.monitored());
+        if let Some(log) = &mut self.log {
+            note("log", log.grown());
+        }
+        if let Some(close) = &mut self.close {
+            note("watched", close.watched());
+            note("broadcast", told(&mut close.broadcast, "PING"));
+            let look = look();
+            note("tracked", told_by(&mut close.tracker, &look));
+        }
+        Value::Map(seen)
+    }
+
+    fn counts(&mut self) -> Result<Value> {
+        let reply = self.info.call(&command("INFO clients persistence stats commandstats errorstats keyspace"))?;
+        let text = reply.text().ok_or_else(|| Error::other(format!("INFO is answered {reply}")))?;
+        let now = parse_info(&String::from_utf8_lossy(text));
+        let changed = now.iter().filter_map(|(name, count)| {
+            let grown = count - self.counts.get(name).unwrap_or(&0);
+            (grown != 0).then(|| (Value::Simple(name.clone().into_bytes()), Value::Integer(grown)))
+        });
+        let changed = changed.collect();
+        self.counts = now;
+        Ok(Value::Map(changed))
+    }
+
+    /// The lines of the client and of its scripts, without the time.
+    fn monitored(&mut self) -> Result<Value> {
+        self.monitor.send([&command("PING")]);
+        let mut lines = Vec::new();
+        loop {
+            let Value::Simple(line) = self.monitor.receive()? else {
+                return Err(Error::other("a monitor gets what is no line"));
+            };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if line == "PONG" {
+                return Ok(Value::Array(lines));
+            }
+            let Some((_, said)) = line.split_once(" [") else { continue };
+            let Some((who, what)) = said.split_once("] ") else { continue };
+            let Some((db, who)) = who.split_once(' ') else { continue };
+            if who == self.shown || who == "lua" {
+                let is_script = if who == "lua" { "lua " } else { "" };
+                // 8.1.1 forgets to escape quotes and backslashes.
+                let what = what.replace('\\', "");
+                // The subject hides passwords of requests that are refused, too.
+                let what = if what.to_ascii_uppercase().starts_with("\"HELLO\"") { "HELLO".to_owned() } else { what };
+                lines.push(Value::Bulk(format!("{is_script}{db} {what}").into_bytes()));
+            }
+        }
+    }
+}
+
+impl Close {
+    fn connect(addr: SocketAddr) -> Result<Close> {
+        let mut watcher = Client::connect(addr)?;
+        watch(&mut watcher)?;
+        let mut broadcast = Client::connect(addr)?;
+        call(&mut broadcast, "HELLO 3")?;
+        call(&mut broadcast, "CLIENT TRACKING ON BCAST")?;
+        let mut tracker = Client::connect(addr)?;
+        call(&mut tracker, "HELLO 3")?;
+        call(&mut tracker, "CLIENT TRACKING ON")?;
+        Ok(Close { watcher, broadcast, tracker })
+    }
+
+    /// Whether a watched key was changed, of each database; all are watched again.
+    fn watched(&mut self) -> Result<Value> {
+        watch(&mut self.watcher)
+    }
+}
+
+/// Ends the transaction of before and watches all keys of all databases again.
+fn watch(watcher: &mut Client) -> Result<Value> {
+    let ended = [command("MULTI"), command("EXEC")];
+    let mut commands: Vec<Command> = ended.to_vec();
+    for db in 0..DBS {
+        commands.push(command(&format!("SELECT {db}")));
+        commands.push(with_keys("WATCH"));
+    }
+    watcher.send(&commands);
+    let mut replies = Vec::new();
+    for _ in &commands {
+        replies.push(watcher.receive()?);
+    }
+    Ok(replies.swap_remove(1))
+}
+
+/// Reads all keys, so that the server remembers who has them.
+fn look() -> Command {
+    with_keys("EXISTS")
+}
+
+fn with_keys(name: &str) -> Command {
+    let mut command = command(name);
+    command.extend(KEYS.iter().map(|key| key.to_vec()));
+    command
+}
+
+/// The messages before the reply to a command.
+fn told(client: &mut Client, line: &str) -> Result<Value> {
+    told_by(client, &command(line))
+}
+
+fn told_by(client: &mut Client, command: &Command) -> Result<Value> {
+    client.send([command]);
+    let mut keys = Vec::new();
+    loop {
+        match client.receive()? {
+            Value::Push(message) => keys.extend(message.into_iter().skip(1).flat_map(|part| match part {
+                Value::Array(keys) => keys,
+                other => vec![other],
+            })),
+            _ => {
+                keys.sort();
+                keys.dedup();
+                return Ok(Value::Array(keys));
+            }
+        }
+    }
+}
+
+impl Log {
+    /// None of a server without such a file.
+    fn of(client: &mut Client) -> Result<Option<Log>> {
+        let mut get = |name: &str| -> Result<String> {
+            let reply = client.call(&command(&format!("CONFIG GET {name}")))?;
+            let value = reply.elements().and_then(|pair| pair.get(1)).and_then(Value::text);
+            Ok(String::from_utf8_lossy(value.unwrap_or_default()).into_owned())
+        };
+        if get("appendonly")? != "yes" {
+            return Ok(None);
+        }
+        let folder = PathBuf::from(get("dir")?).join(get("appenddirname")?);
+        let manifest = std::fs::read_to_string(folder.join(get("appendfilename")? + ".manifest"))?;
+        let name = manifest.lines().rev().find(|line| line.ends_with("type i"));
+        let name = name.and_then(|line| line.split_whitespace().nth(1));
+        let mut file = File::open(folder.join(name.ok_or_else(|| Error::other("no file of changes"))?))?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Some(Log(file)))
+    }
+
+    /// The commands that were written since the last call.
+    fn grown(&mut self) -> Result<Value> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes)?;
+        let mut from = bytes.as_slice();
+        let mut commands = Vec::new();
+        while !from.is_empty() {
+            commands.push(Value::read(&mut from)?);
+        }
+        Ok(Value::Array(commands))
+    }
+}
+
+fn call(client: &mut Client, line: &str) -> Result<()> {
+    let reply = client.call(&command(line))?;
+    if reply.is_error() { Err(Error::other(format!("{line} is answered {reply}"))) } else { Ok(()) }
+}
+
+/// What is counted, by name; of each command and each kind of error, too.
+fn parse_info(text: &str) -> BTreeMap<String, i64> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let is_observer = matches!(name, "cmdstat_info" | "cmdstat_exists" | "cmdstat_ping");
+        if is_observer {
+            continue;
+        }
+        if COUNTED.contains(&name) {
+            counts.extend(value.parse().ok().map(|count| (name.to_owned(), count)));
+        }
+        for field in value.split(',') {
+            let Some((what, count)) = field.split_once('=') else { continue };
+            let is_counted = matches!(what, "calls" | "rejected_calls" | "failed_calls" | "count" | "keys" | "expires");
+            if is_counted && let Ok(count) = count.parse() {
+                counts.insert(format!("{name} {what}"), count);
+            }
+        }
+    }
+    counts
+}
+
+/// The first thing that was seen of one server only, or otherwise of the other: its name, and both. What an iteration
+/// counts is not compared: it takes as many calls as the server has pages.
+pub fn first_difference(peer: &Value, subject: &Value, scans: bool) -> Option<(String, Value, Value)> {
+    let (Value::Map(peer), Value::Map(subject)) = (peer, subject) else { return None };
+    let is_unlike = |name: &Value, a: &Value, b: &Value| match name.text() {
+        Some(b"counts" | b"monitor") if scans => false,
+        Some(b"log") => !are_alike(&comparable_log(a), &comparable_log(b)),
+        _ => !are_alike(a, b),
+    };
+    let differing = peer.iter().zip(subject).find(|((name, a), (_, b))| is_unlike(name, a, b));
+    differing.map(|((name, a), (_, b))| {
+        let name = String::from_utf8_lossy(name.text().unwrap_or_default()).into_owned();
+        (name, a.clone(), b.clone())
+    })
+}
+
+/// The commands as far as they must be the same: in capitals, and without what either server may leave to the other's reading.
+/// The peer logs GEOADD as ZADD, SET with the condition that was met and ZMPOP with a count of one; the subject names the end of
+/// a stream where `$` was given for a group.
+fn comparable_log(commands: &Value) -> Value {
+    let comparable = |command: &Value| {
+        let words = command.elements().unwrap_or_default();
+        let mut words: Vec<Vec<u8>> =
+            words.iter().map(|word| word.text().unwrap_or_default().to_ascii_uppercase()).collect();
+        match words.first().map(Vec::as_slice).unwrap_or_default() {
+            b"GEOADD" => words = vec![b"ZADD".to_vec(), words.swap_remove(1)],
+            b"ZADD" if words.get(1).is_some_and(|key| key.starts_with(b"TOWN:") || key == b"EDGE") => words.truncate(2),
+            b"ZPOPMIN" | b"ZPOPMAX" if words.get(2).is_some_and(|count| count == b"1") => words.truncate(2),
+            b"SET" if words.len() > 3 => {
+                let options = words.split_off(3);
+                let stays = |word: &Vec<u8>| !matches!(word.as_slice(), b"NX" | b"XX" | b"GET");
+                words.extend(options.into_iter().filter(stays));
+            }
+            b"XGROUP" if words.get(1).is_some_and(|word| matches!(word.as_slice(), b"CREATE" | b"SETID")) => {
+                words.remove(4);
+            }
+            _ => {}
+        }
+        Value::Array(words.into_iter().map(Value::Bulk).collect())
+    };
+    match commands {
+        Value::Array(commands) => Value::Array(commands.iter().map(comparable).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Equal, but for times of the execution.
+fn are_alike(peer: &Value, subject: &Value) -> bool {
+    match (peer, subject) {
+        (Value::Lost(_), _) | (_, Value::Lost(_)) => false,
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_alike(a, b)),
+        (Value::Bulk(a), Value::Bulk(b)) => a == b || are_times(a, b),
+        _ => peer == subject,
+    }
+}
+
+fn are_times(a: &[u8], b: &[u8]) -> bool {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok());
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a >= TIMES_FROM && b >= TIMES_FROM && a.abs_diff(b) <= LAG_MS.unsigned_abs(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(commands: &[&str]) -> Value {
+        let words = |line: &&str| Value::Array(line.split(' ').map(|word| Value::Bulk(word.into())).collect());
+        Value::Map(vec![(Value::Simple(b"log".to_vec()), Value::Array(commands.iter().map(words).collect()))])
+    }
+
+    #[test]
+    fn times_of_the_execution_may_lie_near() {
+        let differs = |a: &[&str], b: &[&str]| first_difference(&log(a), &log(b), false).is_some();
+        assert!(!differs(&["PEXPIREAT k 1795324286994"], &["PEXPIREAT k 1795324287000"]));
+        assert!(differs(&["PEXPIREAT k 1795324286994"], &["PEXPIREAT k 1795324386994"]));
+        assert!(differs(&["SET k 1"], &["SET k 2"]) && differs(&["SET k 1"], &["SET k 1", "DEL k"]));
+        assert!(!differs(&["SET k 1"], &["SET k 1"]));
+    }
+
+    #[test]
+    fn counts_are_read_by_command_and_error() {
+        let counts = parse_info(
+            "# Stats\r\nkeyspace_hits:3\r\nuptime:9\r\ncmdstat_get:calls=2,usec=7,rejected_calls=0,failed_calls=1\r\n\
+             errorstat_ERR:count=4\r\ncmdstat_info:calls=9\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n",
+        );
+        let expected = [
+            ("cmdstat_get calls", 2),
+            ("cmdstat_get failed_calls", 1),
+            ("cmdstat_get rejected_calls", 0),
+            ("db0 expires", 0),
+            ("db0 keys", 1),
+            ("errorstat_ERR count", 4),
+            ("keyspace_hits", 3),
+        ];
+        assert_eq!(counts, expected.map(|(name, count)| (name.to_owned(), count)).into());
+    }
+}
