@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a busy machine: reaching it is a failure.
@@ -38,7 +38,7 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new() -> Folder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let count = COUNT.fetch_add(1, Relaxed);
         let path = std::env::temp_dir().join(format!("cinnabar-black-box-{}-{count}", std::process::id()));
         fs::create_dir_all(&path).expect("a temporary folder");
         Folder(path)
@@ -227,9 +227,17 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// A port that nothing listens to. Each is given once, and is none of those (above 32767) that the system gives to
+/// clients: two servers that were given the same would be taken for each other.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let next = std::process::id().wrapping_mul(193).wrapping_add(GIVEN.fetch_add(1, Relaxed));
+        let port = 12_000 + (next % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn connect(url: &str) -> redis::Connection {

@@ -152,7 +152,7 @@ class Trip:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(os.path.join(self.folder, "sub"))
         # A cluster's is higher by 10,000.
-        self.port = str(free_port(55535))
+        self.port = str(free_port())
         self.file = os.path.join(self.folder, "the.conf")
         self.write("sub/other.conf", "hz 20\n")
         self.write("users.acl", "")
