@@ -189,6 +189,16 @@ fn prefixes_that_a_client_tracks_are_its_memory() {
 }
 
 #[test]
+fn who_monitors_already_is_not_answered() {
+    on_each_thread_count(&[], |server| {
+        let mut monitor = server.socket();
+        send(&mut monitor, b"MONITOR\r\nMONITOR\r\nGET k\r\nRESET\r\nMONITOR\r\n");
+        let refused = b"+OK\r\n-ERR Replica can't interact with the keyspace\r\n+RESET\r\n+OK\r\n";
+        expect_bytes(&mut monitor, refused);
+    });
+}
+
+#[test]
 fn monitors_see_what_scripts_do() {
     on_each_thread_count(&[], |server| {
         let mut monitor = server.socket();

@@ -36,6 +36,8 @@ pub enum Flow {
     Next,
     /// The reply is sent, then the connection is closed.
     Close,
+    /// The connection ends without what it has not been sent yet.
+    Abort,
     /// The command goes on in pieces, so that others are served in between; the connection waits for it.
     More(Work),
     /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.

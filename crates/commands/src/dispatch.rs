@@ -12,6 +12,7 @@ use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::{self, key_indices};
 use crate::measure;
+use crate::monitor;
 use crate::pubsub;
 use crate::row::{ALLOW_BUSY, Command, DENY_OOM, LOADING, NO_AUTH, WRITE};
 use crate::script;
@@ -197,7 +198,11 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if is_admitted(session, entry, reply.protocol()) && is_possible(engine, session, entry, now) => {
+        Some(entry)
+            if is_admitted(session, entry, reply.protocol())
+                && is_possible(engine, session, entry, now)
+                && monitor::admits(session, entry) =>
+        {
             if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
                 end_reply(session, reply, start);
                 return Flow::Next;
@@ -213,7 +218,7 @@ pub fn run<'e>(
         }
         None if stranger::is_one(&args[0]) => {
             stranger::tell(engine, session, now);
-            Flow::Close
+            Flow::Abort
         }
         _ => {
             // Looked up again for the reason, which is rare.
@@ -306,10 +311,8 @@ fn needs_memory(session: &Session, entry: &Entry) -> bool {
 
 /// Why a command that exists is refused.
 fn refusal(engine: &Engine, session: &Session, entry: &Entry, protocol: Protocol) -> Error {
-    if is_admitted(session, entry, protocol)
-        && let Some(error) = hindered(engine, session, entry)
-    {
-        return error;
+    if is_admitted(session, entry, protocol) {
+        return hindered(engine, session, entry).unwrap_or(monitor::REFUSAL);
     }
     pubsub::refusal(session, entry)
 }

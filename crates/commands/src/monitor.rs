@@ -5,12 +5,12 @@
 //! ```
 //!
 //! The line has the time, the client's database after the command, and where it came from. Commands for administrators
-//! are left out, secrets are blotted out.
+//! are left out, secrets are blotted out. A monitor may not touch the keyspace itself.
 
 use crate::args::Args;
 use crate::cx::{Cx, Now};
 use crate::redact::{REDACTED, is_secret};
-use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::row::{ADMIN, Command, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READONLY, ROW, STALE, WRITE};
 use crate::session::Session;
 use crate::table::Entry;
 use engine::Error;
@@ -28,9 +28,24 @@ pub const COMMANDS: &[Command] = &[Command {
     ..ROW
 }];
 
+/// A monitor counts as a replica, which has its keys from elsewhere.
+pub(crate) const REFUSAL: Error = Error::text("ERR Replica can't interact with the keyspace");
+
+/// Whether the client may run this command: one that is no monitor, any.
+#[inline(always)]
+pub(crate) fn admits(session: &Session, entry: &Entry) -> bool {
+    !session.info.monitor.load(Relaxed) || !entry.command.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))
+}
+
 fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    listen(cx, true);
-    cx.reply.ok();
+    if !cx.may_block() {
+        // What comes to a monitor is no reply.
+        return Err(Error::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if !cx.session.info.monitor.load(Relaxed) {
+        listen(cx, true);
+        cx.reply.ok();
+    }
     Ok(())
 }
 
@@ -94,5 +109,21 @@ mod tests {
         assert_eq!(lines(&client), expected.map(|line| format!("[5 ] {line}")));
         client.is("RESET", "+RESET").is("PING", "+PONG");
         assert!(lines(&client).iter().all(|line| !line.contains("PING")));
+    }
+
+    #[test]
+    fn monitors_do_not_touch_the_keyspace() {
+        let mut client = Client::new();
+        let refused = "-ERR Replica can't interact with the keyspace";
+        client.is("MULTI", "+OK").is("MONITOR", "+QUEUED").is("GET a", "+QUEUED");
+        client.is("EXEC", "[-ERR MONITOR isn't allowed for DENY BLOCKING client nil]").is("SET a 1", "+OK");
+        client.is("MONITOR", "+OK");
+        for line in ["GET a", "SET a 2", "KEYS *", "DBSIZE", "PUBLISH a b", "EVAL x 0", "FLUSHALL", "LOLWUT"] {
+            client.is(line, refused);
+        }
+        client.is("PING", "+PONG").is("ECHO a", "a").is("SELECT 1", "+OK").is("WATCH a", "+OK").is("UNWATCH", "+OK");
+        client.is("MULTI", "+OK").is("GET a", refused).is("PING", "+QUEUED");
+        client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+        client.is("RESET", "+RESET").is("GET a", "1");
     }
 }

@@ -203,6 +203,13 @@ impl Connection {
         }
     }
 
+    /// It ends without what has not been sent.
+    #[cold]
+    pub fn abort(&mut self) {
+        self.closing = true;
+        self.outbox = Outbox::default();
+    }
+
     /// True while its commands may run as they come: it has no command that is not over, and its client is
     /// [steady](Session::is_steady).
     #[inline]

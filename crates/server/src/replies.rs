@@ -33,6 +33,13 @@ impl Worker {
         }
     }
 
+    /// What this connection was replied in this turn is not sent.
+    #[cold]
+    pub fn take_back_replies(&mut self, token: usize) {
+        let end = self.reply.len();
+        self.replies.iter_mut().filter(|(of, _)| *of == token).for_each(|(_, range)| *range = end..end);
+    }
+
     /// Sends what was replied in this turn: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
         self.post_pushes();
@@ -45,6 +52,9 @@ impl Worker {
         for (token, range) in self.replies.drain(..) {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.noted = false;
+            if range.is_empty() {
+                continue;
+            }
             let bytes = &self.reply.as_slice()[range];
             match send(connection, &self.settings, metrics, bytes, self.visit_replies, skip_first, now) {
                 Err(end) => unsent.push((token, end)),

@@ -338,6 +338,10 @@ impl Worker {
             Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::NotNow => {}
             Flow::Wait(ticket) => self.block(token, ticket),
             Flow::Close => self.connections[token].closing = true,
+            Flow::Abort => {
+                self.connections[token].abort();
+                self.take_back_replies(token);
+            }
             Flow::Shutdown => self.shared.request_stop(),
         }
     }
@@ -554,6 +558,7 @@ fn run_item(
         What::BookQueued { args } => run_book(engine, connection, args, now, reply),
         What::Violation(error) => {
             log_violation(engine, connection, error, item.bytes);
+            engine.metrics()[connection.session.worker].count_error(b"ERR Protocol error");
             reply.protocol_error(error);
             Flow::Close
         }
