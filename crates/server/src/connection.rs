@@ -1,5 +1,6 @@
 //! One client's connection: its socket, its unfinished input, its unsent output.
 
+use crate::heavy::HEAVY_VISITS;
 use crate::outbox::Outbox;
 use crate::stream::Stream;
 use commands::{Args, Session, Work};
@@ -93,8 +94,9 @@ pub struct Connection {
     /// Bytes of memory as they were last shown, and as they are counted among its worker's.
     pub shown_memory: usize,
     pub counted_memory: usize,
-    /// It sent much when it was read last, or ran for long, or has never been served.
-    pub is_heavy: bool,
+    /// For how many visits more it is served after others: it sent much lately, or ran for long, or has never been
+    /// served.
+    pub heavy_visits: u8,
     /// It got much in this turn: the rest of its commands waits for the next one.
     pub has_enough: bool,
     /// Its command may run a script, and has its session.
@@ -171,10 +173,14 @@ impl Connection {
         self.is_full() && now - self.progress_at < patience(len, 1).max(worker_patience)
     }
 
+    pub fn set_heavy(&mut self) {
+        self.heavy_visits = HEAVY_VISITS;
+    }
+
     /// True when it is served after others: it asks for much, or for more than it reads.
     #[inline]
     pub fn comes_last(&self) -> bool {
-        self.is_heavy || !self.outbox.is_empty()
+        self.heavy_visits > 0 || !self.outbox.is_empty()
     }
 
     /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has

@@ -5,7 +5,7 @@
 //!   turn   | ready                                          | heavy: the next ...      | ...
 //! ```
 //!
-//! Heavy is who sent much when he was read last, or ran for long, or does not read what he gets, or has never been
+//! Heavy is who sent much in one of his last visits, or ran for long, or does not read what he gets, or has never been
 //! served. They stand in a queue of their own, and one turn serves as many as its slice of time is enough for: to send
 //! what waits for them, to read, to run, to reply. A slice is short while there are others, who would notice a long
 //! one.
@@ -23,10 +23,14 @@ const SLICE: u64 = 200_000;
 /// visit up.
 const SHORT_SLICE: u64 = 20_000;
 const SHORT_VISIT: u64 = 15_000;
-/// Bytes that are read from one connection in a visit, and of what waits for it sent; and while others are served too.
-/// To copy them takes about as long as a visit may, with what the kernel does at it.
+/// Bytes that are read from one connection in a visit, and of what waits for it sent. To copy them takes about as long
+/// as a visit may, with what the kernel does at it.
 pub const VISIT_BYTES: usize = 64 << 10;
-const SHORT_VISIT_BYTES: usize = 8 << 10;
+/// The same while others are served too, and for one that is not heavy. Who has sent as many, or of whose request as
+/// many are there and it is not complete, is heavy from then on.
+pub const LIGHT_BYTES: usize = 8 << 10;
+/// For so many visits. The end of a long pipeline is short, and the next one begins at once.
+pub const HEAVY_VISITS: u8 = 8;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 
@@ -56,7 +60,7 @@ impl Worker {
         self.write_replies(now);
         let is_short = began.saturating_sub(self.light_at) < LATELY;
         let (slice, visit, bytes, replies) = match is_short {
-            true => (SHORT_SLICE, SHORT_VISIT, SHORT_VISIT_BYTES, SHORT_VISIT_BYTES),
+            true => (SHORT_SLICE, SHORT_VISIT, LIGHT_BYTES, LIGHT_BYTES),
             false => (SLICE, VISIT_MAX, VISIT_BYTES, usize::MAX),
         };
         self.step_jobs(began + slice, now);
@@ -74,7 +78,7 @@ impl Worker {
                 break;
             }
         }
-        (self.visit_max, self.visit_bytes, self.visit_replies) = (VISIT_MAX, VISIT_BYTES, usize::MAX);
+        (self.visit_max, self.visit_bytes, self.visit_replies) = (VISIT_MAX, LIGHT_BYTES, usize::MAX);
     }
 
     /// Does one piece of every command that goes on in pieces, or of as many as there is time for.

@@ -1,7 +1,7 @@
 //! One turn of a worker: read, parse, prefetch, run, write.
 
 use crate::connection::{Connection, Job, Wire};
-use crate::heavy::VISIT_BYTES;
+use crate::heavy::{LIGHT_BYTES, VISIT_BYTES};
 use crate::log;
 use crate::quiet::Quiet;
 use crate::replies::{REPLY_HIGH, REPLY_LOW};
@@ -27,9 +27,6 @@ pub const ARENA: usize = 256 << 10;
 const LARGE: usize = 4;
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 const PENDING_COPY_MAX: usize = 16 << 10;
-/// A connection that sent at least this many bytes when it was read last, or of whose request as many are there and it
-/// is not complete, is served after those who sent less.
-const HEAVY: usize = 8 << 10;
 /// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes
 /// long.
 const VISIT_REPLY_MAX: usize = 64 << 10;
@@ -69,7 +66,7 @@ impl Worker {
             match self.connections.get_mut(token) {
                 // To close a socket takes long, and nobody waits for it.
                 Some(connection) if connection.closing => {
-                    connection.is_heavy = true;
+                    connection.set_heavy();
                     self.list(token);
                 }
                 _ => self.settle(token, now),
@@ -114,7 +111,10 @@ impl Worker {
             connection.active_at = now.unix_ms();
             connection.session.info.active_at.store(now.unix_ms(), Relaxed);
             connection.session.info.count_input(gathered.read);
-            connection.is_heavy = gathered.is_large || kept + gathered.read >= HEAVY;
+            match gathered.is_large || kept + gathered.read >= LIGHT_BYTES {
+                true => connection.set_heavy(),
+                false => connection.heavy_visits = connection.heavy_visits.saturating_sub(1),
+            }
             if gathered.is_large {
                 // Before it becomes a value.
                 connection.note_memory(metrics);

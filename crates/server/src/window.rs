@@ -252,7 +252,9 @@ impl<'b> Filler<'_, 'b> {
     /// run yet becomes the connection's pending input.
     pub fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
         connection.put_back = 0;
-        connection.is_heavy |= self.tired;
+        if self.tired {
+            connection.set_heavy();
+        }
         connection.unparsed = connection.is_held() || connection.is_stuffed(self.now, self.patience) || self.tired;
         if connection.unparsed {
             self.keep(connection, bytes, *offset..bytes.len());

@@ -13,7 +13,7 @@
 
 use crate::clock;
 use crate::connection::{Connection, Socket, Wire, patience};
-use crate::heavy::{VISIT_BYTES, VISIT_MAX};
+use crate::heavy::{LIGHT_BYTES, VISIT_MAX};
 use crate::kept::Kept;
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::{Outbox, Resized};
@@ -148,7 +148,7 @@ impl Worker {
             ready: Vec::new(),
             heavy: VecDeque::new(),
             visit_max: VISIT_MAX,
-            visit_bytes: VISIT_BYTES,
+            visit_bytes: LIGHT_BYTES,
             visit_replies: usize::MAX,
             patience: patience(0, 0),
             light_at: 0,
@@ -359,7 +359,7 @@ impl Worker {
                     shown_memory: 0,
                     counted_memory: 0,
                     // Until it has shown that it is not one of those who come, talk nonsense and go.
-                    is_heavy: true,
+                    heavy_visits: 1,
                     has_enough: false,
                     listed: false,
                     is_apart: false,
