@@ -213,6 +213,24 @@ fn monitors_see_what_scripts_do() {
     });
 }
 
+/// A large argument, which is not where the others are, is kept to be shown: of the script, not of its commands.
+#[test]
+fn large_arguments_are_shown_of_their_own_command() {
+    on_each_thread_count(&[], |server| {
+        let mut monitor = server.socket();
+        send(&mut monitor, b"MONITOR\r\n");
+        expect_bytes(&mut monitor, b"+OK\r\n");
+        let large = "x".repeat(100_000);
+        let mut client = server.client();
+        let script = "redis.call('SET', KEYS[1], 'small') return redis.call('GET', KEYS[1])";
+        redis::cmd("EVAL").arg(script).arg(1).arg("k").arg(large).exec(&mut client).expect("the script runs");
+        let lines = BufReader::new(monitor).lines().map(|line| line.expect("a line"));
+        let lines: Vec<String> = lines.skip_while(|line| !line.contains("\"EVAL\"")).take(3).collect();
+        assert!(lines[1].ends_with(" lua] \"SET\" \"k\" \"small\""), "{}", &lines[1][..100]);
+        assert!(lines[2].ends_with(" lua] \"GET\" \"k\""), "{}", &lines[2][..100]);
+    });
+}
+
 #[test]
 fn clients_know_themselves() {
     on_each_thread_count(&[], |server| {

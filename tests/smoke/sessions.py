@@ -9,6 +9,7 @@ and CLIENT KILL are compared with the newest server, whose they are. A line of a
     a: WORDS       client a sends a command and is answered
     a! WORDS       client a sends a command; whether it is answered at once is part of what is compared
     a?             client a is answered what it has sent before, if it is
+    a= FIELDS      what CLIENT LIST tells of client a in these fields
     sleep SECONDS
 
 {id:a} and {addr:a} stand for the client's ID and address. Exits with 1 if there is a difference.
@@ -59,6 +60,24 @@ DIALOGUES = {
         "a: WATCH k", "a: RESET", "b: SET k 1", "a: MULTI", "a: PING", "a: EXEC",
         "a: WATCH k k k", "a: SET k 2", "a: MULTI", "a: EXEC", "a: EXEC",
         "a: SELECT 1", "a: WATCH k", "b: SET k 1", "a: MULTI", "a: EXEC",
+    ],
+    "what others see of a transaction": [
+        step
+        for lines in (
+            ["a: WATCH k", "a: WATCH k j", "b: SET k 1", "a: WATCH other", "a: MULTI", "a: PING", "a: EXEC"],
+            ["a: WATCH k", "a: UNWATCH", "a: MULTI", "a: PING", "a: SET k v", "a: DISCARD"],
+            ["a: WATCH k", "a: MULTI", "a: PING", "b: SET k 1", "a: PING", "a: EXEC"],
+            ["a: MULTI", "a: PING", "a: NOPE", "a: PING", "a: EXEC"],
+            ["a: DISCARD", "a: UNWATCH", "a: EXEC", "a: RESET", "a: MULTI", "a: WATCH k", "a: PING", "a: RESET"],
+            ["a: SELECT 3", "a: WATCH k", "a: SELECT 0", "a: WATCH k", "a: MULTI", "a: EXEC x", "a: PING"],
+        )
+        for line in lines
+        for step in (line, "a= flags multi watch db")
+    ],
+    "a transaction that will fail does not wait for a pause": [
+        step
+        for spoil in ("b: SET k 1", "a: NOPE", "b: PING")
+        for step in ("a: WATCH k", "a: MULTI", "a: SET x 1", spoil, "c: CLIENT PAUSE 100000 WRITE", "a! EXEC", "c: CLIENT UNPAUSE", "a?")
     ],
     "errors while commands are queued": [
         step
@@ -149,12 +168,21 @@ class Server:
             return None
         name, kind, text = line[0], line[1], line[2:].strip()
         client = self.client(name)
+        if kind == "=":
+            return self.fields(client, text.split())
         try:
             if kind in ":!":
                 client.send(self.words(text))
             return client.receive(SILENCE if kind == ":" else AT_ONCE)
         except (ConnectionError, EOFError):
             return "closed"
+
+    def fields(self, client, names):
+        """Asked for by a client of their own, whose name no dialogue uses."""
+        asker = self.client("?")
+        asker.send(["CLIENT", "LIST", "ID", client.id])
+        listed = str(asker.receive(SILENCE)).split()
+        return [word for word in listed if word.partition("=")[0] in names]
 
 
 class Client:

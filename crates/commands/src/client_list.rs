@@ -37,7 +37,7 @@ fn flags(client: &ClientInfo) -> String {
     let letters = [
         ('O', client.monitor.load(Relaxed)),
         ('P', is_subscriber(client)),
-        ('x', client.queued.load(Relaxed) >= 0),
+        ('x', client.in_multi.load(Relaxed)),
         ('b', client.is_blocked()),
         ('t', client.tracks.load(Relaxed)),
         ('R', client.redirection_broken.load(Relaxed)),
@@ -60,6 +60,11 @@ const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     let details = client.details();
     let buffers = client.buffers.sizes();
+    // A transaction that will fail is forgotten but for that.
+    let (queued, queued_bytes, watched) = match client.is_watch_broken() {
+        true => (0, 0, 0),
+        false => (client.queued.load(Relaxed), client.queued_bytes.load(Relaxed), client.watched.load(Relaxed)),
+    };
     let unsent = buffers.reply_first > 0 || buffers.reply_chunks > 0;
     let seconds_since = |then: i64| (now_ms - then).max(0) / 1000;
     let command = match client.last_command.load(Relaxed) {
@@ -84,12 +89,12 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         client.subscriptions[0].load(Relaxed),
         client.subscriptions[1].load(Relaxed),
         client.subscriptions[2].load(Relaxed),
-        client.queued.load(Relaxed),
-        client.watched.load(Relaxed),
+        queued,
+        watched,
         buffers.query,
         buffers.query_free,
         buffers.args,
-        client.queued_bytes.load(Relaxed),
+        queued_bytes,
         buffers.reply_room,
         buffers.reply_peak,
         buffers.reply_first,

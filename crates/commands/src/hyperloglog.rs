@@ -218,7 +218,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let mut registers = Registers::default();
         registers.merge(bytes).map_err(corrupt)?;
         if with_sketch(&mut edit, hyperloglog::make_dense)?.map_err(corrupt)? {
-            edit.commit_silently(1);
+            edit.commit_beside(1, None);
         } else {
             edit.leave();
         }
@@ -234,7 +234,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         hyperloglog::count(bytes).map_err(corrupt)?;
         let converted = with_sketch(&mut edit, hyperloglog::make_dense)?.map_err(corrupt)?;
         if converted {
-            edit.commit_silently(1);
+            edit.commit_beside(1, None);
         } else {
             edit.leave();
         }

@@ -64,9 +64,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// The flags of the commands that are queued for EXEC, together; None outside of a transaction.
+    /// The flags of the commands that are queued for EXEC and will run, together; None outside of a transaction.
     pub fn queued_flags(&self) -> Option<Flags> {
-        self.multi.as_ref().map(|multi| multi.flags())
+        let is_broken = self.watching.as_ref().is_some_and(|watching| watching.is_broken());
+        self.multi.as_ref().map(|multi| if is_broken { Flags::NONE } else { multi.flags() })
     }
 
     /// Whether a command of its [may run in a row](crate::steady): it is authenticated, in no transaction, gets

@@ -121,6 +121,13 @@ pub struct Watching {
     keys: Vec<AwaitedKey>,
 }
 
+impl Watching {
+    /// Something that is watched has changed: the next EXEC does nothing.
+    pub fn is_broken(&self) -> bool {
+        self.flag.is_raised()
+    }
+}
+
 impl Multi {
     pub fn flags(&self) -> Flags {
         self.flags
@@ -148,7 +155,8 @@ pub(crate) fn queue(
     }
     reply.simple("QUEUED");
     // What will not run need not be kept.
-    if !multi.aborted {
+    let is_broken = session.watching.as_ref().is_some_and(|watching| watching.is_broken());
+    if !multi.aborted && !is_broken {
         multi.flags = multi.flags.and(script::flags_of(engine, entry, args));
         multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
         session.info.queued.store(multi.commands.len() as i32, Relaxed);
@@ -174,16 +182,23 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, is_exec: bool, err
         return Some(Error::new([b"EXECABORT Transaction discarded because of: ", reason].concat()));
     }
     if let Some(multi) = &mut session.multi {
-        multi.aborted = true;
+        **multi = Multi { commands: Vec::new(), aborted: true, flags: Flags::NONE };
+        forget_queued(session);
     }
     None
 }
 
 /// The client is not in a transaction any more.
 fn leave(session: &mut Session) -> Option<Box<Multi>> {
-    session.info.queued.store(-1, Relaxed);
-    session.info.queued_bytes.store(0, Relaxed);
+    session.info.in_multi.store(false, Relaxed);
+    forget_queued(session);
     session.multi.take()
+}
+
+/// Others see no queued commands any more; who never queued one nor watched a key stays one of those.
+fn forget_queued(session: &Session) {
+    session.info.queued.fetch_min(0, Relaxed);
+    session.info.queued_bytes.store(0, Relaxed);
 }
 
 /// Forgets the transaction and what is watched: the end of a client, RESET. No lock may be held.
@@ -194,6 +209,7 @@ pub fn forget(engine: &Engine, session: &mut Session) {
 
 fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.session.multi = Some(Box::new(Multi { commands: Vec::new(), aborted: false, flags: Flags::NONE }));
+    cx.session.info.in_multi.store(true, Relaxed);
     cx.session.info.queued.store(0, Relaxed);
     cx.reply.ok();
     Ok(())
@@ -227,6 +243,7 @@ fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.session.info.watched_bytes.fetch_add(watch_bytes(key.name), Relaxed);
     }
     cx.session.info.watched.store(watching.keys.len() as u32, Relaxed);
+    cx.session.info.queued.fetch_max(0, Relaxed);
     cx.session.watching = Some(watching);
     Ok(())
 }
@@ -343,6 +360,8 @@ impl Group {
         let flow = std::mem::take(&mut cx.flow);
         cx.row = entry.command;
         cx.keys.select(db);
+        // What is kept to be shown of the outer command is not this one's.
+        let kept = cx.session.kept.take();
         let start = measure::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply);
         if let Err(error) = (entry.command.run)(cx, args) {
             measure::count_failed(cx.engine, cx.session.worker, entry);
@@ -356,6 +375,7 @@ impl Group {
         }
         cx.complete();
         measure::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
+        cx.session.kept = kept;
         // What one of them does to the connection stays.
         if !matches!(flow, Flow::Next) {
             cx.flow = flow;
@@ -464,7 +484,9 @@ mod tests {
         }
         client.is("WATCH k", "+OK");
         other.is("SET k 1", "+OK");
-        assert!(client.run("CLIENT INFO").contains(" flags=d ") && client.run("CLIENT INFO").contains(" watch=1 "));
+        assert!(
+            client.run("CLIENT INFO").contains(" flags=d ") && client.run("CLIENT INFO").contains(" multi=0 watch=0 ")
+        );
         client.is("UNWATCH", "+OK").is("MULTI", "+OK").is("PING", "+QUEUED").is("CLIENT INFO", "+QUEUED");
         let reply = client.run("EXEC");
         assert!(

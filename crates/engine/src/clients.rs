@@ -62,7 +62,9 @@ pub struct ClientInfo {
     pub last_command: AtomicUsize,
     pub input_bytes: AtomicU64,
     pub output_bytes: AtomicU64,
-    /// Commands that are queued for EXEC, and their bytes; -1 outside of a transaction.
+    /// Between MULTI and EXEC.
+    pub in_multi: AtomicBool,
+    /// Commands that are queued for EXEC, and their bytes; -1 before its first MULTI or WATCH.
     pub queued: AtomicI32,
     pub queued_bytes: AtomicUsize,
     /// Keys that it watches.
@@ -171,6 +173,7 @@ impl ClientInfo {
             last_command: AtomicUsize::new(0),
             input_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
+            in_multi: AtomicBool::new(false),
             queued: AtomicI32::new(-1),
             queued_bytes: AtomicUsize::new(0),
             watched: AtomicU32::new(0),
