@@ -501,9 +501,9 @@ def system_log(process, options):
 
 # ---- crashes -----------------------------------------------------------------------------------------------------------
 
-# What readers of a report look for. Modules are not there; the client at work is named in the stack trace.
+# What readers of a report look for.
 FRAME = r"=== VALKEY BUG REPORT|------ STACK TRACE"
-REPORT = FRAME + r"|crashed by signal|------ (INFO|CLIENT LIST|CONFIG DEBUG) OUTPUT ------|^# \w+$"
+REPORT = FRAME + r"|crashed by signal|------ (INFO|CLIENT LIST|MODULES INFO|CONFIG DEBUG) OUTPUT ------|^# \w+$"
 
 
 def crashes():
@@ -513,6 +513,35 @@ def crashes():
     for words in (("SEGFAULT",), ("PANIC",), ("ASSERT",)):
         yield "DEBUG %s" % words, debugged, words
     yield "DEBUG PANIC with an exit", debugged, ("PANIC",), "--use-exit-on-panic", "yes"
+    yield "lines about clients", told_of
+    yield "lines about clients with their names", told_of, "--hide-user-data-from-log", "no"
+
+
+def told_of(process, *options):
+    """What the log tells of clients that go, that are too slow or too long, and that are not understood."""
+    limits = ("--client-query-buffer-limit", "1mb", "--client-output-buffer-limit", "normal 100kb 0 0")
+    process.serve("--save", "", "--loglevel", "verbose", *limits, *options)
+    ends = [b"PING\r\n", b"*a\r\n", b"SET a \"b\"c\r\n", b"SETRANGE a 200000 b\r\nGET a\r\n",
+            b"*2\r\n$4\r\nECHO\r\n" + b"$9000000\r\n" + b"x" * 4000000]
+    for end in ends:
+        with socket.create_connection(("127.0.0.1", int(process.port)), PATIENCE) as connection:
+            connection.sendall(b"CLIENT SETNAME somebody\r\n")
+            connection.recv(100)
+            try:
+                connection.sendall(end)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+            except OSError:
+                pass
+        time.sleep(0.1)
+    process.process.terminate()
+    process.end()
+    lines = [line for line in process.log().split("\n") if "name=" in line]
+    # How long a buffer is, and with it what the error is called, is the server's affair.
+    varying = r"^.*? [-#*] |id=.* name=|age=.* user=| redir=.*?(?=Query|sched|\(qbuf|$)|\([^)]*\)"
+    shown = (re.sub(varying, " ", line) for line in lines)
+    process.say("\n".join(sorted(shown)))
 
 
 def crash(process, number, options):
@@ -524,8 +553,10 @@ def crash(process, number, options):
 
 def debugged(process, words, *options):
     client = process.serve("--save", "", "--enable-debug-command", "yes", *options)
+    process.ask(client, "CLIENT", "SETNAME", "somebody")
     process.ask(client, "DEBUG", *words)
     process.end()
+    process.say("names shown: %d" % process.log().count("somebody"))
     # Valkey shows less of a server that finds a mistake of its own.
     report(process, FRAME if words == ("ASSERT",) else REPORT)
 

@@ -7,8 +7,9 @@
 use crate::args::Args;
 use crate::dispatch::before_nul;
 use crate::table::{Entry, Table};
-use engine::Error;
 use engine::clients::ClientInfo;
+use engine::config::Directive;
+use engine::{Engine, Error};
 use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,6 +59,11 @@ const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 
 /// Appends the client's line, with its end.
 pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
+    write_fields(out, client, now_ms, false);
+}
+
+/// `hides`: what users have chosen is not shown.
+fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64, hides: bool) {
     let details = client.details();
     let buffers = client.buffers.sizes();
     // A transaction that will fail is forgotten but for that.
@@ -74,13 +80,13 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     let mut text = String::with_capacity(360);
     let _ = write!(text, "id={} addr={} laddr={} fd={} name=", client.id, client.addr, client.laddr, client.fd);
     out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(before_nul(&details.name));
+    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(&details.name) });
     text.clear();
     let _ = write!(
         text,
         " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
          argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
-         user=default redir={} resp={} lib-name=",
+         user={} redir={} resp={} lib-name=",
         seconds_since(client.connected_at),
         seconds_since(client.active_at.load(Relaxed)),
         flags(client),
@@ -102,6 +108,7 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
         buffers.reply_bytes,
         client.memory.load(Relaxed),
         if unsent { "rw" } else { "r" },
+        if hides { HIDDEN } else { "default" },
         client.redirection.load(Relaxed),
         client.resp.load(Relaxed),
     );
@@ -120,10 +127,14 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: i64) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// What stands in the log for a name that it may not show.
+const HIDDEN: &str = "*redacted*";
+
 /// The client's line as the server's log shows it.
-pub fn described(client: &ClientInfo, now_ms: i64) -> String {
+pub fn described(engine: &Engine, client: &ClientInfo, now_ms: i64) -> String {
     let mut line = Vec::new();
-    write_line(&mut line, client, now_ms);
+    let hides = engine.config().snapshot().flag(Directive::HideUserDataFromLog);
+    write_fields(&mut line, client, now_ms, hides);
     String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
 }
 

@@ -133,7 +133,10 @@ impl ApplyHooks for Hooks<'_> {
             }
             LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
             ImportMode => self.engine.set_importing(config.flag(changed)),
-            MaxMemory => self.engine.limit_memory(config.bytes(changed)),
+            MaxMemory => {
+                warn_of_low_limit(self.engine, config.bytes(changed));
+                self.engine.limit_memory(config.bytes(changed));
+            }
             NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
             CommandlogExecutionSlowerThan
             | CommandlogRequestLargerThan
@@ -156,6 +159,17 @@ impl ApplyHooks for Hooks<'_> {
 
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
         self.engine.host().change_dir(path).map_err(|error| system_text(&error))
+    }
+}
+
+/// A new limit that is exceeded already takes effect all the same.
+fn warn_of_low_limit(engine: &Engine, limit: u64) {
+    let used = engine.host().memory().allocated;
+    if limit > 0 && limit < used {
+        engine.host().warn(&format!(
+            "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}): \
+             keys will be evicted or writes refused, as maxmemory-policy says."
+        ));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
+use crate::dispatch::shown;
 use crate::help::HELP;
 use crate::row::{ADMIN, Command, Group, LOADING, ROW, STALE};
 use engine::Error;
@@ -75,9 +76,8 @@ fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         2 => DEFAULT_COUNT,
         3 => parse_count(args, 2)?,
         _ => {
-            return Err(Error::text(
-                "ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.",
-            ));
+            let start = b"ERR unknown subcommand or wrong number of arguments for '";
+            return Err(Error::new([&start[..], shown(&args[1]), b"'. Try SLOWLOG HELP."].concat()));
         }
     };
     reply_entries(cx, Reason::Slow, count);
@@ -142,6 +142,8 @@ mod tests {
         ];
         assert_eq!(entries, format!("[{}]", expected.join(" ")));
         client.is("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1");
+        let wrong = "-ERR unknown subcommand or wrong number of arguments for 'Get'. Try SLOWLOG HELP.";
+        client.is("SLOWLOG Get 1 2", wrong);
         client.is("CONFIG SET slowlog-max-len 1", "+OK").is("PING", "+PONG").is("SLOWLOG LEN", ":1");
         client.is("CONFIG SET slowlog-max-len 0", "+OK").is("SLOWLOG RESET", "+OK").is("SLOWLOG GET", "[]");
     }

@@ -204,7 +204,7 @@ impl Worker {
             sizes.reply_bytes += more;
         }
         connection.session.info.buffers.show(sizes);
-        let client = described(&connection.session.info, now);
+        let client = described(&self.shared.engine, &connection.session.info, now);
         log::warning(format_args!("Client {client} {how} for overcoming of output buffer limits."));
         self.metrics().output_limit_disconnections.add(1);
         self.close(token);
@@ -228,11 +228,12 @@ impl Worker {
         if connection.shown_memory <= limit.min(UNAUTHENTICATED_INPUT) || connection.input_len() <= limit {
             return false;
         }
-        let client = described(&connection.session.info, now);
+        let client = described(&self.shared.engine, &connection.session.info, now);
+        let hides = self.shared.engine.config().snapshot().flag(Directive::HideUserDataFromLog);
         let input = &connection.pending[..connection.pending.len().min(SHOWN)];
+        let input = if hides { "*redacted*".to_owned() } else { format!("\"{}\"", input.escape_ascii()) };
         log::warning(format_args!(
-            "Closing client that reached max query buffer length: {client} (qbuf initial bytes: \"{}\")",
-            input.escape_ascii()
+            "Closing client that reached max query buffer length: {client} (qbuf initial bytes: {input})"
         ));
         self.metrics().query_limit_disconnections.add(1);
         self.close(token);
@@ -265,7 +266,7 @@ impl Worker {
             if !self.shared.engine.clients().remove(client.id) {
                 continue;
             }
-            log::notice(format_args!("Evicting client: {}", described(&client, now)));
+            log::notice(format_args!("Evicting client: {}", described(&self.shared.engine, &client, now)));
             self.metrics().evicted_clients.add(1);
             // Nothing is given any more to one that waits.
             if let Some(ticket) = client.ticket() {

@@ -7,6 +7,8 @@
 //! ------ STACK TRACE DONE ------
 //! ------ INFO OUTPUT ------
 //! ------ CLIENT LIST OUTPUT ------
+//! ------ CURRENT CLIENT INFO ------  whom the failed thread was working for
+//! ------ MODULES INFO OUTPUT ------
 //! ------ CONFIG DEBUG OUTPUT ------  what is not the default
 //! === CINNABAR BUG REPORT END ...
 //! ```
@@ -22,10 +24,13 @@
 use crate::clock;
 use crate::log;
 use crate::shared::Shared;
+use commands::client_list::described;
 use commands::table::{Entry, Table};
 use commands::version::CINNABAR;
 use commands::{Session, dispatch};
+use engine::clients::ClientInfo;
 use engine::config::{Config, Directive, is_sensitive};
+use resp::value::{Decoder, Value};
 use resp::{Protocol, Reply};
 use signal_hook::consts::{SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
 use signal_hook::iterator::Signals;
@@ -43,6 +48,7 @@ use std::time::Duration;
 
 /// How long the report waits for what needs the engine's locks.
 const PATIENCE: Duration = Duration::from_secs(2);
+const INFO: [&str; 2] = ["INFO", "everything"];
 
 static SERVER: OnceLock<Weak<Shared>> = OnceLock::new();
 /// A report is being written: what fails meanwhile gets none.
@@ -173,15 +179,26 @@ fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
         "\n------ STACK TRACE ------\n{stack}\n{}------ STACK TRACE DONE ------\n",
         threads(server.as_deref())
     ));
-    for (title, command) in [("INFO", ["INFO", "everything"]), ("CLIENT LIST", ["CLIENT", "LIST"])] {
-        if let Some(answer) = server.as_ref().and_then(|server| ask(server, command)) {
-            log::raw(&format!("\n------ {title} OUTPUT ------\n{answer}"));
-        }
-    }
     if let Some(server) = &server {
+        if let Some(answer) = ask(server, info).flatten() {
+            log::raw(&format!("\n------ INFO OUTPUT ------\n{answer}"));
+        }
+        let failed = thread::current().name().unwrap_or_default().to_owned();
+        if let Some((all, current)) = ask(server, move |server| clients(server, &failed)) {
+            log::raw(&format!("\n------ CLIENT LIST OUTPUT ------\n{all}"));
+            if let Some(client) = current {
+                log::raw(&format!("\n------ CURRENT CLIENT INFO ------\n{client}"));
+            }
+        }
+        log::raw("\n------ MODULES INFO OUTPUT ------\n");
         log::raw(&format!("\n------ CONFIG DEBUG OUTPUT ------\n{}", changed(&server.engine.config().snapshot())));
     }
-    log::raw("\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n");
+    log::raw(
+        "\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n\
+         Please send this report to whoever maintains your copy of Cinnabar.\n\
+         To look for bad memory: cinnabar-server --test-memory <megabytes>\n\
+         To look at the system's settings: cinnabar-server --check-system\n\n",
+    );
 }
 
 /// The directives that are not as they are without a configuration, but for secrets.
@@ -215,28 +232,45 @@ fn doing(server: Option<&Shared>, thread: &str) -> String {
     if thread.starts_with("reaper-") {
         return "bioProcessBackgroundJobs".to_owned();
     }
-    let worker = thread.strip_prefix("worker-").and_then(|index| index.parse::<usize>().ok());
-    let (Some(worker), Some(server)) = (worker, server) else { return String::new() };
-    let clients = server.engine.clients().all();
-    let latest =
-        clients.iter().filter(|client| client.worker == worker).max_by_key(|client| client.active_at.load(Relaxed));
-    let Some(client) = latest else { return String::new() };
+    let Some(client) = server.and_then(|server| latest_client(server, thread)) else { return String::new() };
     let id = client.last_command.load(Relaxed).checked_sub(1);
     let of = |entry: &&Entry| Some(entry.id) == id || entry.subcommands.iter().any(|sub| Some(sub.id) == id);
     let command = Table::get().iter().find(of).map(|entry| format!("{}Command", entry.command.name));
     format!("{} of client {}", command.unwrap_or_default(), client.id)
 }
 
-/// What the server answers to a command, if it does so in time.
-fn ask(server: &Arc<Shared>, command: [&'static str; 2]) -> Option<String> {
+/// Whom the worker with this thread served last.
+fn latest_client(server: &Shared, thread: &str) -> Option<Arc<ClientInfo>> {
+    let worker = thread.strip_prefix("worker-")?.parse::<usize>().ok()?;
+    let own = server.engine.clients().all().into_iter().filter(|client| client.worker == worker);
+    own.max_by_key(|client| client.active_at.load(Relaxed))
+}
+
+/// The lines of all clients, and of the one that the failed thread was working for.
+fn clients(server: &Shared, failed: &str) -> (String, Option<String>) {
+    let now = clock::now().unix_ms();
+    let line = |client: &ClientInfo| described(&server.engine, client, now) + "\n";
+    let all = server.engine.clients().all().iter().map(|client| line(client)).collect();
+    (all, latest_client(server, failed).map(|client| line(&client)))
+}
+
+/// What INFO tells.
+fn info(server: &Shared) -> Option<String> {
+    let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+    dispatch::execute(&server.engine, &mut Session::local(), &mut INFO[..].into(), clock::now(), &mut reply);
+    match Decoder::new().decode(reply.as_slice()) {
+        Ok(Some((Value::Bulk(text), _))) => Some(String::from_utf8_lossy(&text).into_owned()),
+        _ => None,
+    }
+}
+
+/// What `question` finds out, if it does so in time.
+fn ask<A: Send + 'static>(server: &Arc<Shared>, question: impl FnOnce(&Shared) -> A + Send + 'static) -> Option<A> {
     let (sender, answer) = mpsc::channel();
     let server = Arc::clone(server);
     let asked = thread::Builder::new().name("crash-report".to_owned()).spawn(move || {
-        let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
-        let mut session = Session::local();
-        dispatch::execute(&server.engine, &mut session, &mut command[..].into(), clock::now(), &mut reply);
         // Who asked may have given up.
-        let _ = sender.send(String::from_utf8_lossy(reply.as_slice()).into_owned());
+        let _ = sender.send(question(&server));
     });
     asked.ok()?;
     answer.recv_timeout(PATIENCE).ok()

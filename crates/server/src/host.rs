@@ -18,6 +18,8 @@ use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
 use engine::host::{ConnectionStats, Errand, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, WorkerErrand};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
@@ -187,7 +189,7 @@ impl engine::host::Host for EngineHost {
     }
 
     fn process(&self) -> ProcessInfo {
-        let (user, system) = proc::cpu_times("/proc/self/stat");
+        let (user, system) = cpu_times();
         let (main_user, main_system) = proc::cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
         ProcessInfo {
             id: std::process::id(),
@@ -508,6 +510,13 @@ fn change_dir(name: &[u8]) -> io::Result<Vec<u8>> {
     Ok(std::env::current_dir()?.into_os_string().into_vec())
 }
 
+/// Processor time of the process, in the program and in the kernel.
+fn cpu_times() -> (Duration, Duration) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
+    let whole = |time: TimeVal| Duration::from_micros(time.num_microseconds().max(0).cast_unsigned());
+    (whole(usage.user_time()), whole(usage.system_time()))
+}
+
 /// Linux's /proc. Where it is missing, everything is zero or empty.
 mod proc {
     use std::fs::read_to_string;
@@ -533,7 +542,7 @@ mod proc {
         number(line.split_whitespace().next()) * 1024
     }
 
-    /// Processor time of a process or a thread, in the program and in the kernel.
+    /// Processor time of a thread, in the program and in the kernel.
     pub fn cpu_times(stat: &str) -> (Duration, Duration) {
         let text = read_to_string(stat).unwrap_or_default();
         // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.

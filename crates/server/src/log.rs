@@ -179,6 +179,11 @@ fn open_syslog(config: &Config) {
     let _ = openlog(Some(ident), LogFlags::LOG_PID | LogFlags::LOG_NDELAY, facility);
 }
 
+/// Whether lines of this level are written.
+pub fn shows(level: Level) -> bool {
+    STYLE.read().unwrap_or_else(PoisonError::into_inner).least.is_some_and(|least| level >= least)
+}
+
 /// Writes a line. A log that cannot be written is no reason to stop serving.
 pub fn log(level: Level, text: impl Display) {
     let style = STYLE.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -2,11 +2,12 @@
 
 use crate::connection::{Connection, Job, Wire};
 use crate::heavy::{LIGHT_BYTES, VISIT_BYTES};
-use crate::log;
+use crate::log::{self, Level};
 use crate::quiet::Quiet;
 use crate::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::window::{self, Filled, Filler, Item, WINDOW, What, look_ahead};
 use crate::worker::Worker;
+use commands::client_list::described;
 use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
 use commands::table::Entry;
@@ -354,6 +355,10 @@ impl Worker {
         }
         let nothing_left = !connection.unparsed && connection.queued.is_empty() && !connection.is_busy();
         if connection.socket.ended && nothing_left {
+            if !connection.closing && log::shows(Level::Verbose) {
+                let client = described(&self.shared.engine, &connection.session.info, now.unix_ms());
+                log::verbose(format_args!("Client closed connection {client}"));
+            }
             connection.closing = true;
         }
         if connection.closing && connection.is_drained() {
@@ -480,12 +485,16 @@ pub struct Rest<'w, 'b> {
 const SHOWN: usize = 64;
 
 #[cold]
-fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError, bytes: &[u8]) {
-    let client = &connection.session.info;
+fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError, bytes: &[u8], now: Now) {
+    if !log::shows(Level::Verbose) {
+        return;
+    }
+    let client = described(engine, &connection.session.info, now.unix_ms());
     let error = error.to_string();
     let error = error.strip_prefix("-ERR Protocol error: ").unwrap_or(&error);
-    let shown =
-        |part: &[u8]| part.iter().map(|c| if c.is_ascii_graphic() { char::from(*c) } else { '.' }).collect::<String>();
+    let shown = |part: &[u8]| {
+        part.iter().map(|c| if c.is_ascii_graphic() || *c == b' ' { char::from(*c) } else { '.' }).collect::<String>()
+    };
     let input = match bytes.len() {
         _ if engine.config().snapshot().flag(Directive::HideUserDataFromLog) => "*redacted*".to_owned(),
         len if len > 2 * SHOWN => format!(
@@ -496,10 +505,7 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
         ),
         _ => format!("'{}'", shown(bytes)),
     };
-    log::verbose(format_args!(
-        "Protocol error ({error}) from client: id={} addr={} laddr={}. Query buffer: {input}",
-        client.id, client.addr, client.laddr
-    ));
+    log::verbose(format_args!("Protocol error ({error}) from client: {client}. Query buffer: {input}"));
 }
 
 /// Whether the connection is not ready for what comes next, or has to wait from now on for the end of a pause.
@@ -557,7 +563,7 @@ fn run_item(
         What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, reply),
         What::BookQueued { args } => run_book(engine, connection, args, now, reply),
         What::Violation(error) => {
-            log_violation(engine, connection, error, item.bytes);
+            log_violation(engine, connection, error, item.bytes, now);
             engine.metrics()[connection.session.worker].count_error(b"ERR Protocol error");
             reply.protocol_error(error);
             Flow::Close

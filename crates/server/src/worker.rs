@@ -15,6 +15,7 @@ use crate::clock;
 use crate::connection::{Connection, Socket, Wire, patience};
 use crate::heavy::{LIGHT_BYTES, VISIT_MAX};
 use crate::kept::Kept;
+use crate::log;
 use crate::mailbox::{Letter, WAKE};
 use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
@@ -552,6 +553,7 @@ impl Worker {
             .map(|(token, _)| token)
             .collect();
         for token in idle {
+            log::verbose("Closing idle client");
             self.close(token);
         }
     }
