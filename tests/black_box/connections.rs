@@ -7,6 +7,7 @@ use crate::harness::{
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 #[test]
 fn the_client_over_the_limit_is_told_and_closed() {
@@ -185,6 +186,27 @@ fn prefixes_that_a_client_tracks_are_its_memory() {
         assert!(eventually(|| memory(&mut client) >= before + 5000), "{before} before");
         ask(&mut client, "CLIENT TRACKING OFF");
         assert!(eventually(|| memory(&mut client) < before + 5000));
+    });
+}
+
+#[test]
+fn listeners_are_not_idle() {
+    on_each_thread_count(&["--timeout", "1"], |server| {
+        let (mut idle, mut subscriber, mut monitor) = (server.socket(), server.socket(), server.socket());
+        send(&mut subscriber, b"SUBSCRIBE news\r\n");
+        expect_bytes(&mut subscriber, b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        send(&mut monitor, b"MONITOR\r\n");
+        expect_bytes(&mut monitor, b"+OK\r\n");
+        assert_eq!(read_to_close(&mut idle), "");
+        std::thread::sleep(Duration::from_millis(1200));
+        let mut client = server.client();
+        assert_eq!(ask(&mut client, "PUBLISH news x"), "1");
+        expect_bytes(&mut subscriber, b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+        // What was sent counts, too.
+        let list = ask(&mut client, "CLIENT LIST TYPE pubsub");
+        assert!(list.contains(" idle=0 ") && list.contains(" cmd=subscribe "), "{list}");
+        let list = ask(&mut client, "CLIENT LIST");
+        assert!(list.contains(" idle=0 flags=O "), "{list}");
     });
 }
 

@@ -264,8 +264,8 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
     text.field("tracking_clients", source.engine.tracking().clients());
     text.field("pubsub_clients", source.engine.audience().subscribers());
-    let watched = clients.iter().map(|client| client.watched.load(Relaxed));
-    text.field("watching_clients", watched.clone().filter(|keys| *keys > 0).count());
+    let watches = |client: &ClientInfo| client.watched.load(Relaxed) > 0 && !client.is_watch_broken();
+    text.field("watching_clients", clients.iter().filter(|client| watches(client)).count());
     let times_out = |client: &ClientInfo| client.ticket().is_some_and(|ticket| ticket.deadline != 0);
     text.field("clients_in_timeout_table", clients.iter().filter(|client| times_out(client)).count());
     text.field("total_watched_keys", source.overview.total(|db| db.watched));

@@ -9,6 +9,7 @@ use resp::{Protocol, ProtocolError, RequestParser};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What the bytes on a connection are.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ pub struct Connection {
     pub is_apart: bool,
     /// Already on the list of connections that have something to do in this turn.
     pub listed: bool,
-    /// Unix time in milliseconds of the last input, and of the last output that the socket took.
+    /// Unix time in milliseconds of the last input or output, and of the last output that the socket took.
     pub active_at: i64,
     pub progress_at: i64,
 }
@@ -157,11 +158,26 @@ impl Connection {
         !self.outbox.is_empty() && !self.withheld
     }
 
+    /// Something came from its peer or went to it.
+    #[inline]
+    pub fn note_active(&mut self, now: i64) {
+        if self.active_at != now {
+            self.active_at = now;
+            self.session.info.active_at.store(now, Relaxed);
+        }
+    }
+
+    /// Whether its client waits for what others do, and may be silent for as long as it likes.
+    pub fn listens(&self) -> bool {
+        self.session.subscriptions.is_some() || self.session.info.monitor.load(Relaxed)
+    }
+
     /// Sends a part of what waits, of about `most` bytes.
     pub fn flush(&mut self, most: usize, now: i64) -> io::Result<()> {
         let flushed = self.outbox.flush(&mut self.socket.stream, most)?;
         if flushed.went > 0 {
             self.progress_at = now;
+            self.note_active(now);
         }
         self.socket.writable = flushed.more;
         Ok(())

@@ -217,7 +217,6 @@ impl Front {
                     return self.resting.push((index, Instant::now() + REST));
                 }
             };
-            self.shared.connections_received.fetch_add(1, Relaxed);
             if self.shared.connections() >= max_clients {
                 self.refuse(accepted, TOO_MANY);
             } else if protected && !accepted.local {
@@ -246,6 +245,7 @@ impl Front {
 
     fn hand_out(&self, accepted: Accepted) {
         let Accepted { stream, addr, laddr, book, .. } = accepted;
+        self.shared.connections_received.fetch_add(1, Relaxed);
         log::verbose(format_args!("Accepted {addr}"));
         let worker = self.shared.assign();
         let clients = self.shared.engine.clients();

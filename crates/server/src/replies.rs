@@ -120,6 +120,7 @@ fn send(
     if connection.outbox.is_empty() {
         connection.progress_at = now.unix_ms();
     }
+    connection.note_active(now.unix_ms());
     let sent = if std::mem::take(&mut connection.withheld) {
         connection.outbox.append(bytes);
         connection.outbox.flush_all(&mut connection.socket.stream)

@@ -109,8 +109,7 @@ impl Worker {
             let metrics = &self.shared.engine.metrics()[self.index];
             metrics.reads.add(1);
             metrics.input_bytes.add(gathered.read as u64);
-            connection.active_at = now.unix_ms();
-            connection.session.info.active_at.store(now.unix_ms(), Relaxed);
+            connection.note_active(now.unix_ms());
             connection.session.info.count_input(gathered.read);
             match gathered.is_large || kept + gathered.read >= LIGHT_BYTES {
                 true => connection.set_heavy(),

@@ -548,7 +548,7 @@ impl Worker {
                     Wire::Resp(_) => timeout,
                     Wire::Book => book_timeout,
                 };
-                limit > 0 && !connection.is_busy() && now - connection.active_at > limit
+                limit > 0 && !connection.is_busy() && !connection.listens() && now - connection.active_at > limit
             })
             .map(|(token, _)| token)
             .collect();

@@ -50,7 +50,10 @@ pub fn rewrite(input: RewriteInput<'_>) -> Vec<u8> {
     let mut text = Text::read(input.old, input.all);
     for row in AREAS.iter().flat_map(|area| area.iter()) {
         text.processed.insert(row.name.as_bytes());
-        for (line, needed) in lines(row, input.config) {
+        for (line, mut needed) in lines(row, input.config) {
+            if row.directive == Directive::Threads {
+                needed = text.needs_threads(input.config);
+            }
             text.put(row.name.as_bytes(), line, needed);
         }
     }
@@ -116,6 +119,16 @@ impl Text {
             }
             self.lines.push(line);
         }
+    }
+
+    /// Whether `threads` would be another number without a line of its own. Where `io-threads` says it all, other servers
+    /// can go on reading the file.
+    fn needs_threads(&self, config: &Config) -> bool {
+        let io_threads = config.value(Directive::IoThreads);
+        let has_line = *io_threads != table::row(Directive::IoThreads).default_value()
+            || self.free.contains_key(b"io-threads" as &[u8]);
+        let threads = config.value(Directive::Threads);
+        *threads != if has_line { io_threads.clone() } else { table::row(Directive::Threads).default_value() }
     }
 
     fn finish(mut self) -> Vec<u8> {

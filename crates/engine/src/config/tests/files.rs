@@ -142,6 +142,33 @@ fn rewrite_keeps_comments_and_order() {
 }
 
 #[test]
+fn rewrite_has_no_threads_where_io_threads_says_it() {
+    let line_of = |text: &str, old: &str| {
+        let config = load_text(text.as_bytes()).unwrap().config;
+        let new = rewrite(RewriteInput { old: old.as_bytes(), config: &config, users: &[], modules: &[], all: false });
+        assert_eq!(
+            load_text(&new).unwrap().config.value(Directive::Threads),
+            config.value(Directive::Threads),
+            "{text}"
+        );
+        String::from_utf8(new).unwrap().lines().filter(|line| line.contains("threads")).collect::<Vec<_>>().join(", ")
+    };
+    for (text, lines) in [
+        ("io-threads 4", "io-threads 4"),
+        ("io-threads 1", "io-threads 1"),
+        ("threads 4", "threads 4"),
+        ("threads 4\nio-threads 4", "threads 4, io-threads 4"),
+        ("threads 0\nio-threads 4", "threads 0, io-threads 4"),
+    ] {
+        assert_eq!(line_of(text, text), lines, "{text}");
+    }
+    // From the command line.
+    assert_eq!(line_of("io-threads 4", ""), "io-threads 4");
+    assert_eq!(line_of("io-threads 1", ""), "threads 1");
+    assert_eq!(line_of("threads 0\nio-threads 4", ""), "io-threads 4, threads 0");
+}
+
+#[test]
 fn rewrite_leaves_users_to_their_file() {
     let config = load_text(b"aclfile users.acl").unwrap().config;
     let users = [b"default on nopass".to_vec()];
