@@ -18,6 +18,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -513,15 +514,31 @@ def crashes():
     for words in (("SEGFAULT",), ("PANIC",), ("ASSERT",)):
         yield "DEBUG %s" % words, debugged, words
     yield "DEBUG PANIC with an exit", debugged, ("PANIC",), "--use-exit-on-panic", "yes"
+    yield "watchdog", watched
+    yield "a backlog that is too long", backlog
     yield "lines about clients", told_of
     yield "lines about clients with their names", told_of, "--hide-user-data-from-log", "no"
+
+
+def watched(process):
+    """The watchdog tells of who does something for long, and not of who has nothing to do."""
+    client = process.serve("--save", "", "--watchdog-period", "400", "--enable-debug-command", "yes")
+    time.sleep(1)
+    process.say("quiet: %d" % process.log().count("WATCHDOG TIMER EXPIRED"))
+    process.ask(client, "DEBUG", "SLEEP", "1.5")
+    process.say("asleep: %d" % process.log().count("WATCHDOG TIMER EXPIRED"))
+
+
+def backlog(process):
+    process.serve("--save", "", "--tcp-backlog", "1000000")
+    process.lines("TCP backlog")
 
 
 def told_of(process, *options):
     """What the log tells of clients that go, that are too slow or too long, and that are not understood."""
     limits = ("--client-query-buffer-limit", "1mb", "--client-output-buffer-limit", "normal 100kb 0 0")
     process.serve("--save", "", "--loglevel", "verbose", *limits, *options)
-    ends = [b"PING\r\n", b"*a\r\n", b"SET a \"b\"c\r\n", b"SETRANGE a 200000 b\r\nGET a\r\n",
+    ends = [b"ECHO x\r\n", b"PING\r\n", b"*a\r\n", b"SET a \"b\"c\r\n", b"SETRANGE a 200000 b\r\nGET a\r\n",
             b"*2\r\n$4\r\nECHO\r\n" + b"$9000000\r\n" + b"x" * 4000000]
     for end in ends:
         with socket.create_connection(("127.0.0.1", int(process.port)), PATIENCE) as connection:
@@ -529,6 +546,12 @@ def told_of(process, *options):
             connection.recv(100)
             try:
                 connection.sendall(end)
+                if end == ends[0]:
+                    # What the server finds then is no end but an error.
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    connection.recv(100)
+                    connection.close()
+                    continue
                 connection.shutdown(socket.SHUT_WR)
                 while connection.recv(65536):
                     pass
@@ -537,7 +560,7 @@ def told_of(process, *options):
         time.sleep(0.1)
     process.process.terminate()
     process.end()
-    lines = [line for line in process.log().split("\n") if "name=" in line]
+    lines = [line for line in process.log().split("\n") if re.search("name=|Reading", line)]
     # How long a buffer is, and with it what the error is called, is the server's affair.
     varying = r"^.*? [-#*] |id=.* name=|age=.* user=| redir=.*?(?=Query|sched|\(qbuf|$)|\([^)]*\)"
     shown = (re.sub(varying, " ", line) for line in lines)

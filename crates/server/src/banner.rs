@@ -33,6 +33,19 @@ pub fn show(config: &Config) {
     } else {
         log::notice(format_args!("Running mode={mode}, port={port}."));
     }
+    warn_of_backlog(config);
+}
+
+/// Linux shortens a longer queue of connections that are not accepted yet without a word.
+fn warn_of_backlog(config: &Config) {
+    const MOST: &str = "/proc/sys/net/core/somaxconn";
+    let backlog = config.int(Directive::TcpBacklog);
+    let most = std::fs::read_to_string(MOST).ok().and_then(|text| text.trim().parse::<i64>().ok());
+    if let Some(most) = most.filter(|most| (1..backlog).contains(most)) {
+        log::warning(format_args!(
+            "WARNING: The TCP backlog setting of {backlog} cannot be enforced because {MOST} is set to the lower value of {most}."
+        ));
+    }
 }
 
 fn logo(mode: &str, port: i64) -> String {

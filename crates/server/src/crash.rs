@@ -115,14 +115,14 @@ pub fn set_watchdog(config: &Config) {
     }
 }
 
-/// A worker counts its turns, also when it has nothing to do; one whose count stands still is stuck.
+/// A worker counts the time of its turns, also when it has nothing to do; one whose count stands still is stuck.
 fn watch_workers() {
     let mut before: Vec<u64> = Vec::new();
     let mut stuck = false;
     while let Some(server) = SERVER.get().and_then(Weak::upgrade) {
         let period = PERIOD.load(Relaxed);
         if period > 0 {
-            let now: Vec<u64> = server.engine.metrics().iter().map(|worker| worker.turns.get()).collect();
+            let now: Vec<u64> = server.engine.metrics().iter().map(|worker| worker.turn_nanos.get()).collect();
             let stands = before.len() == now.len() && before.iter().zip(&now).any(|(before, now)| before == now);
             if stands && !stuck {
                 log_threads("WATCHDOG TIMER EXPIRED");
@@ -138,9 +138,11 @@ fn watch_workers() {
 
 fn log_threads(cause: &str) {
     let server = SERVER.get().and_then(Weak::upgrade);
+    let line = format!("{}:signal-handler ({})", std::process::id(), clock::now().unix_ms() / 1000);
+    let threads = threads(server.as_deref());
     log::raw(&format!(
-        "\n--- {cause} ---\n\n------ STACK TRACE ------\n{}------ STACK TRACE DONE ------\n------\n",
-        threads(server.as_deref())
+        "\n{line} \n--- {cause} ---\n\n------ STACK TRACE ------\n\
+         {threads}\n------ STACK TRACE DONE ------\n{line} --------\n"
     ));
 }
 

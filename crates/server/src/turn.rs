@@ -14,7 +14,7 @@ use commands::table::Entry;
 use commands::{Args, Now, OwnWords};
 use engine::Engine;
 use engine::blocked::Server;
-use engine::config::Directive;
+use engine::config::{Directive, os_message};
 use resp::{ProtocolError, Reply, Span};
 use slab::Slab;
 use std::cell::Cell;
@@ -104,7 +104,13 @@ impl Worker {
         let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
         let (start, kept) = (*fill, connection.pending.len());
         let gathered = gather_input(connection, arena, start, self.visit_bytes);
-        let Ok(gathered) = gathered else { return self.close(token) };
+        let gathered = match gathered {
+            Ok(gathered) => gathered,
+            Err(error) => {
+                log::verbose(format_args!("Reading from client: {}", os_message(&error)));
+                return self.close(token);
+            }
+        };
         if gathered.read > 0 {
             let metrics = &self.shared.engine.metrics()[self.index];
             metrics.reads.add(1);
