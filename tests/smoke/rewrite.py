@@ -229,9 +229,9 @@ class Trip:
 
 def in_order(text):
     """Valkey's order behind the signature is that of a hash table with a seed. The user that is always there waits for
-    access control; `threads`, which follows `io-threads`, is ours."""
+    access control."""
     head, mark, tail = text.partition(SIGNATURE)
-    return head + mark + "\n".join(sorted(line for line in tail.split("\n") if not line.startswith(("user default on ", "threads "))))
+    return head + mark + "\n".join(sorted(line for line in tail.split("\n") if not line.startswith("user default on ")))
 
 
 def pairs(flat):
