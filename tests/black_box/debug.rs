@@ -153,3 +153,19 @@ fn what_was_flushed_is_not_found_at_the_next_start() {
     server.crash();
     assert_eq!(client(&server)("DBSIZE"), "int(0)");
 }
+
+#[test]
+fn objects_are_told_of_as_far_as_is_wanted() {
+    let server = Server::start(&["--enable-debug-command", "yes", "--maxmemory-policy", "allkeys-lfu"]);
+    let mut run = client(&server);
+    for _ in 0..3 {
+        run(&format!("RPUSH l {}", "x".repeat(8000)));
+    }
+    let (whole, fast) = (run("DEBUG OBJECT l"), run("DEBUG OBJECT l FAST"));
+    for always in [" lfu_freq:", " lfu_access_time_minutes:", " ql_nodes:3 "] {
+        assert!(whole.contains(always) && fast.contains(always), "{whole}; {fast}");
+    }
+    for slow in [" serializedlength:", " ql_uncompressed_size:"] {
+        assert!(whole.contains(slow) && !fast.contains(slow), "{whole}; {fast}");
+    }
+}

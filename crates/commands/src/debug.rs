@@ -311,21 +311,28 @@ fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let Some(found) = cx.keys.peek_stale(key) else { return Err(Error::NO_SUCH_KEY) };
     let value = found.value();
     let mut text = format!("Value at:{:p} refcount:1 encoding:{}", found.key().as_ptr(), value.encoding());
-    if args.get(3).is_none_or(|option| !option.eq_ignore_ascii_case(b"fast")) {
+    let is_whole = args.get(3).is_none_or(|option| !option.eq_ignore_ascii_case(b"fast"));
+    if is_whole {
         text += &format!(" serializedlength:{}", serialized_len(&value));
     }
-    text += &format!(" lru:{} lru_seconds_idle:{}", found.meta(), clock.idle_seconds(found.meta()));
+    let mark = found.meta();
+    text += &format!(" lru:{mark} lru_seconds_idle:{}", clock.idle_seconds(mark));
+    if cx.engine.counts_frequency() {
+        text += &format!(" lfu_freq:{} lfu_access_time_minutes:{}", clock.frequency(mark), mark >> 8);
+    }
     if let Value::Payload(Object::List(list)) = value
         && let Some(stats) = list.stats()
     {
         text += &format!(
-            " ql_nodes:{} ql_avg_node:{:.2} ql_listpack_max:{} ql_compressed:{} ql_uncompressed_size:{}",
+            " ql_nodes:{} ql_avg_node:{:.2} ql_listpack_max:{} ql_compressed:{}",
             stats.nodes,
             stats.elements as f64 / stats.nodes as f64,
             stats.fill,
             u8::from(stats.is_compressed),
-            stats.bytes,
         );
+        if is_whole {
+            text += &format!(" ql_uncompressed_size:{}", stats.bytes);
+        }
     }
     cx.reply.simple(&text);
     Ok(())
