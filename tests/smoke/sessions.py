@@ -12,7 +12,7 @@ and CLIENT KILL are compared with the newest server, whose they are. A line of a
     a= FIELDS      what CLIENT LIST tells of client a in these fields
     sleep SECONDS
 
-{id:a} and {addr:a} stand for the client's ID and address. Exits with 1 if there is a difference.
+With --random N, N dialogues more are put together by chance from --seed on. {id:a} and {addr:a} stand for the client's ID and address. Exits with 1 if there is a difference.
 """
 import argparse
 import random
@@ -25,6 +25,7 @@ from wire import request
 
 # Seconds in which an answer comes if it comes at once, and after which it is missed; a machine may be busy.
 AT_ONCE = 0.2
+SOON = 0.03
 SILENCE = 20
 ATTEMPTS = 3
 
@@ -60,6 +61,7 @@ DIALOGUES = {
         "a: WATCH k", "a: RESET", "b: SET k 1", "a: MULTI", "a: PING", "a: EXEC",
         "a: WATCH k k k", "a: SET k 2", "a: MULTI", "a: EXEC", "a: EXEC",
         "a: SELECT 1", "a: WATCH k", "b: SET k 1", "a: MULTI", "a: EXEC",
+        "a: SELECT 0", "b: PFADD sketch 1", "a: WATCH sketch", "b: PFDEBUG TODENSE sketch", "a: MULTI", "a: EXEC",
     ],
     "what others see of a transaction": [
         step
@@ -78,6 +80,23 @@ DIALOGUES = {
         step
         for spoil in ("b: SET k 1", "a: NOPE", "b: PING")
         for step in ("a: WATCH k", "a: MULTI", "a: SET x 1", spoil, "c: CLIENT PAUSE 100000 WRITE", "a! EXEC", "c: CLIENT UNPAUSE", "a?")
+    ],
+    "what scripts find": [
+        "a: " + line
+        for line in (
+            "EVAL \"return redis.call('set',KEYS[1],-0.0)\" 1 k", "GET k", "EVAL \"redis.setresp(3.9) return redis.call('hgetall','none')\" 0",
+            "EVAL \"return redis.setresp(1.9)\" 0", "EVAL \"return bit.band('5',7)\" 0", "EVAL \"return bit.band('x',7)\" 0",
+            "EVAL \"return bit.tohex('255')\" 0", "EVAL \"local f = load('return 1')\" 0", "EVAL \"local f = load()\" 0", "EVAL \"local f = load(nil)\" 0",
+            "EVAL \"return struct.pack('i')\" 0", "EVAL \"return struct.pack('is',1)\" 0", "EVAL \"return struct.pack('c5','abc')\" 0",
+            "EVAL \"#!lua flags=no-writes,\nreturn 1\" 0", "EVAL \"#!lua flags=\nreturn 1\" 0", "EVAL \"#!lua flags=,\nreturn 1\" 0",
+            "EVAL '#!lua flags=\"no-writes\"\nreturn 1' 0", "EVAL '#!lua flags=\"no-writes\nreturn 1' 0", "EVAL '#!\"lua\"\nreturn 1' 0",
+            "EVAL \"#! lua\nreturn 1\" 0", "EVAL \"#!\nreturn 1\" 0", "EVAL \"#!lua flags=no-writes, allow-oom\nreturn 1\" 0",
+            "FUNCTION LOAD '#!lua name=\"a\"\nredis.register_function(\"a\",function() end)'", "FUNCTION LOAD '#!lua name=\"a\nreturn 1'", "FUNCTION LOAD '#! name=a\nx'",
+            "FUNCTION LOAD '#!lua name=a\"b\"\nreturn 1'", "FUNCTION LOAD '#!\nreturn 1'",
+        )
+    ],
+    "who is refused does not wait for a pause": [
+        "a: SUBSCRIBE news", "d: HELLO 3", "d: SUBSCRIBE news", "c: CLIENT PAUSE 100000 WRITE", "a! SET k 1", "a! GET k", "d! GET k", "d! SET k 1", "c: CLIENT UNPAUSE", "d?",
     ],
     "errors while commands are queued": [
         step
@@ -146,8 +165,8 @@ class Server:
             client.close()
         self.clients = {}
         first = Client(self)
-        for line in ("CLIENT UNPAUSE", "FLUSHALL", "FUNCTION FLUSH", "CONFIG RESETSTAT"):
-            first.send(line.split())
+        for line in ("CLIENT UNPAUSE", "FLUSHALL", "FUNCTION FLUSH", "CONFIG RESETSTAT", "CONFIG SET notify-keyspace-events ''"):
+            first.send(shlex.split(line))
             first.receive(SILENCE)
         first.close()
 
@@ -173,16 +192,44 @@ class Server:
         try:
             if kind in ":!":
                 client.send(self.words(text))
-            return client.receive(SILENCE if kind == ":" else AT_ONCE)
+            return comparable(client.receive(SILENCE if kind == ":" else AT_ONCE), {})
         except (ConnectionError, EOFError):
             return "closed"
+
+    def say(self, line):
+        """Sends a line; what all clients got until the first has an answer, or a moment later if it has none."""
+        client = self.client(line[0])
+        try:
+            client.send(self.words(line[2:].strip()))
+        except ConnectionError:
+            self.gone.add(line[0])
+        return self.heard(line[0])
+
+    def heard(self, until_by=None):
+        """What each client has been told since it was asked for last."""
+        heard = []
+        for name in sorted(self.clients, key=lambda name: (name != until_by, name)):
+            seconds = SOON if name == until_by else 0.002
+            while name not in self.gone and name != "?":
+                try:
+                    told = self.clients[name].receive(seconds)
+                except (ConnectionError, EOFError):
+                    told = "closed"
+                    self.gone.add(name)
+                if told == "nothing":
+                    break
+                heard.append((name, told))
+                seconds = 0.002
+        names = {client.id: name for name, client in self.clients.items()}
+        return sorted(((name, comparable(told, names)) for name, told in heard), key=of_whom)
 
     def fields(self, client, names):
         """Asked for by a client of their own, whose name no dialogue uses."""
         asker = self.client("?")
         asker.send(["CLIENT", "LIST", "ID", client.id])
         listed = str(asker.receive(SILENCE)).split()
-        return [word for word in listed if word.partition("=")[0] in names]
+        fields = dict(word.partition("=")[::2] for word in listed)
+        return {name: fields.get(name) for name in names}
 
 
 class Client:
@@ -227,12 +274,12 @@ def parse(data):
     kind, text = line[:1], line[1:].decode("latin-1")
     if kind == b":":
         return int(text), rest
-    if kind in (b"+", b"-"):
+    if kind in b"+-,#_(":
         return kind.decode() + text, rest
-    length = int(text)
+    length = int(text) * (2 if kind == b"%" else 1)
     if length < 0:
         return None, rest
-    if kind == b"$":
+    if kind in b"$=":
         if len(rest) < length + 2:
             raise IndexError
         return repr(rest[:length]), rest[length + 2:]
@@ -240,7 +287,20 @@ def parse(data):
     for _ in range(length):
         value, rest = parse(rest)
         values.append(value)
-    return values, rest
+    return values if kind == b"*" else [kind.decode()] + values, rest
+
+
+def of_whom(pair):
+    return pair[0]
+
+
+def comparable(reply, names):
+    """Without what is each server's own: the IDs of clients, versions."""
+    if isinstance(reply, list):
+        if "b'server'" in reply:
+            return "hello"
+        return [comparable(part, names) for part in reply]
+    return "the ID of " + names[reply] if isinstance(reply, int) and reply > 9 and reply in names else reply
 
 
 def compare(title, server, peer, lines):
@@ -257,6 +317,83 @@ def compare(title, server, peer, lines):
     before = "\n    ".join(lines[max(0, number - 12):number])
     print("%s\n    %s\n  %s\n      found     %s\n      expected  %s" % (title, before, line, found, expected))
     return 1
+
+
+# ---- dialogues at random --------------------------------------------------------------------------------------------
+
+SCRIPTS = ("return redis.call('get',KEYS[1])", "return redis.call('incr',KEYS[1])", "redis.call('set',KEYS[1],'s') return redis.pcall('lpush',KEYS[1],1)",
+           "redis.call('rpush','q','x') return redis.call('lpop','q')", "return {redis.pcall('blpop','q',0),redis.call('exists','k','q')}",
+           "redis.call('publish','news','s') return 1", "redis.call('del','k','j') error('after')", "redis.call('select',1) redis.call('set','k','one') return 1")
+PLAIN_LINES = (
+    "SET k 1", "SET k v XX", "GET k", "GET j", "DEL k", "DEL k j q z", "INCR k", "APPEND j x", "EXPIRE k 100", "PERSIST k", "RENAME k j", "COPY j k REPLACE", "SETNX j 5",
+    "RPUSH q a", "RPUSH q b c", "LPUSH q d", "LPOP q", "LLEN q", "LRANGE q 0 -1", "LMOVE q p LEFT RIGHT", "RPUSH p a", "LRANGE p 0 -1", "ZADD z 1 m", "ZADD z 2 n 3 o",
+    "ZRANGE z 0 -1", "ZREM z m", "HSET h f v", "HGETALL h", "SADD s m n", "SREM s m", "XADD x 1-* f v", "XLEN x", "XTRIM x MAXLEN 1", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1",
+    "SELECT 0", "SELECT 1", "MOVE k 1", "EXISTS k j q z", "TYPE k", "DBSIZE", "PUBLISH news hi", "PUBLISH other hi", "SPUBLISH shard hi", "PING", "ECHO e", "OBJECT ENCODING k",
+    "NOPE", "GET", "INCR q", "LPUSH k 1", "SET k v EX 0", "MGET k j q", "MSET k 1 j 2", "GETDEL k", "GETSET j 9", "SETRANGE k 2 ab", "UNLINK q", "TOUCH k j",
+    "PUBSUB CHANNELS n*", "PUBSUB NUMSUB news other", "PUBSUB NUMPAT", "PUBSUB SHARDCHANNELS", "PUBSUB SHARDNUMSUB shard", "CLIENT TRACKINGINFO", "CLIENT GETREDIR",
+)
+STATE_LINES = ("MULTI", "MULTI", "EXEC", "EXEC", "EXEC", "DISCARD", "WATCH k", "WATCH k q j", "WATCH z", "UNWATCH", "RESET", "HELLO 3", "HELLO 2")
+WAITING_LINES = ("BLPOP q 0", "BRPOP q p 0", "BLMOVE q p LEFT LEFT 0", "BLMPOP 0 2 p q LEFT COUNT 2", "BZPOPMIN z 0", "BZMPOP 0 1 z MAX", "XREAD BLOCK 0 STREAMS x $",
+                 "BRPOPLPUSH q p 0", "BZPOPMAX z 0")
+TOLD_LINES = ("SUBSCRIBE news", "SUBSCRIBE news other", "PSUBSCRIBE n*", "SSUBSCRIBE shard", "UNSUBSCRIBE", "UNSUBSCRIBE news", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "SUBSCRIBE __keyevent@0__:del",
+              "CLIENT TRACKING ON", "CLIENT TRACKING ON BCAST", "CLIENT TRACKING ON BCAST PREFIX k", "CLIENT TRACKING ON NOLOOP", "CLIENT TRACKING ON OPTIN", "CLIENT TRACKING ON OPTOUT",
+              "CLIENT CACHING YES", "CLIENT CACHING NO", "CLIENT TRACKING OFF", "CLIENT TRACKING ON REDIRECT {id:b}", "CLIENT TRACKING ON BCAST REDIRECT {id:a}")
+OTHERS_LINES = ("CLIENT UNBLOCK {id:%s}", "CLIENT UNBLOCK {id:%s} ERROR", "CLIENT KILL ID {id:%s}", "CLIENT PAUSE 100000 WRITE", "CLIENT UNPAUSE", "CLIENT UNPAUSE", "CLIENT NO-EVICT ON",
+                "CLIENT NO-TOUCH ON", "FUNCTION STATS", "SCRIPT EXISTS x", "CONFIG SET notify-keyspace-events KEA",
+                "CONFIG SET notify-keyspace-events ''", "CONFIG SET notify-keyspace-events g$")
+
+
+def random_dialogue(rng):
+    lines = ["a: PING", "b: PING", "c: PING"]
+    kinds = (PLAIN_LINES,) * 6 + (STATE_LINES,) * 3 + (WAITING_LINES, TOLD_LINES, OTHERS_LINES, SCRIPTS)
+    for _ in range(rng.randrange(10, 40)):
+        who, kind = rng.choice("aabbc"), rng.choice(kinds)
+        line = rng.choice(kind)
+        if kind is SCRIPTS:
+            line = "EVAL \"%s\" 1 %s" % (line, rng.choice("kjq"))
+        elif "%s" in line:
+            line = line % rng.choice("abc")
+        lines.append("%s! %s" % (who, line))
+        if rng.random() < 0.2:
+            lines.append("%s= flags multi watch db sub psub ssub resp" % rng.choice("abc"))
+    return lines
+
+
+def compare_random(server, peer, count, seed):
+    """Each client's replies and messages are compared after every line; who is not answered at once is looked at again later."""
+    differences = 0
+    for one in range(seed, seed + count):
+        lines = random_dialogue(random.Random(one))
+        for attempt in range(ATTEMPTS):
+            outcome = first_unlike(server, peer, lines)
+            if not outcome:
+                break
+        else:
+            number, found, expected = outcome
+            print("dialogue %d\n    %s\n      found     %s\n      expected  %s" % (one, "\n    ".join(lines[:number + 1]), found, expected))
+            differences += 1
+    return differences
+
+
+def first_unlike(server, peer, lines):
+    for one in (server, peer):
+        one.begin()
+        one.gone = set()
+    for number, line in enumerate(lines):
+        if number and line[1] == "=":
+            found, expected = server.step(line), peer.step(line)
+            # The peer goes on to count what is watched where a whole database was changed, not where one key was.
+            for fields in (found, expected):
+                fields.update(dict.fromkeys(("multi", "watch")) if "d" in (fields["flags"] or "") else {})
+        else:
+            found, expected = server.say(line), peer.say(line)
+        # Time to be told of what others did.
+        if found != expected and isinstance(found, list):
+            time.sleep(AT_ONCE)
+            found, expected = (sorted(told + one.heard(), key=of_whom) for told, one in ((found, server), (expected, peer)))
+        if found != expected:
+            return number, found, expected
+    return None
 
 
 # ---- filters of CLIENT LIST and CLIENT KILL --------------------------------------------------------------------------
@@ -361,10 +498,14 @@ def main():
     parser.add_argument("address", help="HOST:PORT of the server")
     parser.add_argument("--peer", required=True, help="HOST:PORT of the server that is right")
     parser.add_argument("--newest", help="HOST:PORT of a Valkey 9.1 or later")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="so many dialogues put together by chance")
+    parser.add_argument("--seed", type=int, default=1, help="of the first of these; each further one adds one")
     parser.add_argument("--only", default="", help="dialogues with this in their title")
     args = parser.parse_args()
     server, peer = Server(args.address), Server(args.peer)
     differences = sum(compare(title, server, peer, lines) for title, lines in DIALOGUES.items() if args.only in title)
+    if args.only in "random":
+        differences += compare_random(server, peer, args.random, args.seed)
     if args.newest and args.only in "filters":
         differences += compare_filters(server, Server(args.newest), 400, 60)
     print("sessions.py: %s" % ("no difference" if not differences else "%d differences" % differences))

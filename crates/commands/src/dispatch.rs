@@ -261,6 +261,11 @@ fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
         && (session.subscriptions.is_none() || pubsub::admits(entry, protocol))
 }
 
+/// Whether the command would be refused, for what its client or the server is.
+pub(crate) fn is_refused(engine: &Engine, session: &Session, entry: &Entry, protocol: Protocol) -> bool {
+    !is_admitted(session, entry, protocol) || hindered(engine, session, entry).is_some()
+}
+
 /// Whether the server is in a state in which the command can run.
 #[inline(always)]
 fn is_possible(engine: &Engine, session: &Session, entry: &Entry, now: Now) -> bool {

@@ -5,12 +5,14 @@
 
 use crate::args::Args;
 use crate::cx::Cx;
-use crate::dispatch::Prepared;
+use crate::dispatch::{self, Prepared};
 use crate::row::{Flags, MAY_REPLICATE, WRITE};
 use crate::script;
 use crate::session::Session;
 use engine::pause::Paused;
 use engine::{Engine, Error};
+use resp::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What other servers would hear of.
 const TOLD: [Flags; 2] = [WRITE, MAY_REPLICATE];
@@ -19,7 +21,7 @@ const TOLD: [Flags; 2] = [WRITE, MAY_REPLICATE];
 #[cold]
 pub fn postpones(engine: &Engine, session: &Session, prepared: &Prepared, args: &Args<'_>) -> bool {
     let Some(entry) = prepared.entry() else { return false };
-    match engine.pause().paused() {
+    let waits = match engine.pause().paused() {
         Paused::Nothing => false,
         Paused::All => true,
         Paused::Writes => {
@@ -27,7 +29,9 @@ pub fn postpones(engine: &Engine, session: &Session, prepared: &Prepared, args: 
             let own = script::flags_of(engine, entry, args);
             TOLD.iter().any(|flag| own.has(*flag) || queued.has(*flag))
         }
-    }
+    };
+    let protocol = if session.info.resp.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 };
+    waits && !dispatch::is_refused(engine, session, entry, protocol)
 }
 
 pub(crate) fn pause(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -58,7 +62,6 @@ pub(crate) fn unpause(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch;
     use crate::testing::Client;
 
     #[test]

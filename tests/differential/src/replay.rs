@@ -5,7 +5,7 @@
 
 use crate::client::{Client, command};
 use crate::compare::{Rule, agree, rule_of};
-use crate::effects::{Observers, first_difference};
+use crate::effects::{Allowed, Observers, first_difference};
 use crate::events::Listener;
 use crate::generator::Step;
 use crate::grammar::Command;
@@ -138,8 +138,8 @@ impl Pair {
             }
             let Some((of_peer, of_subject)) = &mut observers else { continue };
             let (peer, subject) = (of_peer.seen(), of_subject.seen());
-            let scans = batch.iter().any(|(_, command)| rule_of(command) == Rule::Scan);
-            if let Some((effect, peer, subject)) = first_difference(&peer, &subject, scans) {
+            let allowed = Allowed::after(batch.iter().map(|(_, command)| *command));
+            if let Some((effect, peer, subject)) = first_difference(&peer, &subject, allowed) {
                 let (step, command, effect) = (last.0, last.1.clone(), Some(effect));
                 let difference = Difference { step, command, peer, subject, effect };
                 if !passes_over(&difference) || difference.is_loss() {

@@ -146,7 +146,8 @@ fn setresp(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
     let (1, Some(version)) = (words.len(), words.front()) else {
         return Err(refusal("server.setresp() requires one argument."));
     };
-    let protocol = match lua.coerce_number(version.clone())? {
+    // What is behind the point is not looked at.
+    let protocol = match lua.coerce_number(version.clone())?.map(f64::trunc) {
         Some(2.0) => Protocol::Resp2,
         Some(3.0) => Protocol::Resp3,
         _ => return Err(refusal("RESP version must be 2 or 3.")),

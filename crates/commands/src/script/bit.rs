@@ -1,6 +1,5 @@
 //! The library `bit`: operations on 32 bits, as in LuaJIT's library of that name. Results are signed.
 
-use super::failure::bad_argument;
 use super::libraries::Words;
 use mlua::{Lua, MultiValue, Table};
 
@@ -27,11 +26,8 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(bit)
 }
 
-/// The low 32 bits of the nearest integer. A string is no number here.
+/// The low 32 bits of the nearest integer.
 fn bits(words: &Words<'_>, index: usize) -> mlua::Result<i32> {
-    if let Some(mlua::Value::String(_)) = words.values.get(index) {
-        return Err(bad_argument(words.lua, index + 1, words.function, "number expected, got string"));
-    }
     // Two to the 52nd and half of that: adding them leaves an integer's low bits at the bottom of the mantissa.
     let number = words.number(index)? + 6_755_399_441_055_744.0;
     Ok(number.to_bits() as i32)

@@ -435,12 +435,21 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.blocking != Blocking::Allowed {
         return Err(Error::text("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
+    if args.len() > 4 {
+        let text = "ERR unknown subcommand or wrong number of arguments for 'DEBUG'. Try SCRIPT HELP.";
+        return Err(Error::text(text));
+    }
     if args.is(2, "yes") {
         // It is to run on a copy of all data.
         return Err(Error::text("ERR This server debugs scripts in the synchronous mode only: use SCRIPT DEBUG SYNC"));
     }
     if !args.is(2, "no") && !args.is(2, "sync") {
         return Err(Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"));
+    }
+    if args.len() == 4 && !args.is(3, "lua") {
+        let name = dispatch::before_nul(&args[3]);
+        let text: [&[u8]; 3] = [b"ERR No scripting engine found with name '", name, b"' to enable debug"];
+        return Err(Error::new(text.concat()));
     }
     cx.session.debugs_scripts = args.is(2, "sync");
     cx.reply.ok();

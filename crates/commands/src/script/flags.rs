@@ -38,15 +38,14 @@ impl ScriptFlags {
             return Ok(ScriptFlags::UNSPECIFIED);
         }
         let end = text.iter().position(|byte| *byte == b'\n').ok_or(Error::text("ERR Invalid script shebang"))?;
-        let mut words = text[2..end].split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-        let engine =
-            if text[2..end].first().is_none_or(u8::is_ascii_whitespace) { b"" } else { words.next().unwrap_or(b"") };
+        let words = resp::words::split(&text[..end]).ok_or(Error::text("ERR Invalid engine in script shebang"))?;
+        let engine = words.first().and_then(|word| word.strip_prefix(b"#!")).unwrap_or_default();
         let mut flags = ScriptFlags::default();
-        for word in words {
+        for word in words.get(1..).unwrap_or_default() {
             let Some(names) = word.strip_prefix(b"flags=") else {
-                return Err(Error::new([b"ERR Unknown lua shebang option: ", word].concat()));
+                return Err(Error::new([b"ERR Unknown lua shebang option: ", &word[..]].concat()));
             };
-            for name in names.split(|byte| *byte == b',').filter(|name| !name.is_empty()) {
+            for name in names.split(|byte| *byte == b',').filter(|_| !names.is_empty()) {
                 let flag = ScriptFlags::named(name);
                 flags.0 |=
                     flag.ok_or_else(|| Error::new([b"ERR Unexpected flag in script shebang: ", name].concat()))?.0;
@@ -75,5 +74,9 @@ mod tests {
         assert_eq!(error("#!js flags=x\n"), "ERR Unexpected flag in script shebang: x");
         assert_eq!(error("#!lua a=b\n"), "ERR Unknown lua shebang option: a=b");
         assert_eq!(error("#!lua flags=x\n"), "ERR Unexpected flag in script shebang: x");
+        assert_eq!(error("#!lua flags=no-writes,\n"), "ERR Unexpected flag in script shebang: ");
+        assert_eq!(error("#!lua flags=\"no-writes\n"), "ERR Invalid engine in script shebang");
+        assert_eq!(ScriptFlags::of_script(b"#!lua \"flags=no-writes\"\n"), Ok(ScriptFlags::NO_WRITES));
+        assert_eq!(ScriptFlags::of_script(b"#!lua flags=\n"), Ok(ScriptFlags::default()));
     }
 }

@@ -140,11 +140,10 @@ pub(super) fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
         return Err(Error::text("ERR Invalid library metadata"));
     };
-    let words = words(&line[..end]).ok_or(Error::text("ERR Invalid library metadata"))?;
-    let spaced = line.first().is_none_or(u8::is_ascii_whitespace);
-    let (engine, rest) = if spaced { (&b""[..], &words[..]) } else { (&words[0][..], &words[1..]) };
+    let words = resp::words::split(&code[..end + 2]).ok_or(Error::text("ERR Invalid library metadata"))?;
+    let engine = words.first().and_then(|word| word.strip_prefix(b"#!")).unwrap_or_default();
     let mut name: Option<Vec<u8>> = None;
-    for word in rest {
+    for word in words.get(1..).unwrap_or_default() {
         match word.get(..5).filter(|start| start.eq_ignore_ascii_case(b"name=")) {
             Some(_) if name.is_some() => {
                 return Err(Error::text("ERR Invalid metadata value, name argument was given multiple times"));
@@ -163,27 +162,6 @@ pub(super) fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
         return Err(Error::new([b"ERR Engine '", engine, b"' not found"].concat()));
     }
     Ok(name)
-}
-
-/// Words of a line, in which quotes keep blanks together; None when a quote is not closed.
-fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (mut words, mut word, mut quoted) = (Vec::new(), Vec::new(), None);
-    for byte in line {
-        match (quoted, byte) {
-            (Some(quote), byte) if quote == *byte => quoted = None,
-            (None, b'"' | b'\'') => quoted = Some(*byte),
-            (None, byte) if byte.is_ascii_whitespace() => {
-                if !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-            }
-            (_, byte) => word.push(*byte),
-        }
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    quoted.is_none().then_some(words)
 }
 
 fn is_name(name: &[u8]) -> bool {

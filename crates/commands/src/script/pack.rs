@@ -129,7 +129,9 @@ fn put(out: &mut Vec<u8>, bytes: impl DoubleEndedIterator<Item = u8>, big: bool)
     if big { out.extend(bytes.rev()) } else { out.extend(bytes) }
 }
 
-fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<Value> {
+fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
+    // What is missing is told as nil.
+    values.push_back(Value::Nil);
     let words = Words { lua, function: "pack", values };
     let text = words.text(0)?;
     let mut format = Format::new(lua, "pack", &text);
@@ -153,7 +155,7 @@ fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<Value> {
             Item::Bytes(size) => {
                 let bytes = words.text(next)?;
                 let size = if size == 0 { bytes.len() } else { size };
-                let bytes = bytes.get(..size).ok_or_else(|| words.wrong(next, "string too short"))?;
+                let bytes = bytes.get(..size).ok_or_else(|| words.wrong(next + 1, "string too short"))?;
                 out.extend_from_slice(bytes);
             }
             Item::Text => {

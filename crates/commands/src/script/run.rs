@@ -577,6 +577,8 @@ pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> bool {
     match value {
         Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
         Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+        // An integer, and a zero has no sign then.
+        Value::Number(number) if *number == 0.0 => bytes.push(b'0'),
         Value::Number(number) => bytes.extend_from_slice(&resp::double::format_double(*number)),
         _ => return false,
     }

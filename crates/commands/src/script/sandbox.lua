@@ -117,7 +117,12 @@ local function load_text(text, name)
 end
 base.loadstring = load_text
 
-function base.load(reader, name)
+function base.load(...)
+    local reader, name = ...
+    if type(reader) ~= 'function' then
+        local got = select('#', ...) == 0 and 'no value' or type(reader)
+        error("bad argument #1 to 'load' (function expected, got " .. got .. ")", 2)
+    end
     local parts = {}
     while true do
         local part = reader()

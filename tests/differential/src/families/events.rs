@@ -81,11 +81,11 @@ fn reader(rng: &mut Rng) -> Vec<u8> {
     one_of(rng, &names)
 }
 
-/// Takes a key and one argument.
+/// Takes a key and one argument, and leaves nothing to chance.
 fn writer(rng: &mut Rng) -> Vec<u8> {
     let names = [
-        "SET", "SETNX", "GETSET", "APPEND", "INCRBY", "RPUSH", "LPUSHX", "LPOP", "SADD", "SREM", "SPOP", "HDEL",
-        "ZREM", "EXPIRE", "PFADD", "ZPOPMIN", "SETNX",
+        "SET", "SETNX", "GETSET", "APPEND", "INCRBY", "RPUSH", "LPUSHX", "LPOP", "SADD", "SREM", "HDEL", "ZREM",
+        "EXPIRE", "PFADD", "ZPOPMIN", "SETNX",
     ];
     one_of(rng, &names)
 }
