@@ -7,7 +7,8 @@
 //! client ([`Unfinished`]). Monitors are told of one that waits when it begins, and of all others when they end.
 
 use crate::args::Args;
-use crate::cx::{Flow, Now};
+use crate::cx::{Cx, Flow, Now};
+use crate::dispatch;
 use crate::monitor;
 use crate::redact::{REDACTED, is_secret};
 use crate::row::{ADMIN, FAST, SKIP_COMMANDLOG, SKIP_MONITOR};
@@ -99,6 +100,18 @@ fn keep(engine: &Engine, session: &mut Session, entry: &Entry, args: &Args<'_>, 
     let shown = args.own_indices().map(|index| (index, shown_arg(entry, args, index))).collect();
     let line = engine.audience().is_monitored().then(|| monitor::line(session, entry, args, now));
     session.kept = Some(Box::new(Kept { shown, line }));
+}
+
+/// The command's handler is about to write over this argument, which is to be shown as it was given.
+#[cold]
+pub(crate) fn keep_given(cx: &mut Cx<'_>, args: &Args<'_>, index: usize) {
+    let Some(entry) = dispatch::lookup(args) else { return };
+    if cx.session.kept.is_none() {
+        keep(cx.engine, cx.session, entry, args, cx.now);
+    }
+    if let Some(kept) = &mut cx.session.kept {
+        kept.shown.push((index, shown_arg(entry, args, index)));
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]

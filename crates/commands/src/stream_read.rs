@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::blocking::Wait;
 use crate::cx::Cx;
+use crate::measure;
 use crate::row::{BLOCKING, Command, Group, READONLY, ROW, keyword};
 use crate::stream::parse_id;
 use crate::stream_range;
@@ -166,6 +167,7 @@ fn xread(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for (index, after) in options.key_indices().zip(&after) {
         let at = options.id_at(index);
         if args[at] == *b"$" {
+            measure::keep_given(cx, args, at);
             args.own(at, after.to_vec());
         }
     }
