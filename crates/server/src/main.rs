@@ -33,6 +33,7 @@ mod start;
 mod stream;
 mod title;
 mod turn;
+mod warm;
 mod window;
 mod worker;
 

@@ -14,6 +14,7 @@ use crate::mailbox::Mailbox;
 use crate::oom;
 use crate::reaper::Reaper;
 use crate::shared::Shared;
+use crate::warm;
 use crate::worker::Worker;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
@@ -46,6 +47,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
         workers,
     };
     banner::show(&config);
+    warm::code();
     let listeners = listener::open(&config)?;
     let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
     let host = Arc::new(EngineHost::new(reaper, config_file, executable, daemon.supervisor()));

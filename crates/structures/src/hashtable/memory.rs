@@ -14,8 +14,7 @@ use super::bucket::{Bucket, LINE};
 use super::index;
 
 /// The size of a huge page. Arrays of this many bytes and more are mapped, ask for huge pages, and are released in
-/// pieces that end at multiples of it, so that the kernel need not split one. Smaller arrays come from the allocator,
-/// whose memory lies in huge pages: in a mapping of their own each prefetch of a bucket would walk the page tables.
+/// pieces that end at multiples of it, so that the kernel need not split one.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// What an array without buckets points to, so that looking something up in it needs no special case.

@@ -1,0 +1,51 @@
+//! The program's code is in memory before the first command needs it.
+//!
+//! Otherwise each command's first use would wait for pages of the executable, from the disk perhaps, and so would
+//! everybody whom the same worker serves.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+/// The kernel maps the pages around one that is asked for, in blocks of this size.
+const FAULT_AROUND: usize = 64 << 10;
+
+/// Reads a byte of each block of code. Where that is not possible, commands fetch their code when they need it.
+pub fn code() {
+    let (Ok(maps), Ok(memory)) = (fs::read_to_string("/proc/self/maps"), File::open("/proc/self/mem")) else { return };
+    for (start, end) in maps.lines().filter_map(code_range) {
+        for address in (start..end).step_by(FAULT_AROUND) {
+            let _ = memory.read_at(&mut [0], address);
+        }
+    }
+}
+
+/// Where the mapping that a line of `/proc/self/maps` describes begins and ends, if it is code from a file.
+fn code_range(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let is_code = words.next()? == "r-xp" && words.last()?.starts_with('/');
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    is_code.then_some((address(start)?, address(end)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_from_files_is_found() {
+        let line = "5581c0a6d000-5581c0f45000 r-xp 00123000 fe:00 1317 /usr/bin/cinnabar-server";
+        assert_eq!(code_range(line), Some((0x5581_c0a6_d000, 0x5581_c0f4_5000)));
+        assert_eq!(code_range("7ffd6a3fe000-7ffd6a400000 r-xp 00000000 00:00 0 [vdso]"), None);
+        assert_eq!(code_range("7fbafd800000-7fbafe000000 rw-p 00000000 00:00 0"), None);
+        assert_eq!(code_range(""), None);
+    }
+
+    #[test]
+    fn this_program_has_some() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let here = code as fn() as usize as u64;
+        assert!(maps.lines().filter_map(code_range).any(|(start, end)| (start..end).contains(&here)));
+        code();
+    }
+}
