@@ -257,6 +257,54 @@ fn large_arguments_are_shown_of_their_own_command() {
     });
 }
 
+/// Room of a client's input, used or not, as CLIENT LIST shows it.
+fn input_room(client: &mut redis::Connection, name: &str) -> usize {
+    let clients: String = redis::cmd("CLIENT").arg("LIST").query(client).expect("CLIENT LIST");
+    let of_name = format!(" name={name} ");
+    let line = clients.lines().find(|line| line.contains(&of_name)).expect("the client's line");
+    let field = |name: &str| {
+        let value = line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('=')).expect("a field");
+        value.parse::<usize>().expect("a number")
+    };
+    field("qbuf") + field("qbuf-free")
+}
+
+#[test]
+fn room_for_input_comes_with_parts_of_requests_and_goes_with_silence() {
+    on_each_thread_count(&["--enable-debug-command", "yes"], |server| {
+        let mut observer = server.client();
+        let mut pause = |on: u8| redis::cmd("DEBUG").arg("PAUSE-CRON").arg(on).exec(&mut observer).expect("PAUSE-CRON");
+        pause(1);
+        let mut sockets = ["whole", "half", "large", "late"].map(|name| {
+            let mut socket = server.socket();
+            send(&mut socket, format!("CLIENT SETNAME {name}\r\n").as_bytes());
+            expect_bytes(&mut socket, b"+OK\r\n");
+            socket
+        });
+        let [_, half, large, late] = &mut sockets;
+        let mut looker = server.client();
+        let mut room = |name: &str| input_room(&mut looker, name);
+        assert_eq!(room("whole"), 0);
+        send(half, b"*3\r\n$3\r\nSET\r\n$2\r\na");
+        assert!(eventually(|| room("half") > 0));
+        send(half, b"b\r\n$1\r\nv\r\n");
+        expect_bytes(half, b"+OK\r\n");
+        assert_eq!(room("half"), 16384);
+        send(large, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000\r\n{}\r\n", "x".repeat(400_000)).as_bytes());
+        expect_bytes(large, b"+OK\r\n");
+        assert_eq!(room("large"), 65536);
+        send(late, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\n");
+        assert!(eventually(|| room("late") > 0));
+        assert!(room("late") < 17_000, "what is only announced takes nothing: {}", room("late"));
+        send(late, b"x");
+        assert!(eventually(|| room("late") > 1 << 20), "{}", room("late"));
+        assert!(room("late") < 17_000 + (1 << 20), "{}", room("late"));
+        pause(0);
+        assert!(eventually(|| (1..65536).contains(&room("large"))), "half of it is given back at a time");
+        assert!(eventually(|| room("half") == 0 && room("large") == 0 && room("late") < 1000));
+    });
+}
+
 #[test]
 fn clients_know_themselves() {
     on_each_thread_count(&[], |server| {

@@ -59,7 +59,8 @@ pub struct Connection {
     pub wire: Wire,
     pub session: Session,
     pub protocol: Protocol,
-    /// Input of a command that is not complete, or that may not run yet.
+    /// Input of a command that is not complete, or that may not run yet. Its room stays for some time, see
+    /// [`shrink_input`](Self::shrink_input).
     pub pending: Vec<u8>,
     /// Commands that were parsed behind one that waits.
     pub queued: VecDeque<Args<'static>>,
@@ -130,6 +131,12 @@ const STUFFED_MANY: usize = 8;
 /// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
 const WITHHELD_MAX: usize = 1 << 20;
 
+/// Bytes of room for the input of who has sent a part of a command, and the most that is kept of it after longer ones.
+const INPUT_ROOM: usize = 16 << 10;
+const INPUT_ROOM_MAX: usize = 64 << 10;
+/// Milliseconds of silence after which no room for input is kept.
+const INPUT_IDLE: i64 = 2000;
+
 /// Milliseconds after which connections go on whose peers do not read, when `stuffed` of a worker's have too much
 /// unsent and all of them together have `unsent` bytes: many are to take no more memory than a few.
 pub fn patience(unsent: usize, stuffed: usize) -> i64 {
@@ -187,6 +194,45 @@ impl Connection {
     pub fn is_stuffed(&self, now: i64, worker_patience: i64) -> bool {
         let len = self.outbox.len();
         self.is_full() && now - self.progress_at < patience(len, 1).max(worker_patience)
+    }
+
+    /// Keeps input until more of it comes, with room for that.
+    pub fn keep_input(&mut self, part: &[u8]) {
+        self.pending.clear();
+        if !part.is_empty() {
+            self.pending.reserve_exact(part.len().max(INPUT_ROOM));
+            self.pending.extend_from_slice(part);
+        }
+    }
+
+    /// The same with a part of a buffer that is its own.
+    pub fn keep_own_input(&mut self, mut own: Vec<u8>, (start, end): (usize, usize)) {
+        own.truncate(end);
+        own.drain(..start);
+        if own.len() <= INPUT_ROOM_MAX {
+            own.shrink_to(INPUT_ROOM_MAX);
+        }
+        self.pending = own;
+    }
+
+    /// Who has sent `len` bytes that did not come at once may do so again.
+    pub fn expect_input(&mut self, len: usize) {
+        let room = len.min(INPUT_ROOM_MAX);
+        self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
+    }
+
+    /// Gives back room for input: half of it from time to time, and all of it when nothing has come for a while.
+    pub fn shrink_input(&mut self, now: i64) {
+        if now - self.active_at > INPUT_IDLE {
+            self.pending.shrink_to_fit();
+            if let Wire::Resp(parser) = &mut self.wire
+                && let Some(large) = parser.large_mut()
+            {
+                large.shrink();
+            }
+        } else {
+            self.pending.shrink_to((self.pending.capacity() / 2).max(INPUT_ROOM));
+        }
     }
 
     pub fn set_heavy(&mut self) {

@@ -140,7 +140,7 @@ impl Worker {
         if let Bytes::Arena(range) = &gathered.bytes {
             let kept = connection.pending.len();
             arena[start..start + kept].copy_from_slice(&connection.pending);
-            connection.pending = Vec::new();
+            connection.pending.clear();
             *fill = range.end;
         }
         inputs.push(Input { token, bytes: gathered.bytes, is_done: Cell::new(false), kept: Cell::new(None) });
@@ -157,7 +157,7 @@ impl Worker {
             if let (Bytes::Own(own), Some(kept)) = (input.bytes, input.kept.take())
                 && let Some(connection) = self.connections.get_mut(input.token)
             {
-                connection.pending = keep(own, kept);
+                connection.keep_own_input(own, kept);
             }
         }
     }
@@ -412,6 +412,8 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, mos
             return Ok(Gathered { bytes: Bytes::Own(own), read, more, is_large: true });
         }
         more = true;
+        let len = parser.large_len();
+        connection.expect_input(len);
     }
     let is_large = more;
     let kept = connection.pending.len();
@@ -432,16 +434,6 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, mos
         read += n;
     }
     Ok(Gathered { bytes: Bytes::Arena(start..end), read, more: more || read > 0, is_large })
-}
-
-/// What was not parsed of input that has a buffer of its own, in that buffer unless it would be mostly empty.
-fn keep(mut own: Vec<u8>, (start, end): (usize, usize)) -> Vec<u8> {
-    if end - start <= PENDING_COPY_MAX {
-        return own[start..end].to_vec();
-    }
-    own.truncate(end);
-    own.drain(..start);
-    own
 }
 
 /// Input of one connection in a turn.

@@ -348,7 +348,7 @@ impl<'b> Filler<'_, 'b> {
     fn keep(&self, connection: &mut Connection, bytes: &[u8], part: Range<usize>) {
         match self.kept {
             Some(kept) => kept.set(Some((part.start, part.end))),
-            None => connection.pending = bytes[part].to_vec(),
+            None => connection.keep_input(&bytes[part]),
         }
     }
 

@@ -49,7 +49,7 @@ const EXPIRE_BUDGET: usize = 256;
 /// Keys that somebody has a copy of and that are forgotten at a time, when there are too many.
 const FORGOTTEN_AT_ONCE: usize = 1000;
 /// Milliseconds between two looks for idle connections.
-const IDLE_CHECK: i64 = 1000;
+const IDLE_CHECK: i64 = 500;
 /// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
 const RESIZE_SHARE: usize = 20;
 const RESIZE_MIN: usize = 5;
@@ -508,6 +508,16 @@ impl Worker {
                 self.connections.shrink_to_fit();
             }
             self.close_idle(now);
+            self.shrink_inputs(now);
+        }
+    }
+
+    /// Room for input that was not needed lately is given back.
+    fn shrink_inputs(&mut self, now: i64) {
+        let metrics = &self.shared.engine.metrics()[self.index];
+        for (_, connection) in self.connections.iter_mut().filter(|(_, connection)| connection.pending.capacity() > 0) {
+            connection.shrink_input(now);
+            connection.note_memory(metrics);
         }
     }
 

@@ -1,14 +1,12 @@
 //! A large argument on its way: bytes of the connection go straight into the vector that the value will keep.
 //!
 //! The announced length is a client's word. What is cleared for reading follows what has arrived; what is reserved
-//! beyond is address space, not memory.
+//! beyond, up to a limit, is address space, not memory.
 
 use super::ProtocolError;
 
-/// Most room made ahead for a large argument of which less than this has arrived, in bytes, and times what has arrived:
-/// where memory comes in huge pages, even a little of what is reserved is dear to touch.
+/// Most room made ahead for a large argument of which more comes but less than this has arrived, in bytes.
 const RESERVE: usize = 1024 * 1024;
-const AHEAD: usize = 8;
 /// Room is cleared for reading in windows of at least and at most this many bytes.
 const WINDOW_MIN: usize = 16 * 1024;
 const WINDOW_MAX: usize = 256 * 1024;
@@ -45,14 +43,15 @@ impl LargeArg {
         self.filled
     }
 
-    /// Bytes of memory that the argument counts for once it has begun to arrive: what it holds, with what is reserved,
-    /// or what it will hold up to [`RESERVE`], so that nobody is told of less only because the rest is still on its
-    /// way.
+    /// Bytes that it holds, with what is reserved.
     pub(super) fn memory(&self) -> usize {
-        match self.bytes.capacity() {
-            0 => 0,
-            held => held.max(self.total.min(RESERVE)),
-        }
+        self.bytes.capacity()
+    }
+
+    /// Gives back the room for what has not arrived; it is made again for what comes.
+    pub fn shrink(&mut self) {
+        self.bytes.truncate(self.filled);
+        self.bytes.shrink_to_fit();
     }
 
     /// Room to read into: never empty while bytes are missing, never more than are missing. Tell
@@ -60,7 +59,7 @@ impl LargeArg {
     pub fn unfilled(&mut self) -> &mut [u8] {
         if self.filled == self.bytes.len() && self.missing() > 0 {
             let window = self.filled.clamp(WINDOW_MIN, WINDOW_MAX).min(self.missing());
-            self.reserve(self.filled + window);
+            self.reserve(self.filled + window, RESERVE);
             self.bytes.resize(self.filled + window, 0);
         }
         &mut self.bytes[self.filled..]
@@ -76,19 +75,18 @@ impl LargeArg {
         let taken = input.len().min(self.missing());
         if taken > 0 {
             self.bytes.truncate(self.filled);
-            self.reserve(self.filled + taken);
+            self.reserve(self.filled + taken, 0);
             self.bytes.extend_from_slice(&input[..taken]);
             self.filled += taken;
         }
         taken
     }
 
-    /// Makes the capacity at least `needed`, and at once more in proportion to what has arrived, so that a value is
-    /// moved seldom and a mere announcement costs next to nothing.
-    fn reserve(&mut self, needed: usize) {
+    /// Makes the capacity at least `needed`, and at once more: `ahead` or twice what has arrived, so that a value is
+    /// moved seldom.
+    fn reserve(&mut self, needed: usize, ahead: usize) {
         if needed > self.bytes.capacity() {
-            let ahead = self.filled.saturating_mul(AHEAD).min(RESERVE).max(self.filled.saturating_mul(2));
-            let ahead = ahead.max(needed).min(self.total);
+            let ahead = ahead.max(self.filled.saturating_mul(2)).max(needed).min(self.total);
             self.bytes.reserve_exact(ahead - self.bytes.len());
         }
     }
@@ -116,6 +114,26 @@ mod tests {
         assert!(large.bytes.capacity() <= RESERVE);
         large.advance(usize::MAX);
         assert_eq!(large.filled, WINDOW_MIN);
+    }
+
+    #[test]
+    fn room_for_what_is_late_is_given_back() {
+        let mut large = LargeArg::new(1_000_000, b"ab");
+        assert!(large.memory() < 100, "{}", large.memory());
+        large.unfilled();
+        assert_eq!(large.memory(), 1_000_002, "all of it, as it is no more than may be reserved");
+        large.shrink();
+        assert!(large.memory() < 100, "{}", large.memory());
+        while large.missing() > 2 {
+            let n = large.missing() - 2;
+            let room = large.unfilled();
+            let n = n.min(room.len());
+            room[..n].fill(b'c');
+            large.advance(n);
+        }
+        large.take(b"\r\n");
+        let bytes = large.finish().unwrap();
+        assert!(bytes.starts_with(b"abcc") && bytes.ends_with(b"cc") && bytes.len() == 1_000_000);
     }
 
     #[test]
