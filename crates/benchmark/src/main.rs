@@ -15,7 +15,7 @@ mod report;
 use batch::Numbers;
 use cases::Case;
 use load::{Failure, Plan, Shared};
-use options::{Options, Request};
+use options::{Options, Request, UsageError};
 use report::{Outcome, Progress};
 use resp::address::Target;
 use std::io::{Read, Write};
@@ -41,8 +41,12 @@ fn main() -> ExitCode {
             println!("cinnabar-benchmark {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;
         }
-        Err(error) => {
-            eprintln!("{}\n\n{}", error.0, options::HELP);
+        Err(UsageError::Invalid(message)) => {
+            print!("{message}\n\n{}", options::HELP);
+            return ExitCode::FAILURE;
+        }
+        Err(UsageError::Value(message)) => {
+            eprintln!("{message}");
             return ExitCode::FAILURE;
         }
     };

@@ -92,67 +92,21 @@ pub enum Request {
     Version,
 }
 
-/// A message for the user; the program ends with status 1.
+/// What is wrong with the command line; the program ends with status 1.
 #[derive(Debug, PartialEq, Eq)]
-pub struct UsageError(pub String);
+pub enum UsageError {
+    /// No option, or one without its value: the user is shown those that there are.
+    Invalid(String),
+    /// A value that makes no sense.
+    Value(String),
+}
 
 /// Bytes of a value at most: what a server takes by default.
 const DATA_MAX: usize = 512 << 20;
 const THREADS_MAX: usize = 500;
 
-pub const HELP: &str = "\
-Usage: cinnabar-benchmark [OPTIONS] [--] [COMMAND ARGS...]
-
-Loads a server from many connections and reports throughput and latency. Without
-a command it runs its own tests; ';' as an argument of its own separates several
-commands, a number before a command repeats it.
-
-Placeholders in arguments:
- __rand_int__       a number of 12 digits below that of -r, another at each place
- __rand_1st__ ... __rand_9th__
-                    the same, but one number for all places of that name
- __data__           as many bytes as -d says
-
-Options:
- -h <hostname>      Server's host name (default 127.0.0.1)
- -p <port>          Server's port (default 6379)
- -s <socket>        Server's Unix socket, instead of host and port
- -a <password>      Password to authenticate with
- --user <name>      User to authenticate as (with -a)
- -u <uri>           valkey://user:password@host:port/dbnum (or redis://)
- -c <clients>       Connections (default 50)
- -n <requests>      Requests (default 100000)
- --duration <s>     Run for so many seconds instead of -n requests
- --warmup <s>       Load for so many seconds before anything is recorded
- -d <size>          Bytes of a value (default 3)
- --dbnum <db>       Database (default 0)
- -3                 RESP3
- --threads <num>    Threads that load (default 1)
- --enable-tracking  Turn client tracking on first
- -k <boolean>       1: keep connections, 0: connect anew for each batch (default 1)
- -r <range>         Random keys, members and scores from so many; without it all
-                    requests of a test use the same key
- --sequential       Numbers count up instead of being random
- -P <numreq>        Requests that are sent before their replies are awaited
-                    (default 1); of several commands: times they are sent
- --rps <requests>   Requests per second at most. Latencies count from the moment
-                    at which a request was due, so a server that falls behind
-                    cannot hide it
- -q                 One line a test
- --precision <n>    Decimal places of latencies (default 0)
- --csv              Comma separated values
- -l                 Run the tests for ever
- -t <tests>         Only these tests, separated by commas
- -I                 Open the connections and wait
- -x                 Read the last argument from standard input
- --seed <num>       Seed of random numbers (default: the time)
- --num-functions <num>
-                    Functions in the library of the test function_load (default 10)
- --num-keys-in-fcall <num>
-                    Keys that the test fcall gives (default 1)
- --help             This text
- --version          Version
-";
+/// The text of `--help`.
+pub const HELP: &str = include_str!("help.txt");
 
 /// Reads the words after the program's name.
 pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageError> {
@@ -187,7 +141,13 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
             "-d" => options.data_size = number::<usize>(&option, &value()?)?.clamp(1, DATA_MAX),
             "--dbnum" => options.database = number(&option, &value()?)?,
             "-3" => options.resp3 = true,
-            "--threads" => options.threads = Some(number::<usize>(&option, &value()?)?.clamp(1, THREADS_MAX)),
+            "--threads" => {
+                let threads = number::<usize>(&option, &value()?)?;
+                if threads > THREADS_MAX {
+                    eprintln!("WARNING: Too many threads, limiting threads to {THREADS_MAX}.");
+                }
+                options.threads = Some(threads.clamp(1, THREADS_MAX));
+            }
             "--enable-tracking" => options.tracking = true,
             "-k" => options.keep_alive = number::<i64>(&option, &value()?)? != 0,
             "-r" => options.range = Some(number::<u64>(&option, &value()?)?).filter(|range| *range > 0),
@@ -205,12 +165,16 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
             "--num-functions" => options.functions = number::<usize>(&option, &value()?)?.max(1),
             "--num-keys-in-fcall" => options.function_keys = number(&option, &value()?)?,
             // Taken by older programs, and without effect in newer ones.
-            "-e" => {}
+            "-e" => {
+                eprintln!("WARNING: -e option has no effect. We now immediately exit on error to avoid false results.")
+            }
             _ => return Err(invalid(&option)),
         }
     }
     options.extent = match (requests, duration) {
-        (Some(_), Some(_)) => return Err(UsageError("Options -n and --duration are mutually exclusive.".into())),
+        (Some(_), Some(_)) => {
+            return Err(UsageError::Value("Options -n and --duration are mutually exclusive.".into()));
+        }
         (_, Some(duration)) => Extent::Duration(duration),
         (requests, None) => Extent::Requests(requests.unwrap_or(100_000)),
     };
@@ -218,11 +182,11 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
 }
 
 fn invalid(option: &str) -> UsageError {
-    UsageError(format!("Invalid option \"{option}\" or option argument missing"))
+    UsageError::Invalid(format!("Invalid option \"{option}\" or option argument missing"))
 }
 
 fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, UsageError> {
-    text.trim().parse().map_err(|_| UsageError(format!("Option {option} takes a number, not \"{text}\".")))
+    text.trim().parse().map_err(|_| UsageError::Value(format!("Option {option} takes a number, not \"{text}\".")))
 }
 
 fn set_host(target: &mut Target, host: Option<String>, port: Option<u16>) {
@@ -233,7 +197,7 @@ fn set_host(target: &mut Target, host: Option<String>, port: Option<u16>) {
 }
 
 fn apply_uri(text: &str, options: &mut Options) -> Result<(), UsageError> {
-    let uri = Uri::parse(text).map_err(|UriError(text)| UsageError(text.into()))?;
+    let uri = Uri::parse(text).map_err(|UriError(text)| UsageError::Value(text.into()))?;
     set_host(&mut options.target, uri.host, uri.port);
     options.user = uri.user.or(options.user.take());
     options.password = uri.password.or(options.password.take());
@@ -277,9 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn help_tells_of_options_that_there_are() {
+        for name in HELP.lines().filter_map(|line| line.strip_prefix(" -")?.split(' ').next()) {
+            let wrong = parse([format!("-{name}").into_bytes(), b"0".to_vec()]).err();
+            assert!(!matches!(wrong, Some(UsageError::Invalid(_))), "-{name}");
+        }
+    }
+
+    #[test]
     fn wrong_use_is_told() {
-        assert_eq!(run("--foo").unwrap_err().0, "Invalid option \"--foo\" or option argument missing");
-        assert_eq!(run("-c 5 -n").unwrap_err().0, "Invalid option \"-n\" or option argument missing");
+        let invalid = |text: &str| UsageError::Invalid(text.into());
+        assert_eq!(run("--foo").unwrap_err(), invalid("Invalid option \"--foo\" or option argument missing"));
+        assert_eq!(run("-c 5 -n").unwrap_err(), invalid("Invalid option \"-n\" or option argument missing"));
         assert!(run("-c x").is_err());
         assert!(run("-n 5 --duration 3").is_err());
     }

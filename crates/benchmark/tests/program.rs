@@ -115,3 +115,13 @@ fn sequences_count_their_commands() {
     assert!(server.load("-c 2 -n 30 -P 2 --csv -- SET a b ; 2 GET a").status.success());
     assert_eq!(server.gets(), 20);
 }
+
+#[test]
+fn wrong_options_show_the_right_ones() {
+    let output = Server::start(b"+OK\r\n").load("--nope");
+    let text = "Invalid option \"--nope\" or option argument missing\n\nUsage: cinnabar-benchmark [OPTIONS]";
+    assert!(output.status.code() == Some(1) && output.stderr.is_empty() && output.stdout.starts_with(text.as_bytes()));
+    let output = Server::start(b"+OK\r\n").load("-n 5 --duration 3");
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty());
+    assert_eq!(output.stderr, b"Options -n and --duration are mutually exclusive.\n");
+}
