@@ -4,7 +4,9 @@ use crate::dialogue::{ask, dialogue};
 use crate::harness::{
     Folder, Server, connect, eventually, expect_bytes, on_each_thread_count, owned, read_to_close, send, socket_to,
 };
-use std::io::{BufRead, BufReader};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use socket2::Socket;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -330,4 +332,77 @@ fn clients_know_themselves() {
         dialogue(&mut one, &[("SELECT 3", "OK"), ("RESET", "RESET"), ("CLIENT GETNAME", "nil")]);
         assert!(ask(&mut one, "CLIENT INFO").contains(" db=0 "));
     });
+}
+
+/// The server's own end of a connection, by its descriptor there.
+fn servers_end(server: &Server, client: &mut redis::Connection) -> Socket {
+    let info: String = redis::cmd("CLIENT").arg("INFO").query(client).expect("a line");
+    let fd = info.split(' ').find_map(|field| field.strip_prefix("fd=")).expect("its descriptor");
+    let pid = Pid::from_raw(server.pid() as i32).expect("a process");
+    let process = pidfd_open(pid, PidfdFlags::empty()).expect("the server");
+    pidfd_getfd(process, fd.parse().expect("a number"), PidfdGetfdFlags::empty()).expect("the connection").into()
+}
+
+#[test]
+fn connections_have_the_options_of_their_time() {
+    on_each_thread_count(&["--tcp-keepalive", "30"], |server| {
+        let mut admin = server.client();
+        let is_kept_alive = |seconds: u64| {
+            let end = servers_end(server, &mut server.client());
+            assert!(end.tcp_nodelay().expect("an option"));
+            assert_eq!(end.keepalive().expect("an option"), seconds > 0);
+            if seconds > 0 {
+                assert_eq!(end.tcp_keepalive_time().expect("a time"), Duration::from_secs(seconds));
+                assert_eq!(end.tcp_keepalive_interval().expect("a time"), Duration::from_secs(seconds / 3));
+                assert_eq!(end.tcp_keepalive_retries().expect("a number"), 3);
+            }
+        };
+        is_kept_alive(30);
+        for seconds in [90, 0, 60] {
+            dialogue(&mut admin, &[(&format!("CONFIG SET tcp-keepalive {seconds}"), "OK")]);
+            is_kept_alive(seconds);
+        }
+        dialogue(&mut admin, &[("CONFIG SET bind 127.0.0.1", "OK")]);
+        is_kept_alive(60);
+    });
+}
+
+#[test]
+fn both_ends_addresses_are_listed() {
+    // A machine may be without IPv6.
+    let has_v6 = TcpListener::bind("[::1]:0").is_ok();
+    let binds: [&[&str]; 4] = [&["*"], &["127.0.0.1", "127.0.0.2"], &["*", "::*"], &["127.0.0.1", "::1"]];
+    for bind in &binds[..if has_v6 { 4 } else { 2 }] {
+        let options: Vec<&str> = ["--bind"].into_iter().chain(bind.iter().copied()).collect();
+        let server = Server::start(&options);
+        let is_wildcard = bind[0] == "*";
+        let mut addresses = vec!["127.0.0.1"];
+        addresses.extend((is_wildcard || bind.contains(&"127.0.0.2")).then_some("127.0.0.2"));
+        addresses.extend(bind.iter().any(|name| name.contains(':')).then_some("::1"));
+        for address in addresses {
+            let address: IpAddr = address.parse().expect("an address");
+            let mut socket = socket_to(SocketAddr::new(address, server.port));
+            let (own, peer) = (socket.local_addr().expect("an address"), socket.peer_addr().expect("an address"));
+            send(&mut socket, format!("CLIENT LIST ADDR {own} LADDR {peer}\r\nQUIT\r\n").as_bytes());
+            let list = read_to_close(&mut socket);
+            assert!(list.contains(&format!(" addr={own} laddr={peer} ")), "bind {bind:?}: {list:?}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_busy_keeps_nobody_from_connecting() {
+    let server = Server::start_with_threads(2, &["--enable-debug-command", "yes"]);
+    // The first connection is the first worker's, who hears of connections.
+    let mut busy = server.socket();
+    send(&mut busy, b"PING\r\n");
+    expect_bytes(&mut busy, b"+PONG\r\n");
+    send(&mut busy, b"DEBUG POPULATE 3000000\r\n");
+    std::thread::sleep(Duration::from_millis(20));
+    let mut other = server.socket();
+    send(&mut other, b"PING\r\n");
+    expect_bytes(&mut other, b"+PONG\r\n");
+    busy.set_nonblocking(true).expect("a socket");
+    let error = busy.peek(&mut [0]).expect_err("it is busy for seconds");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
 }

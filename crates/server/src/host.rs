@@ -4,7 +4,6 @@ use crate::abroad::{self, Abroad};
 use crate::allocator;
 use crate::clock;
 use crate::crash;
-use crate::front::Desk;
 use crate::limits;
 use crate::log;
 use crate::mailbox::Letter;
@@ -44,7 +43,6 @@ pub struct EngineHost {
     startup: AtomicU64,
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
-    desk: OnceLock<Desk>,
     abroad: Arc<Abroad>,
 }
 
@@ -61,15 +59,13 @@ impl EngineHost {
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             shared: OnceLock::new(),
-            desk: OnceLock::new(),
             abroad: Arc::default(),
         }
     }
 
     /// Tells the host of the other threads, once, when they are there and before there is data.
-    pub fn set_server(&self, shared: &Arc<Shared>, desk: Desk) {
+    pub fn set_server(&self, shared: &Arc<Shared>) {
         assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
-        assert!(self.desk.set(desk).is_ok(), "the host's desk is set once");
         self.startup.store(allocator::stats().allocated, Relaxed);
     }
 
@@ -284,8 +280,8 @@ impl engine::host::Host for EngineHost {
 
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
         use Directive::*;
-        let listen_again = || match self.desk.get() {
-            Some(desk) => desk.listen_again(changed, config).map_err(log::warning),
+        let listen_again = || match self.shared() {
+            Some(shared) => shared.acceptor.listen_again(changed, config).map_err(log::warning),
             None => Ok(()),
         };
         match changed {
@@ -302,6 +298,7 @@ impl engine::host::Host for EngineHost {
             }
             MaxClients => admit_clients(config.int(MaxClients))?,
             OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
+            TcpKeepalive => self.shared().iter().for_each(|shared| shared.acceptor.set_keepalive(config)),
             ProcTitleTemplate => title::show(config),
             WatchdogPeriod => crash::set_watchdog(config),
             LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),

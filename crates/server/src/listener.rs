@@ -6,7 +6,7 @@ use engine::config::{Config, Directive, os_message};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use nix::unistd::{Gid, Group, chown};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -20,7 +20,7 @@ const UNSENT_MAX: u32 = 128 << 10;
 
 /// A socket that accepts connections.
 pub enum Listener {
-    Tcp { socket: TcpListener, book: bool },
+    Tcp { socket: TcpListener, book: bool, address: SocketAddr },
     Unix { socket: UnixListener, path: String },
 }
 
@@ -51,19 +51,18 @@ impl Listener {
         }
     }
 
-    pub fn reregister(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        match self {
-            Listener::Tcp { socket, .. } => registry.reregister(socket, token, Interest::READABLE),
-            Listener::Unix { socket, .. } => registry.reregister(socket, token, Interest::READABLE),
+    /// Connections have their options from their listener. They are wishes: a connection without them still works.
+    pub fn set_keepalive(&self, config: &Config) {
+        if let Listener::Tcp { socket, .. } = self {
+            let _ = keep_alive(&SockRef::from(socket), keepalive(config));
         }
     }
 
     /// The next connection; None when nobody waits.
-    pub fn accept(&self, keepalive: u64) -> io::Result<Option<Accepted>> {
+    pub fn accept(&self) -> io::Result<Option<Accepted>> {
         let accepted = match self {
-            Listener::Tcp { socket, book } => socket.accept().and_then(|(stream, peer)| {
-                let laddr = stream.local_addr()?.to_string();
-                prepare(&stream, keepalive);
+            Listener::Tcp { socket, book, address } => socket.accept().and_then(|(stream, peer)| {
+                let laddr = if address.ip().is_unspecified() { stream.local_addr()? } else { *address }.to_string();
                 let local = peer.ip().to_canonical().is_loopback();
                 let addr = canonical(peer).to_string();
                 Ok(Accepted { stream: Stream::Tcp(stream), addr, laddr, local, book: *book })
@@ -96,16 +95,18 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
-/// Socket options are wishes: a connection without them still works.
-fn prepare(stream: &mio::net::TcpStream, keepalive: u64) {
-    let socket = socket2::SockRef::from(stream);
-    let _ = socket.set_tcp_nodelay(true);
-    if keepalive > 0 {
-        let third = Duration::from_secs((keepalive / 3).max(1));
-        let times =
-            socket2::TcpKeepalive::new().with_time(Duration::from_secs(keepalive)).with_interval(third).with_retries(3);
-        let _ = socket.set_tcp_keepalive(&times);
+/// Seconds after which a silent peer is asked whether it is there; 0: never.
+fn keepalive(config: &Config) -> u64 {
+    config.int(Directive::TcpKeepalive).max(0) as u64
+}
+
+fn keep_alive(socket: &Socket, seconds: u64) -> io::Result<()> {
+    if seconds == 0 {
+        return socket.set_keepalive(false);
     }
+    let third = Duration::from_secs((seconds / 3).max(1));
+    let times = TcpKeepalive::new().with_time(Duration::from_secs(seconds)).with_interval(third).with_retries(3);
+    socket.set_tcp_keepalive(&times)
 }
 
 /// Opens everything that the configuration asks for. An address with a leading `-` may be missing.
@@ -128,7 +129,7 @@ pub fn open_tcp_ports(config: &Config, book: bool) -> Result<Vec<Listener>, Stri
     let mut listeners = Vec::new();
     let port = config.int(if book { Directive::BookPort } else { Directive::Port }) as u16;
     if port != 0 {
-        open_port(config, port, book, backlog(config), &mut listeners)?;
+        open_port(config, port, book, &mut listeners)?;
     }
     Ok(listeners)
 }
@@ -137,7 +138,7 @@ fn backlog(config: &Config) -> i32 {
     i32::try_from(config.int(Directive::TcpBacklog)).unwrap_or(i32::MAX)
 }
 
-fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<Listener>) -> Result<(), String> {
+fn open_port(config: &Config, port: u16, book: bool, to: &mut Vec<Listener>) -> Result<(), String> {
     let before = to.len();
     for address in config.bind_addresses() {
         let text = String::from_utf8_lossy(address).into_owned();
@@ -145,8 +146,9 @@ fn open_port(config: &Config, port: u16, book: bool, backlog: i32, to: &mut Vec<
             Some(name) => (true, name),
             None => (false, &text[..]),
         };
-        match resolve(name, port).and_then(|address| open_tcp(address, backlog)) {
-            Ok(socket) => to.push(Listener::Tcp { socket, book }),
+        let open = |address| Ok((open_tcp(address, backlog(config), keepalive(config))?, address));
+        match resolve(name, port).and_then(open) {
+            Ok((socket, address)) => to.push(Listener::Tcp { socket, book, address }),
             Err(error) if optional && is_missing(&error) => {}
             Err(error) => {
                 log::warning(format_args!(
@@ -178,7 +180,7 @@ fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
     }
 }
 
-fn open_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+fn open_tcp(address: SocketAddr, backlog: i32, keepalive: u64) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -186,8 +188,10 @@ fn open_tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    // Connections have it from their listener. A wish too.
+    // Connections have these from their listener. Wishes too.
     let _ = socket.set_tcp_notsent_lowat(UNSENT_MAX);
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = keep_alive(&socket, keepalive);
     socket.listen(backlog)?;
     Ok(TcpListener::from_std(socket.into()))
 }
@@ -233,12 +237,12 @@ mod tests {
 
     #[test]
     fn accepted_connections_leave_little_with_the_kernel() {
-        let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 5).unwrap();
+        let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 5, 0).unwrap();
         let address = socket.local_addr().unwrap();
-        let listener = Listener::Tcp { socket, book: false };
+        let listener = Listener::Tcp { socket, book: false, address };
         let _client = std::net::TcpStream::connect(address).unwrap();
-        let accepted = std::iter::repeat_with(|| listener.accept(0).unwrap()).flatten().next().unwrap();
+        let accepted = std::iter::repeat_with(|| listener.accept().unwrap()).flatten().next().unwrap();
         let Stream::Tcp(stream) = &accepted.stream else { panic!("not TCP") };
-        assert_eq!(socket2::SockRef::from(stream).tcp_notsent_lowat().unwrap(), UNSENT_MAX);
+        assert_eq!(SockRef::from(stream).tcp_notsent_lowat().unwrap(), UNSENT_MAX);
     }
 }

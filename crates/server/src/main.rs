@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod abroad;
+mod acceptor;
 mod allocator;
 mod aof;
 mod banner;

@@ -16,6 +16,7 @@
 //! and what was done of it is marked, since the turn goes on when the script is over. Only the script's own connection
 //! waits. Nothing is closed that would have to give up watched keys, and letters that need locks are kept for later.
 
+use crate::acceptor::LISTENERS;
 use crate::clock;
 use crate::mailbox::{Letter, WAKE};
 use crate::turn::{Rest, SMALL_ARENA};
@@ -155,6 +156,9 @@ impl Worker {
         let now = clock::now();
         self.try_again(now);
         self.note_events(Duration::ZERO, now);
+        if self.has_callers {
+            self.accept();
+        }
         self.take_letters_meanwhile(now);
         self.step_jobs(self.nanos() + JOBS, now);
         let mut served = Vec::new();
@@ -213,6 +217,7 @@ impl Worker {
             return;
         }
         for event in events.iter().filter(|event| event.token() != WAKE) {
+            self.has_callers |= event.token() == LISTENERS;
             let token = event.token().0;
             let Some(connection) = self.connections.get_mut(token) else { continue };
             if event.is_readable() || event.is_read_closed() || event.is_error() {

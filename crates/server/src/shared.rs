@@ -1,5 +1,6 @@
 //! What all threads of the server share.
 
+use crate::acceptor::Acceptor;
 use crate::aof::Bell;
 use crate::mailbox::{Letter, Mailbox};
 use engine::Engine;
@@ -30,12 +31,13 @@ pub fn this_worker() -> usize {
 /// The engine and the state of the server around it.
 pub struct Shared {
     pub engine: Arc<Engine>,
+    pub acceptor: Acceptor,
     workers: usize,
     /// Connections of each worker, for spreading new ones.
     loads: Box<[AtomicUsize]>,
     mailboxes: OnceLock<Vec<Mailbox>>,
     /// Wakes the main thread, which ends the server.
-    stop: OnceLock<Arc<mio::Waker>>,
+    stop: OnceLock<mio::Waker>,
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub bell: Bell,
@@ -46,9 +48,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(engine: Arc<Engine>, workers: usize, bell: Bell) -> Shared {
+    pub fn new(engine: Arc<Engine>, workers: usize, bell: Bell, acceptor: Acceptor) -> Shared {
         Shared {
             engine,
+            acceptor,
             workers,
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: OnceLock::new(),
@@ -71,7 +74,7 @@ impl Shared {
         assert!(self.mailboxes.set(mailboxes).is_ok(), "mailboxes are set once");
     }
 
-    pub fn set_stop_waker(&self, waker: Arc<mio::Waker>) {
+    pub fn set_stop_waker(&self, waker: mio::Waker) {
         assert!(self.stop.set(waker).is_ok(), "the stop waker is set once");
     }
 
@@ -95,7 +98,7 @@ impl Shared {
         (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, letter()));
     }
 
-    /// The worker with the fewest connections, which gets one more. Only the accepting thread calls this.
+    /// The worker with the fewest connections, which gets one more. Only the acceptor calls this, one thread at a time.
     pub fn assign(&self) -> usize {
         let worker = (0..self.workers).min_by_key(|worker| self.loads[*worker].load(Relaxed)).unwrap_or(0);
         self.loads[worker].fetch_add(1, Relaxed);

@@ -1,5 +1,6 @@
 //! From a configuration to running threads, and back.
 
+use crate::acceptor::Acceptor;
 use crate::aof;
 use crate::banner;
 use crate::clock;
@@ -21,6 +22,7 @@ use engine::{Engine, Options};
 use mio::Poll;
 use persistence::aof::Aof;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,16 +60,20 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     engine.install_log(Arc::new(Aof::new(Arc::new(aof::Disk), dir, file)));
     commands::config_cmd::apply_all(&engine);
     let (bell, rung) = aof::Bell::new();
-    let shared = Arc::new(Shared::new(engine, workers, bell));
-    let (front, desk) = Front::new(Arc::clone(&shared), listeners).map_err(|error| format!("Can't start: {error}"))?;
-    let threads = start_workers(&shared, workers).map_err(|error| format!("Can't start a worker: {error}"))?;
-    host.set_server(&shared, desk);
+    let failed = |error: io::Error| format!("Can't start: {error}");
+    let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
+    let acceptor = Acceptor::new(polls[0].registry()).map_err(failed)?;
+    let shared = Arc::new(Shared::new(engine, workers, bell, acceptor));
+    let front = Front::new(Arc::clone(&shared)).map_err(failed)?;
+    let threads = start_workers(&shared, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
+    host.set_server(&shared);
     crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
     log::notice("Server initialized");
     let logger = aof::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
+    shared.acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
-    let result = front.run().map_err(|error| format!("Can't go on accepting connections: {error}"));
+    let result = front.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.bell.ring();
     for thread in threads.into_iter().chain([logger]) {
         // A worker that panicked has ended the process.
@@ -79,7 +85,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
 }
 
 /// Reads the data set; clients are told to wait meanwhile. What cannot be read ends the process.
-fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
+fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let saves = shared.engine.saves();
     // As if the empty data set had been saved when the server started.
@@ -124,11 +130,10 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> std::io::Result<()> {
 /// as the parser of `cjson` does for each level; what runs over the stack ends the process.
 const WORKER_STACK: usize = 64 << 20;
 
-fn start_workers(shared: &Arc<Shared>, workers: usize) -> std::io::Result<Vec<thread::JoinHandle<()>>> {
-    let mut boxes = Vec::with_capacity(workers);
-    let mut made = Vec::with_capacity(workers);
-    for index in 0..workers {
-        let poll = Poll::new()?;
+fn start_workers(shared: &Arc<Shared>, polls: Vec<Poll>) -> io::Result<Vec<thread::JoinHandle<()>>> {
+    let mut boxes = Vec::with_capacity(polls.len());
+    let mut made = Vec::with_capacity(polls.len());
+    for (index, poll) in polls.into_iter().enumerate() {
         let (mailbox, inbox) = Mailbox::new(&poll)?;
         boxes.push(mailbox);
         made.push(Worker::new(index, Arc::clone(shared), poll, inbox));

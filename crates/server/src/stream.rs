@@ -50,10 +50,6 @@ impl Stream {
         registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        registry.deregister(self.source())
-    }
-
     pub fn fd(&self) -> RawFd {
         match self {
             Stream::Tcp(stream) => stream.as_raw_fd(),

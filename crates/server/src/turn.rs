@@ -60,6 +60,10 @@ impl Worker {
         self.process(&arena, &mut inputs, now);
         self.serve_heavy(&mut arena, !ready.is_empty(), now);
         self.arena = arena;
+        if self.has_callers {
+            self.write_replies(now);
+            self.accept();
+        }
         self.take_letters(now);
         self.end_waits(now);
         self.write_replies(now);

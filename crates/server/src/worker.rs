@@ -11,6 +11,7 @@
 //! Commands borrow their arguments from the arena. What a connection sent beyond its last complete command
 //! moves to its own buffer, so an idle connection holds no memory for input or output.
 
+use crate::acceptor::LISTENERS;
 use crate::clock;
 use crate::connection::{Connection, Socket, Wire, patience};
 use crate::heavy::{LIGHT_BYTES, VISIT_MAX};
@@ -77,6 +78,8 @@ pub struct Worker {
     pub kept_letters: Vec<Letter>,
     pub connections: Slab<Connection>,
     pub settings: Settings,
+    /// Somebody may wait to be connected.
+    pub has_callers: bool,
     /// Connections that have something to do in the next turn.
     pub ready: Vec<usize>,
     /// Likewise, but they are served after the others, one after the other (`heavy.rs`).
@@ -146,6 +149,7 @@ impl Worker {
             kept_letters: Vec::new(),
             connections: Slab::new(),
             settings,
+            has_callers: false,
             ready: Vec::new(),
             heavy: VecDeque::new(),
             visit_max: VISIT_MAX,
@@ -252,7 +256,7 @@ impl Worker {
         // What the worker posted to itself after its turn has woken nobody.
         let has_connections = !self.ready.is_empty() || !self.heavy.is_empty();
         let has_work = has_connections || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty();
-        let has_work = has_work || !self.settling.is_empty();
+        let has_work = has_work || self.has_callers || !self.settling.is_empty();
         if has_work || self.asleep_until.is_some() {
             return Duration::ZERO;
         }
@@ -271,8 +275,10 @@ impl Worker {
     }
 
     fn note(&mut self, event: &Event, now: Now) {
-        if event.token() == WAKE {
-            return self.take_letters(now);
+        match event.token() {
+            WAKE => return self.take_letters(now),
+            LISTENERS => return self.has_callers = true,
+            _ => {}
         }
         let token = event.token().0;
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -288,6 +294,11 @@ impl Worker {
             self.jobs.push(token);
         }
         self.list(token);
+    }
+
+    /// Lets some of those in who want to be connected.
+    pub fn accept(&mut self) {
+        self.has_callers = self.shared.acceptor.accept(&self.shared);
     }
 
     pub fn take_letters(&mut self, now: Now) {
@@ -479,6 +490,8 @@ impl Worker {
         }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
+            // The worker that hears of them may be busy.
+            self.accept();
             commands::script::forget_flushed(&self.shared.engine);
             if self.index == 0 && !paused {
                 self.shared.engine.sample_rates(now);
@@ -609,8 +622,6 @@ impl Worker {
             transaction::forget(&self.shared.engine, &mut connection.session);
             tracking::end(&self.shared.engine, &mut connection.session);
             pubsub::leave(&self.shared.engine, &mut connection.session);
-            // The socket is closed in any case, which removes it from the poll too.
-            let _ = connection.socket.stream.deregister(self.poll.registry());
             self.metrics().client_bytes.add((connection.counted_memory as u64).wrapping_neg());
             self.shared.forget(self.index, connection.session.info.id);
         }
