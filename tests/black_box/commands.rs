@@ -354,6 +354,24 @@ fn a_deadline_passes() {
     });
 }
 
+/// Whichever worker removes the key, who sees that it is gone finds the event.
+#[test]
+fn a_slow_expiry_is_noted_before_it_is_seen() {
+    on_each_thread_count(&["--latency-monitor-threshold", "1", "--lazyfree-lazy-expire", "no"], |server| {
+        let mut client = server.client();
+        for key in 0..4 {
+            let fill = "for i = 1, 50000 do redis.call('SADD', KEYS[1], i) end";
+            redis::cmd("EVAL").arg(fill).arg(1).arg(key).exec(&mut client).expect("the script runs");
+            redis::cmd("LATENCY").arg("RESET").exec(&mut client).expect("LATENCY RESET");
+            redis::cmd("PEXPIRE").arg(key).arg(1).exec(&mut client).expect("PEXPIRE");
+            while redis::cmd("DBSIZE").query::<usize>(&mut client).expect("DBSIZE") > 0 {}
+            let events: Vec<(String, u64, u64, u64, u64, u64)> =
+                redis::cmd("LATENCY").arg("LATEST").query(&mut client).expect("LATENCY LATEST");
+            assert!(events.iter().any(|event| event.0 == "expire-cycle"), "{events:?}");
+        }
+    });
+}
+
 #[test]
 fn databases() {
     check(&[

@@ -85,6 +85,7 @@ impl Engine {
     /// How many keys and elements were removed, and whether there may be more.
     fn expire_step(&self, index: usize, server: Server, max: usize) -> (usize, bool) {
         let now = server.now_us / 1000;
+        let began = self.host().nanos();
         let mut effects = Effects::default();
         let (mut keys, mut elements) = (0, 0);
         {
@@ -99,12 +100,14 @@ impl Engine {
                 shard.dbs[db as usize].table.step(1, hasher);
             }
             self.record_expired(&effects);
-        }
-        if let Some(rare) = effects.seen()
-            && !rare.garbage.is_empty()
-            && !self.config().snapshot().flag(Directive::LazyfreeLazyExpire)
-        {
-            effects.rare().garbage.clear();
+            // Who sees that the keys are gone finds the memory free and the event noted.
+            if let Some(rare) = effects.seen()
+                && !rare.garbage.is_empty()
+                && !self.config().snapshot().flag(Directive::LazyfreeLazyExpire)
+            {
+                effects.rare().garbage.clear();
+            }
+            self.latency().note("expire-cycle", self.host().nanos() - began, now);
         }
         let ready = self.carry_out(&mut effects, Origin { worker: server.worker, client: 0 });
         blocked::serve(self, ready, server);

@@ -480,10 +480,7 @@ impl Worker {
         if paused {
             self.expire_more = false;
         } else if self.expire_more || now >= self.next_tick {
-            let began = clock::nanos();
-            let engine = &self.shared.engine;
-            self.expire_more = engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
-            engine.latency().note("expire-cycle", clock::nanos() - began, now);
+            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
         }
         if !paused {
             self.expire_more |= self.index == 0 && self.shared.engine.go_on_making_room(server);
