@@ -9,7 +9,7 @@ use engine::host::WorkerErrand;
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel};
 use std::time::Instant;
 
 /// The token under which a worker's waker reports.
@@ -44,22 +44,75 @@ pub enum Letter {
 pub struct Mailbox {
     letters: Sender<Letter>,
     waker: Arc<Waker>,
+    woken: Arc<AtomicBool>,
+}
+
+/// The receiving side.
+pub struct Inbox {
+    letters: Receiver<Letter>,
+    /// The worker is woken and has not looked into its mailbox since: who writes need not wake it again.
+    woken: Arc<AtomicBool>,
+}
+
+impl Inbox {
+    /// Called before letters are taken: for those that come later the worker is woken anew.
+    pub fn hear(&self) {
+        self.woken.swap(false, AcqRel);
+    }
+
+    pub fn take(&self) -> Option<Letter> {
+        self.letters.try_recv().ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
 }
 
 impl Mailbox {
     /// A mailbox that wakes `poll`.
-    pub fn new(poll: &Poll) -> io::Result<(Mailbox, Receiver<Letter>)> {
+    pub fn new(poll: &Poll) -> io::Result<(Mailbox, Inbox)> {
         let (letters, inbox) = unbounded();
+        let woken = Arc::<AtomicBool>::default();
+        let inbox = Inbox { letters: inbox, woken: Arc::clone(&woken) };
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        Ok((Mailbox { letters, waker }, inbox))
+        Ok((Mailbox { letters, waker, woken }, inbox))
     }
 
     /// Puts a letter in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
     /// in every turn. A worker that has ended takes none.
     pub fn post(&self, letter: Letter, to_self: bool) {
-        if self.letters.send(letter).is_ok() && !to_self {
+        if self.letters.send(letter).is_ok() && !to_self && !self.woken.swap(true, AcqRel) {
             // A waker fails only when its poll is gone, and then nobody waits for the letter.
             let _ = self.waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::Events;
+    use std::time::Duration;
+
+    #[test]
+    fn a_worker_is_woken_once_until_it_has_heard() {
+        let mut poll = Poll::new().unwrap();
+        let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
+        let mut is_woken = || {
+            let mut events = Events::with_capacity(4);
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            !events.is_empty()
+        };
+        mailbox.post(Letter::Durable, true);
+        assert!(!is_woken());
+        mailbox.post(Letter::Durable, false);
+        assert!(is_woken());
+        mailbox.post(Letter::Durable, false);
+        assert!(!is_woken());
+        inbox.hear();
+        mailbox.post(Letter::Durable, false);
+        assert!(is_woken());
+        assert_eq!(std::iter::from_fn(|| inbox.take()).count(), 4);
     }
 }

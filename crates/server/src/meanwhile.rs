@@ -199,7 +199,7 @@ impl Worker {
             }
             if waits {
                 self.note_events(DEBUG_WAIT, clock::now());
-                while let Ok(letter) = self.inbox.try_recv() {
+                while let Some(letter) = self.inbox.take() {
                     match letter {
                         Letter::Stop => self.take_letter(letter, clock::now()),
                         others => self.kept_letters.push(others),
@@ -216,8 +216,12 @@ impl Worker {
         if self.poll.poll(&mut events, Some(wait)).is_err() {
             return;
         }
-        for event in events.iter().filter(|event| event.token() != WAKE) {
-            self.has_callers |= event.token() == LISTENERS;
+        for event in &events {
+            match event.token() {
+                WAKE => self.inbox.hear(),
+                LISTENERS => self.has_callers = true,
+                _ => {}
+            }
             let token = event.token().0;
             let Some(connection) = self.connections.get_mut(token) else { continue };
             if event.is_readable() || event.is_read_closed() || event.is_error() {
@@ -234,7 +238,7 @@ impl Worker {
 
     fn take_letters_meanwhile(&mut self, now: Now) {
         self.settle_at_once();
-        while let Ok(letter) = self.inbox.try_recv() {
+        while let Some(letter) = self.inbox.take() {
             match letter {
                 Letter::Connection { .. } | Letter::Pushes(_) => self.take_letter(letter, now),
                 // Nobody is to wait for a script in silence.

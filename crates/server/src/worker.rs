@@ -17,14 +17,13 @@ use crate::connection::{Connection, Socket, Wire, patience};
 use crate::heavy::{LIGHT_BYTES, VISIT_MAX};
 use crate::kept::Kept;
 use crate::log;
-use crate::mailbox::{Letter, WAKE};
+use crate::mailbox::{Inbox, Letter, WAKE};
 use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
 use commands::familiar::Familiar;
 use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
-use crossbeam_channel::Receiver;
 use engine::blocked::{self, Server, Ticket};
 use engine::effects::Garbage;
 use engine::held::Patience;
@@ -73,7 +72,7 @@ pub struct Worker {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub poll: Poll,
-    pub inbox: Receiver<Letter>,
+    pub inbox: Inbox,
     /// Letters that have to wait for the end of a script.
     pub kept_letters: Vec<Letter>,
     pub connections: Slab<Connection>,
@@ -139,7 +138,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(index: usize, shared: Arc<Shared>, poll: Poll, inbox: Receiver<Letter>) -> Worker {
+    pub fn new(index: usize, shared: Arc<Shared>, poll: Poll, inbox: Inbox) -> Worker {
         let shards = shared.shards_of(index);
         let settings = Settings::new(shared.engine.config());
         Worker {
@@ -276,7 +275,10 @@ impl Worker {
 
     fn note(&mut self, event: &Event, now: Now) {
         match event.token() {
-            WAKE => return self.take_letters(now),
+            WAKE => {
+                self.inbox.hear();
+                return self.take_letters(now);
+            }
             LISTENERS => return self.has_callers = true,
             _ => {}
         }
@@ -307,7 +309,7 @@ impl Worker {
         }
         let mut connections = 0;
         for _ in 0..LETTERS_MAX {
-            let Ok(letter) = self.inbox.try_recv() else { break };
+            let Some(letter) = self.inbox.take() else { break };
             connections += usize::from(matches!(letter, Letter::Connection { .. }));
             self.take_letter(letter, now);
             if connections == CONNECTIONS_MAX {
