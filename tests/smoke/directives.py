@@ -16,14 +16,14 @@ import time
 from wire import TextClient, free_port
 
 VALUES = ["", "abc", "-1", "0", "1", "yes", "YES", "no", "99999999999999999999", "18446744073709551615", "10mb", "1gb",
-          "5%", "a b c", "1 2 3", "101%", "0.5", "755", "{", "-5", " 7", "60 x", "1 2 3000", "normal 1 2 3", "legacy"]
+          "5%", "a b c", "1 2 3", "101%", "0.5", "755", "{", "-5", " 7", "60 x", "1 2 3000", "normal 1 2 3", "legacy", "{title} "]
 # What would move the server away from under the test, or lock it out.
 LEFT_OUT = {"dir", "port", "tls-port", "bind", "replicaof", "slaveof", "requirepass", "primaryuser", "masteruser",
-            "rdma-bind", "rdma-port", "maxclients"}
+            "maxclients"}
 # Active defragmentation is accepted, and does nothing: no file that asks for it is refused. What versions before 9 do not
-# know, and cannot change while a server runs, may be set to the value that it has.
+# know, and cannot change while a server runs, may be set to the value that it has; so may what needs RDMA.
 ALLOWED = {("activedefrag", "yes"), ("activedefrag", "YES"), ("cluster-databases", "1"), ("hash-seed", ""),
-           ("mptcp", "no"), ("repl-mptcp", "no")}
+           ("mptcp", "no"), ("repl-mptcp", "no"), ("rdma-bind", "")}
 
 
 def start(binary, scratch):

@@ -124,7 +124,7 @@ impl ApplyHooks for Hooks<'_> {
             AofTimestampEnabled, AppendFsync, AppendOnly, CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen,
             CommandlogLargeRequestMaxLen, CommandlogReplyLargerThan, CommandlogRequestLargerThan,
             CommandlogSlowExecutionMaxLen, ImportMode, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime,
-            LfuLogFactor, MaxMemory, MaxMemoryPolicy, NotifyKeyspaceEvents, TrackingTableMaxKeys,
+            LfuLogFactor, MaxMemory, MaxMemoryPolicy, NotifyKeyspaceEvents, RdmaBind, RdmaPort, TrackingTableMaxKeys,
         };
         match changed {
             MaxMemoryPolicy => {
@@ -151,6 +151,7 @@ impl ApplyHooks for Hooks<'_> {
             AppendOnly | AppendFsync | AofTimestampEnabled => {
                 aof::follow(self.engine, changed, config, self.in_transaction)?;
             }
+            RdmaBind | RdmaPort => return Err("No RDMA building support.".to_owned()),
             _ => {}
         }
         self.engine.packing().load(config);

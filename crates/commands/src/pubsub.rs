@@ -356,7 +356,8 @@ const ADMITTED: [&str; 9] =
 
 /// Whether a client with a subscription may run this command: in RESP3, where messages look like nothing else, any.
 pub(crate) fn admits(entry: &Entry, protocol: Protocol) -> bool {
-    protocol != Protocol::Resp2 || ADMITTED.contains(&entry.command.name)
+    // SLOWLOG RESET is not RESET.
+    protocol != Protocol::Resp2 || ADMITTED.contains(&&*entry.full_name)
 }
 
 /// Why this command does not run, though its arguments are right.
@@ -511,6 +512,7 @@ mod tests {
         };
         is("GET k", &refused("get"));
         is("CLIENT ID", &refused("client|id"));
+        is("SLOWLOG RESET", &refused("slowlog|reset"));
         is("GET", "-ERR wrong number of arguments for 'get' command ");
         is("PING", "*2 $4 pong $0  ");
         is("PING x", "*2 $4 pong $1 x ");

@@ -88,7 +88,7 @@ fn is_language_and_country(name: &[u8]) -> bool {
 pub const TITLE_VARIABLES: &[&str] =
     &["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
 
-/// Known variables in braces that close, and something left to show: `unixsocket` may be empty. `{{` is a brace.
+/// Known variables in braces that close, and something left to show: title and socket may be empty. `{{` is a brace.
 pub fn title_template(value: &[u8]) -> Checked {
     const TEXT: &str = "template format is invalid or contains unknown variables";
     let mut rest = value;
@@ -105,7 +105,7 @@ pub fn title_template(value: &[u8]) -> Checked {
             let name = &rest[..close];
             let known = TITLE_VARIABLES.iter().any(|known| known.as_bytes() == name);
             refuse_when(!known, TEXT)?;
-            shows |= name != b"unixsocket";
+            shows |= name != b"unixsocket" && name != b"title";
             rest = &rest[close + 1..];
         }
     }
