@@ -406,10 +406,7 @@ pub fn print_percentile(value: f64) -> String {
 }
 
 fn parse_replica_of(words: &[&[u8]]) -> Result<Value, String> {
-    let &[host, port] = words else {
-        // The default, which no client can write.
-        return if words.is_empty() { Ok(Value::ReplicaOf(None)) } else { Err(WRONG_NUMBER.to_string()) };
-    };
+    let &[host, port] = words else { return Err(WRONG_NUMBER.to_string()) };
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         return Ok(Value::ReplicaOf(None));
     }

@@ -30,5 +30,5 @@ pub const ROWS: &[Row] = &[
     integer(ReplicaPriority, "replica-priority", 100, 0, INT_MAX).alias("slave-priority"),
     flag(ReplicaReadOnly, "replica-read-only", true).alias("slave-read-only"),
     flag(ReplicaServeStaleData, "replica-serve-stale-data", true).alias("slave-serve-stale-data"),
-    special(Replicaof, "replicaof", Kind::ReplicaOf, "").alias("slaveof").immutable(),
+    special(Replicaof, "replicaof", Kind::ReplicaOf, "no one").alias("slaveof").immutable(),
 ];

@@ -46,6 +46,7 @@ fn mistakes_are_reported_with_their_line() {
         ("rename-command get SET", 1, "rename-command get SET", "Target command name already exists"),
         ("user a wrong", 1, "user a wrong", "Error in user declaration 'wrong': Syntax error"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
+        ("slaveof", 1, "slaveof", "wrong number of arguments"),
         (
             "shutdown-on-sigint save nosave",
             1,
