@@ -38,7 +38,7 @@ impl<'a, T: Handle> OccupiedEntry<'a, T> {
     }
 
     /// Lets `f` change the handle or replace it by another of the same hash.
-    #[inline]
+    #[inline(always)]
     pub fn update<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
         let writer = WriteBack { entry: self };
         f(&mut writer.entry.value)
@@ -67,7 +67,7 @@ struct WriteBack<'e, 'a, T: Handle> {
 }
 
 impl<T: Handle> Drop for WriteBack<'_, '_, T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         let entry = &mut *self.entry;
         // SAFETY: the value is put back two lines below, before anything can use it.

@@ -453,7 +453,7 @@ impl<T: Handle> HashTable<T> {
 /// Changes.
 impl<T: Handle> HashTable<T> {
     /// The entry with this hash for which `eq` holds, to be changed. Does no resizing.
-    #[inline]
+    #[inline(always)]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<OccupiedEntry<'_, T>> {
         let (place, bits) = self.locate(hash, eq)?;
         let (home, counts) = self.home_mut(hash);
@@ -550,20 +550,20 @@ impl<T: Handle> HashTable<T> {
     }
 
     /// The home of a hash, in a table that has buckets, and the counts to keep.
-    #[inline]
+    #[inline(always)]
     fn home_mut(&mut self, hash: u64) -> (&mut Bucket, &mut Counts) {
         let array = if position(hash) < self.frontier_position { &mut self.new } else { &mut self.old };
         (array.home_mut(hash), &mut self.counts)
     }
 
-    #[inline]
+    #[inline(always)]
     fn locate(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<(Place, u64)> {
         let tag = tag_of(hash);
         self.locate_in(self.home(hash), |line| line.matches(tag), &mut eq)
     }
 
     /// Place and bits of the first entry in a chain, among those that `candidates` selects, for which `eq` holds.
-    #[inline]
+    #[inline(always)]
     fn locate_in(
         &self,
         home: &Bucket,
