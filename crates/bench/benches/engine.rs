@@ -6,6 +6,8 @@
 //! the arguments out in a buffer and writing the replies belongs to the measured time, parsing does not.
 //!
 //! With more threads than processors a thread's time includes its waiting for a processor; the last columns then tell.
+//! Two processors may be one core that works for two: the last lines say how much arithmetic the machine does with
+//! threads that share nothing, which is what the commands' threads can be compared with.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -16,8 +18,10 @@ use common::{Call, Took, key, ns_each, print_table, time};
 use engine::host::Alone;
 use engine::{Engine, Options};
 use resp::{Protocol, Reply, Span};
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 /// Commands that are prefetched together, as in the server.
 const BATCH: usize = 16;
@@ -58,7 +62,7 @@ fn main() {
     let Some(call) = Call::read() else { return };
     let sizes =
         if call.measures { Sizes { keys: 1_000_000, touched: 2_000_000 } } else { Sizes { keys: 1000, touched: 3200 } };
-    let engine = Engine::new(&Options { shards: 64, ..Options::default() }, Arc::new(Alone));
+    let engine = Engine::new(&Options { shards: 64, workers: THREADS[2], ..Options::default() }, Arc::new(Alone));
     let before = common::allocated();
     fill(&engine, sizes.keys);
     let bytes = common::allocated() - before;
@@ -76,6 +80,7 @@ fn main() {
     if call.measures {
         println!("{} keys; entries take {:.1} bytes each", sizes.keys, bytes as f64 / sizes.keys as f64);
         print(&rows, &sizes);
+        print_machine(call.rounds());
     }
 }
 
@@ -117,10 +122,10 @@ fn round(engine: &Engine, row: &Row, sizes: &Sizes) -> Took {
     let barrier = Barrier::new(row.threads);
     let took: Vec<Took> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..row.threads)
-            .map(|seed| {
+            .map(|thread| {
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    let mut client = Client::new(engine, sizes.keys, seed as u64);
+                    let mut client = Client::new(engine, sizes.keys, thread);
                     let commands = row.commands(sizes);
                     // Before the clock starts: the memory of buffers and the first faults on it.
                     client.run(row.case, BATCH);
@@ -133,7 +138,7 @@ fn round(engine: &Engine, row: &Row, sizes: &Sizes) -> Took {
     });
     Took {
         wall: took.iter().map(|took| took.wall).max().unwrap_or_default(),
-        cpu: took.iter().map(|took| took.cpu).sum::<std::time::Duration>() / row.threads as u32,
+        cpu: took.iter().map(|took| took.cpu).sum::<Duration>() / row.threads as u32,
     }
 }
 
@@ -189,12 +194,15 @@ struct Client<'e> {
 }
 
 impl<'e> Client<'e> {
-    fn new(engine: &'e Engine, keys: usize, seed: u64) -> Self {
+    fn new(engine: &'e Engine, keys: usize, thread: usize) -> Self {
+        // Each counts for itself, as the server's workers do.
+        let mut session = Session::local();
+        session.worker = thread;
         Client {
             engine,
-            session: Session::local(),
+            session,
             reply: Reply::new(Vec::with_capacity(64 << 10), Protocol::Resp2),
-            random: fastrand::Rng::with_seed(seed),
+            random: fastrand::Rng::with_seed(thread as u64),
             keys,
             input: Input::default(),
             window: Vec::with_capacity(BATCH),
@@ -241,6 +249,36 @@ impl<'e> Client<'e> {
         }
         self.window.clear();
     }
+}
+
+/// How much more arithmetic several threads do than one.
+fn print_machine(rounds: usize) {
+    let per_second = |threads: usize| {
+        let best = (0..rounds).map(|_| arithmetic(threads)).min().unwrap_or_default();
+        threads as f64 / best.as_secs_f64()
+    };
+    let alone = per_second(1);
+    for threads in THREADS.into_iter().skip(1) {
+        println!("{threads} threads do {:.2} times the arithmetic of 1", per_second(threads) / alone);
+    }
+}
+
+/// What the slowest of the threads took for its work: four chains of multiplications that wait for nothing else.
+fn arithmetic(threads: usize) -> Duration {
+    let barrier = Barrier::new(threads);
+    let work = || {
+        barrier.wait();
+        let numbers = || {
+            (0..50_000_000_u64).fold([1_u64, 2, 3, 4], |chains, n| {
+                chains.map(|chain| (chain ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            })
+        };
+        time(|| black_box(numbers())).0.wall
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("arithmetic")).max().unwrap_or_default()
+    })
 }
 
 fn print(rows: &[Row], sizes: &Sizes) {

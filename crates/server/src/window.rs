@@ -23,8 +23,8 @@ use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Commands that are prefetched together. More would push each other out of the nearest cache.
-pub const WINDOW: usize = 16;
+/// Commands that are prefetched together: so many take as long as memory needs, and fit into the nearest cache.
+pub const WINDOW: usize = 24;
 
 /// A command in the window, or what came instead of one.
 pub struct Item<'b> {
