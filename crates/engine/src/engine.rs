@@ -468,6 +468,7 @@ impl Engine {
     /// First step of looking up a batch: asks for the key's bucket. Takes no lock.
     #[inline]
     pub fn prefetch_bucket(&self, db: u32, hash: KeyHash) {
+        self.locks.ask_for(hash.shard());
         self.hint(db, hash.shard()).get().prefetch(hash.local());
     }
 

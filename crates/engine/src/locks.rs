@@ -31,6 +31,7 @@ use crate::sync::{AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLock
 use crate::sync::{lock_briefly, lock_soon, read_soon, write_briefly, write_soon};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use structures::handle::prefetch_to_change;
 
 /// A lock on cache lines of its own, so that neighbours do not disturb each other.
 /// 128 bytes: the hardware fetches lines in pairs.
@@ -98,6 +99,12 @@ impl<T> LockSet<T> {
     #[inline]
     pub fn one(&self, index: usize) -> MutexGuard<'_, T> {
         self.slots[index].0.lock()
+    }
+
+    /// Asks the processor for the lock's cache line, which others may have changed last.
+    #[inline(always)]
+    pub fn ask_for(&self, index: usize) {
+        prefetch_to_change(&self.slots[index]);
     }
 
     /// The lock, or None when it is not free yet and `give_up` says that it will not be soon.

@@ -60,15 +60,17 @@ impl Db {
     }
 }
 
-/// Counted under the shard's lock, so that no line is shared for it; summed when somebody asks.
+/// Counted under the shard's lock, so that no line is shared for it; summed when somebody asks. What most commands count
+/// comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct ShardStats {
     pub hits: u64,
     pub misses: u64,
+    pub dirty: u64,
     pub expired: u64,
     pub expired_elements: u64,
     pub evicted: u64,
-    pub dirty: u64,
 }
 
 impl ShardStats {
@@ -87,9 +89,11 @@ impl ShardStats {
     }
 }
 
+/// In this order: what all commands need lies in one cache line with the lock.
+#[repr(C)]
 pub struct Shard {
-    pub stats: ShardStats,
     pub dbs: Box<[Db]>,
+    pub stats: ShardStats,
     pub tracked: Tracked,
 }
 

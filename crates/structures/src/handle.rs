@@ -48,6 +48,19 @@ pub fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
+/// The same of the line in which `value` begins, to change it: other processors give up their copies.
+#[inline(always)]
+pub fn prefetch_to_change<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: asks for a line of memory that is there; nothing is read or written, and processors without the
+    // instruction take it for one that does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
 /// The address as handle bits. Exposes the pointer's provenance, so that [`bits_to_address`] can restore it.
 ///
 /// Aborts the process if the address does not fit, which no supported platform hands out.
