@@ -269,9 +269,8 @@ fn arithmetic(threads: usize) -> Duration {
     let work = || {
         barrier.wait();
         let numbers = || {
-            (0..50_000_000_u64).fold([1_u64, 2, 3, 4], |chains, n| {
-                chains.map(|chain| (chain ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-            })
+            (0..50_000_000_u64)
+                .fold([1_u64, 2, 3, 4], |chains, n| chains.map(|chain| (chain ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
         };
         time(|| black_box(numbers())).0.wall
     };
