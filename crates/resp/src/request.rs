@@ -41,7 +41,8 @@
 //! ```
 //!
 //! A connection that ignores this and goes on appending to its buffer (after the truncation) loses only the saved copy:
-//! `parse` moves the bytes over itself. The announced length is never believed: room is made only as bytes arrive.
+//! `parse` moves the bytes over itself. The announced length is not believed: room is cleared only as bytes arrive, and at most
+//! 1 MiB is reserved ahead.
 //!
 //! # Limits and errors
 //!
