@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let request = options::parse(&arguments, surroundings());
     match request {
         Ok(Request::Help) => {
-            print(options::HELP.as_bytes());
+            print(options::help().as_bytes());
             ExitCode::SUCCESS
         }
         Ok(Request::Version) => {

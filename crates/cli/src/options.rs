@@ -1,7 +1,7 @@
 //! The command line: options first, then the command to send.
 //!
 //! Options end at the first word that does not start with `-`; everything from there on is the command, whatever it
-//! looks like (`cinnabar-cli set k -1`). An option is a row of [`FLAGS`]; what `--help` says of it stands in `help.txt`.
+//! looks like (`cinnabar-cli set k -1`). An option is a row of [`FLAGS`]; the parser and `--help` both read the table.
 //! Environment and terminal come in as [`Surroundings`], so that parsing is a pure function.
 
 use std::time::Duration;
@@ -167,8 +167,8 @@ struct Draft {
 
 enum Apply {
     Switch(fn(&mut Draft)),
-    /// Takes the next argument.
-    Value(fn(&mut Draft, &[u8]) -> Result<(), UsageError>),
+    /// Takes the next argument, shown in the help by this name.
+    Value(&'static str, fn(&mut Draft, &[u8]) -> Result<(), UsageError>),
     Help,
     Version,
     /// An option of the stock client that belongs to a feature of its own.
@@ -178,159 +178,187 @@ enum Apply {
 struct Flag {
     names: &'static [&'static str],
     apply: Apply,
+    help: &'static str,
 }
 
-const fn switch(names: &'static [&'static str], set: fn(&mut Draft)) -> Flag {
-    Flag { names, apply: Apply::Switch(set) }
+const fn switch(names: &'static [&'static str], help: &'static str, set: fn(&mut Draft)) -> Flag {
+    Flag { names, apply: Apply::Switch(set), help }
 }
 
-const fn value(names: &'static [&'static str], set: fn(&mut Draft, &[u8]) -> Result<(), UsageError>) -> Flag {
-    Flag { names, apply: Apply::Value(set) }
+const fn value(
+    names: &'static [&'static str],
+    operand: &'static str,
+    help: &'static str,
+    set: fn(&mut Draft, &[u8]) -> Result<(), UsageError>,
+) -> Flag {
+    Flag { names, apply: Apply::Value(operand, set), help }
 }
 
 const fn lacking(names: &'static [&'static str], reason: &'static str) -> Flag {
-    Flag { names, apply: Apply::Lacking(reason) }
+    Flag { names, apply: Apply::Lacking(reason), help: reason }
 }
 
-/// The text of `--help`.
-pub const HELP: &str = concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n\n", include_str!("help.txt"));
-
 const FLAGS: &[Flag] = &[
-    value(&["-h"], |draft, text| {
+    value(&["-h"], "<host>", "Server host (default 127.0.0.1). Alone: this help.", |draft, text| {
         draft.host = Some(utf8(text, "host")?);
         Ok(())
     }),
-    value(&["-p"], |draft, text| {
+    value(&["-p"], "<port>", "Server port (default 6379; with --book 1234).", |draft, text| {
         draft.port = Some(port(text)?);
         Ok(())
     }),
-    value(&["-s"], |draft, text| {
+    value(&["-s"], "<socket>", "Unix socket of the server, instead of host and port.", |draft, text| {
         draft.unix_path = Some(utf8(text, "socket path")?);
         Ok(())
     }),
-    value(&["-a", "--pass"], |draft, text| {
-        draft.password = Some(text.to_vec());
-        draft.password_in_arguments = true;
-        Ok(())
-    }),
-    value(&["--user"], |draft, text| {
+    value(
+        &["-a", "--pass"],
+        "<password>",
+        "Password. Safer: in the environment, as VALKEYCLI_AUTH or REDISCLI_AUTH.",
+        |draft, text| {
+            draft.password = Some(text.to_vec());
+            draft.password_in_arguments = true;
+            Ok(())
+        },
+    ),
+    value(&["--user"], "<name>", "User name that goes with the password.", |draft, text| {
         draft.user = Some(text.to_vec());
         Ok(())
     }),
-    switch(&["--no-auth-warning"], |draft| {
+    switch(&["--no-auth-warning"], "No warning about a password on the command line.", |draft| {
         draft.hide_password_warning = true;
     }),
-    value(&["-u"], apply_uri),
-    value(&["-n"], |draft, text| {
+    value(
+        &["-u"],
+        "<uri>",
+        "Server as valkey://user:password@host:port/database (or redis://); all parts optional.",
+        apply_uri,
+    ),
+    value(&["-n"], "<db>", "Database number.", |draft, text| {
         draft.database = integer(text, "database number")?;
         Ok(())
     }),
-    switch(&["-2"], |draft| draft.resp2 = true),
-    switch(&["-3"], |draft| draft.resp3 = true),
-    value(&["-r"], |draft, text| {
+    switch(&["-2"], "Speak RESP2.", |draft| draft.resp2 = true),
+    switch(&["-3"], "Speak RESP3.", |draft| draft.resp3 = true),
+    value(&["-r"], "<n>", "Send the command n times; a negative n is for ever.", |draft, text| {
         draft.repeat = Some(integer(text, "repeat count")?);
         Ok(())
     }),
-    value(&["-i"], |draft, text| {
+    value(&["-i"], "<seconds>", "Pause after each repetition, SCAN or report; fractions allowed.", |draft, text| {
         draft.interval = seconds(text, "interval for -i")?;
         Ok(())
     }),
-    switch(&["-x"], |draft| draft.last_from_stdin = true),
-    value(&["-X"], |draft, text| {
+    switch(&["-x"], "Read the command's last argument from standard input.", |draft| draft.last_from_stdin = true),
+    value(&["-X"], "<tag>", "Read the argument that equals tag from standard input.", |draft, text| {
         draft.tag_from_stdin = Some(text.to_vec());
         Ok(())
     }),
-    value(&["-d"], |draft, text| {
+    value(&["-d"], "<text>", "Delimiter between elements of a raw reply (default: new line).", |draft, text| {
         draft.element_delimiter = Some(text.to_vec());
         Ok(())
     }),
-    value(&["-D"], |draft, text| {
+    value(&["-D"], "<text>", "Delimiter after each raw reply (default: new line).", |draft, text| {
         draft.reply_delimiter = Some(text.to_vec());
         Ok(())
     }),
-    switch(&["-e"], |draft| draft.errors_are_fatal = true),
-    switch(&["--raw"], |draft| {
+    switch(&["-e"], "End with status 1 when the server replies with an error.", |draft| draft.errors_are_fatal = true),
+    switch(&["--raw"], "Raw replies (default when standard output is no terminal).", |draft| {
         draft.output = Some(Output::Raw);
     }),
-    switch(&["--no-raw"], |draft| {
+    switch(&["--no-raw"], "Formatted replies (default on a terminal).", |draft| {
         draft.output = Some(Output::Formatted);
     }),
-    switch(&["--csv"], |draft| draft.output = Some(Output::Csv)),
-    switch(&["--json"], |draft| draft.output = Some(Output::Json)),
-    switch(&["--quoted-json"], |draft| {
+    switch(&["--csv"], "Replies as CSV.", |draft| draft.output = Some(Output::Csv)),
+    switch(&["--json"], "Replies as JSON, over RESP3 unless -2 is given.", |draft| draft.output = Some(Output::Json)),
+    switch(&["--quoted-json"], "Like --json with every string in printable ASCII.", |draft| {
         draft.output = Some(Output::QuotedJson);
     }),
-    switch(&["--quoted-input"], |draft| draft.quoted_input = true),
-    value(&["--show-pushes"], |draft, text| {
+    switch(&["--quoted-input"], "The command's arguments are quoted strings.", |draft| draft.quoted_input = true),
+    value(&["--show-pushes"], "<yes|no>", "Print RESP3 push messages (default on a terminal).", |draft, text| {
         draft.show_pushes = Some(yes_or_no(text)?);
         Ok(())
     }),
-    switch(&["--book"], |draft| draft.book = true),
-    switch(&["--askpass"], |draft| draft.ask_password = true),
-    value(&["-t"], |draft, text| {
+    switch(&["--book"], "Speak the small length-prefixed binary protocol.", |draft| draft.book = true),
+    switch(&["--askpass"], "Ask for the password on the terminal.", |draft| draft.ask_password = true),
+    value(&["-t"], "<seconds>", "How long connecting may take (default: as the system says).", |draft, text| {
         draft.connect_timeout = Some(seconds(text, "connection timeout for -t")?).filter(|timeout| !timeout.is_zero());
         Ok(())
     }),
-    switch(&["-c"], |draft| draft.follow_redirects = true),
-    switch(&["-4"], |draft| draft.preferred_ip = Some(IpVersion::Four)),
-    switch(&["-6"], |draft| draft.preferred_ip = Some(IpVersion::Six)),
-    switch(&["--verbose"], |_| {}),
-    switch(&["--pipe"], |draft| {
+    switch(&["-c"], "Follow the redirections of a cluster's nodes.", |draft| draft.follow_redirects = true),
+    switch(&["-4"], "Prefer IPv4 addresses of the host.", |draft| draft.preferred_ip = Some(IpVersion::Four)),
+    switch(&["-6"], "Prefer IPv6 addresses of the host.", |draft| draft.preferred_ip = Some(IpVersion::Six)),
+    switch(&["--verbose"], "Taken as by other clients; there is nothing more to say.", |_| {}),
+    switch(&["--pipe"], "Send requests from standard input as they are, and count the replies.", |draft| {
         draft.mode = Some(Mode::Pipe);
     }),
-    value(&["--pipe-timeout"], |draft, text| {
-        draft.pipe_timeout = Some(Duration::from_secs(natural(text, "--pipe-timeout")?));
-        Ok(())
-    }),
-    switch(&["--scan"], |draft| draft.mode = Some(Mode::Scan)),
-    value(&["--pattern"], |draft, text| {
-        draft.keys.pattern = Some(text.to_vec());
-        Ok(())
-    }),
-    value(&["--quoted-pattern"], |draft, text| {
+    value(
+        &["--pipe-timeout"],
+        "<seconds>",
+        "How long --pipe waits for the last replies (default 30, 0: for ever).",
+        |draft, text| {
+            draft.pipe_timeout = Some(Duration::from_secs(natural(text, "--pipe-timeout")?));
+            Ok(())
+        },
+    ),
+    switch(&["--scan"], "Print all keys, as SCAN finds them.", |draft| draft.mode = Some(Mode::Scan)),
+    value(
+        &["--pattern"],
+        "<pattern>",
+        "Keys that --scan, --bigkeys, --memkeys and --hotkeys look at.",
+        |draft, text| {
+            draft.keys.pattern = Some(text.to_vec());
+            Ok(())
+        },
+    ),
+    value(&["--quoted-pattern"], "<pattern>", "The same as a quoted string.", |draft, text| {
         let pattern = unquote(text).ok_or_else(|| error("Invalid quoted string specified for --quoted-pattern."))?;
         draft.keys.pattern = Some(pattern);
         Ok(())
     }),
-    value(&["--count"], |draft, text| {
+    value(&["--count"], "<n>", "COUNT of their SCAN.", |draft, text| {
         draft.keys.count = Some(natural(text, "--count")?);
         Ok(())
     }),
-    value(&["--type"], |draft, text| {
+    value(&["--type"], "<type>", "TYPE of their SCAN.", |draft, text| {
         draft.keys.kind = Some(text.to_vec());
         Ok(())
     }),
-    switch(&["--bigkeys"], |draft| draft.mode = Some(Mode::BigKeys)),
-    switch(&["--memkeys"], |draft| draft.mode = Some(Mode::MemoryKeys)),
-    value(&["--memkeys-samples"], |draft, text| {
+    switch(&["--bigkeys"], "Find the keys with the most elements.", |draft| draft.mode = Some(Mode::BigKeys)),
+    switch(&["--memkeys"], "Find the keys that take up the most memory.", |draft| draft.mode = Some(Mode::MemoryKeys)),
+    value(&["--memkeys-samples"], "<n>", "--memkeys, looking at n elements of a key.", |draft, text| {
         draft.mode = Some(Mode::MemoryKeys);
         draft.memory_samples = Some(natural(text, "--memkeys-samples")?);
         Ok(())
     }),
-    switch(&["--hotkeys"], |draft| {
+    switch(&["--hotkeys"], "Find the keys used most; needs a maxmemory-policy with LFU.", |draft| {
         draft.mode = Some(Mode::HotKeys);
     }),
-    switch(&["--stat"], |draft| draft.mode = Some(Mode::Stat)),
-    switch(&["--latency"], |draft| draft.mode = Some(Mode::Latency)),
-    switch(&["--latency-history"], |draft| {
+    switch(&["--stat"], "Print a line about the server each second.", |draft| draft.mode = Some(Mode::Stat)),
+    switch(&["--latency"], "Measure how long the server takes to answer.", |draft| draft.mode = Some(Mode::Latency)),
+    switch(&["--latency-history"], "The same, a line for each interval (15 seconds).", |draft| {
         draft.mode = Some(Mode::LatencyHistory);
     }),
-    switch(&["--latency-dist"], |draft| {
+    switch(&["--latency-dist"], "The same, as a spectrum in 256 colors.", |draft| {
         draft.mode = Some(Mode::LatencyDistribution);
     }),
-    value(&["--intrinsic-latency"], |draft, text| {
-        draft.mode = Some(Mode::IntrinsicLatency(natural(text, "--intrinsic-latency")?));
-        Ok(())
-    }),
-    value(&["--eval"], |draft, text| {
+    value(
+        &["--intrinsic-latency"],
+        "<seconds>",
+        "Measure how long the system keeps this program waiting.",
+        |draft, text| {
+            draft.mode = Some(Mode::IntrinsicLatency(natural(text, "--intrinsic-latency")?));
+            Ok(())
+        },
+    ),
+    value(&["--eval"], "<file>", "Run a script; what follows is: key ... , argument ...", |draft, text| {
         draft.mode = Some(Mode::Eval(utf8(text, "file name")?));
         Ok(())
     }),
-    value(&["--test_hint"], |draft, text| {
+    value(&["--test_hint"], "<line>", "Print the hint for a line that is typed so far.", |draft, text| {
         draft.mode = Some(Mode::Hint(text.to_vec()));
         Ok(())
     }),
-    value(&["--test_hint_file"], |draft, text| {
+    value(&["--test_hint_file"], "<file>", "Check a file of lines and the hints expected for them.", |draft, text| {
         draft.mode = Some(Mode::HintFile(utf8(text, "file name")?));
         Ok(())
     }),
@@ -354,8 +382,8 @@ const FLAGS: &[Flag] = &[
         &["--replica", "--slave", "--rdb", "--functions-rdb"],
         "this comes with replication, which is not built yet",
     ),
-    Flag { names: &["--help"], apply: Apply::Help },
-    Flag { names: &["-v", "--version"], apply: Apply::Version },
+    Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
+    Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },
 ];
 
 /// Reads the arguments that follow the program's name.
@@ -369,7 +397,7 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
         let flag = FLAGS.iter().find(|flag| flag.names.iter().any(|known| known.as_bytes() == &name[..]));
         match (flag.map(|flag| &flag.apply), rest) {
             (Some(Apply::Switch(set)), _) => set(&mut draft),
-            (Some(Apply::Value(set)), [text, tail @ ..]) => {
+            (Some(Apply::Value(_, set)), [text, tail @ ..]) => {
                 set(&mut draft, text)?;
                 rest = tail;
             }
@@ -441,6 +469,30 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         book: draft.book,
         command,
     })
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut text = String::from("Usage: cinnabar-cli [OPTIONS] [command [argument ...]]\n\n");
+    for flag in FLAGS {
+        let mut left = flag.names.join(", ");
+        if let Apply::Value(operand, _) = flag.apply {
+            left = format!("{left} {operand}");
+        }
+        if !matches!(flag.apply, Apply::Lacking(_)) {
+            text.push_str(&format!("  {left:<24} {}\n", flag.help));
+        }
+    }
+    text.push_str(
+        "\nWithout a command, reads commands from standard input: interactively on a terminal, else one a line.\n\
+         Examples:\n  \
+         cinnabar-cli -u valkey://default:secret@localhost:6379/0 ping\n  \
+         cinnabar-cli -x set document < document.txt\n  \
+         cinnabar-cli -r 10 -i 0.5 incr counter\n  \
+         cinnabar-cli --quoted-input set '\"zero\\x00byte\"' value\n  \
+         cinnabar-cli --book -p 1234 zquery board 0 \"\" 0 10\n",
+    );
+    text
 }
 
 fn apply_uri(draft: &mut Draft, text: &[u8]) -> Result<(), UsageError> {
@@ -523,10 +575,7 @@ mod tests {
             assert!(name.starts_with('-') && seen.insert(name), "{name}");
         }
         for flag in FLAGS.iter().filter(|flag| !matches!(flag.apply, Apply::Lacking(_))) {
-            assert!(flag.names.iter().all(|name| HELP.contains(&format!(" {name}"))), "{:?}", flag.names);
-        }
-        for name in HELP.lines().filter_map(|line| line.strip_prefix("  -")?.split([' ', ',']).next()) {
-            assert!(seen.contains(&format!("-{name}").as_str()), "--help tells of -{name}");
+            assert!(flag.names.iter().all(|name| help().contains(name)), "{:?}", flag.names);
         }
     }
 

@@ -282,11 +282,9 @@ fn a_book_request_has_a_size_limit() {
 
 #[test]
 fn version_and_help_need_no_server() {
-    let version = concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n");
-    check(run(&["--version"], ""), 0, version, "");
+    check(run(&["--version"], ""), 0, concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n"), "");
     let help = run(&["--help"], "");
-    let expected = format!("{version}\nUsage: cinnabar-cli [OPTIONS] [cmd [arg [arg ...]]]\n");
-    assert!(help.status.success() && help.stdout.starts_with(expected.as_bytes()));
+    assert!(help.status.success() && help.stdout.starts_with(b"Usage: cinnabar-cli [OPTIONS]"));
     let message = "Unrecognized option or bad number of args for: '--nope'\n";
     check(run(&["--nope"], ""), 1, "", message);
 }

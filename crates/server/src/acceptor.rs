@@ -105,10 +105,11 @@ impl Acceptor {
         self.state.lock().listeners.clear();
     }
 
-    /// Accepts some connections and gives each to the worker with the fewest; true if there may be more.
+    /// Accepts some connections and gives each to the worker with the fewest; true if there may be more. Waits for nobody
+    /// who is at that.
     pub fn accept(&self, shared: &Shared) -> bool {
+        let Some(mut state) = self.state.try_lock() else { return true };
         let admission = Admission::of(&shared.engine.config().snapshot());
-        let mut state = self.state.lock();
         if state.rests_until.is_some_and(|until| Instant::now() < until) {
             return false;
         }

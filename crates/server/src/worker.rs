@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Commands borrow their arguments from the arena. What a connection sent beyond its last complete command
-//! moves to its own buffer, so an idle connection holds no memory for input or output.
+//! moves to its own buffer, of which no more than that stays after two seconds of silence: an idle connection holds no
+//! memory for input or output.
 
 use crate::acceptor::LISTENERS;
 use crate::clock;
