@@ -12,6 +12,7 @@
 
 mod common;
 
+use commands::ahead;
 use commands::dispatch::{self, Prepared};
 use commands::{Args, Now, OwnWords, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
@@ -234,15 +235,12 @@ impl<'e> Client<'e> {
     }
 
     fn batch(&mut self) {
-        for command in 0..BATCH {
-            let prepared = dispatch::prepare(self.engine, &self.input.args(command));
-            prepared.prefetch_bucket(self.engine, 0);
-            self.window.push(prepared);
-        }
-        for prepared in &self.window {
-            prepared.prefetch_entry(self.engine, 0);
-        }
-        self.window.iter().take(1).for_each(|prepared| prepared.show_tables(self.engine, 0));
+        self.window.extend((0..BATCH).map(|command| dispatch::prepare(self.engine, &self.input.args(command))));
+        let asked = || self.window.iter().map(|prepared| (prepared.keys(), 0));
+        ahead::ask_for_buckets(self.engine, asked());
+        let further = ahead::ask_for_entries(self.engine, asked());
+        ahead::ask_further(self.engine, asked(), further);
+        asked().take(1).for_each(|(keys, db)| keys.iter().for_each(|(_, hash)| self.engine.show_table(db, *hash)));
         for (command, prepared) in self.window.iter().enumerate() {
             let mut args = self.input.args(command);
             dispatch::run(self.engine, &mut self.session, prepared, &mut args, NOW, &mut self.reply);

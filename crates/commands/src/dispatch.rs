@@ -1,8 +1,7 @@
 //! From arguments to effects: the path of every command.
 //!
 //! [`prepare`] looks the command up and hashes its keys once; a server that has a batch of prepared
-//! commands asks for their memory ahead ([`Prepared::prefetch_bucket`], then
-//! [`Prepared::prefetch_entry`]) before it runs them in order. [`run`] checks what must hold before any
+//! commands asks for their memory ahead ([`ahead`](crate::ahead)) before it runs them in order. [`run`] checks what must hold before any
 //! handler, locks the shards of the keys, calls the handler, puts its write into the change log,
 //! unlocks, and lets the engine carry out what is left.
 
@@ -109,41 +108,10 @@ impl Prepared {
         Prepared { entry: Some(entry), keys: KeyArgs::from_buf([(index, engine.hasher().hash(key))]) }
     }
 
-    /// [`prefetch_bucket`](Self::prefetch_bucket) of a command that nearly always has one key.
-    #[inline(always)]
-    pub fn prefetch_only_bucket(&self, engine: &Engine, db: u32) {
-        match self.keys[..] {
-            [(_, hash)] => engine.prefetch_bucket(db, hash),
-            _ => self.prefetch_bucket(engine, db),
-        }
-    }
-
-    /// The tables of the keys [show where they lie](Engine::show_table).
-    #[inline(never)]
-    pub fn show_tables(&self, engine: &Engine, db: u32) {
-        self.keys.iter().for_each(|(_, hash)| engine.show_table(db, *hash));
-    }
-
+    /// The keys, with their places among the arguments.
     #[inline]
-    pub fn prefetch_bucket(&self, engine: &Engine, db: u32) {
-        for (_, hash) in &self.keys {
-            engine.prefetch_bucket(db, *hash);
-        }
-    }
-
-    #[inline]
-    pub fn prefetch_entry(&self, engine: &Engine, db: u32) {
-        match self.keys[..] {
-            [(_, hash)] => engine.prefetch_entry(db, hash),
-            _ => self.prefetch_entries(engine, db),
-        }
-    }
-
-    #[inline(never)]
-    fn prefetch_entries(&self, engine: &Engine, db: u32) {
-        for (_, hash) in &self.keys {
-            engine.prefetch_entry(db, *hash);
-        }
+    pub fn keys(&self) -> &[(usize, KeyHash)] {
+        &self.keys
     }
 
     /// For commands about an element of a collection: the key's and the element's argument, and the key's hash.

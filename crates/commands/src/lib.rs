@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod acl_category;
+pub mod ahead;
 pub mod aof;
 pub mod args;
 pub mod bitfield;

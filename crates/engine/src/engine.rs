@@ -20,12 +20,12 @@ use crate::packing::Packing;
 use crate::pause::Pause;
 use crate::saves::Saves;
 use crate::scripts::Scripts;
-use crate::shard::{Shard, ShardStats};
+use crate::shard::{EntryHint, Shard, ShardStats};
 use crate::tracking::{Origin, Tracking};
 use crate::value::Value;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use structures::hashtable::BucketHint;
+use structures::hashtable::{BucketHint, HintedArray};
 
 /// How an engine is built.
 #[derive(Clone, Debug)]
@@ -114,22 +114,26 @@ impl Default for Attention {
 /// different moments.
 #[derive(Default)]
 struct SharedHint {
-    start: AtomicUsize,
-    buckets: AtomicUsize,
+    /// Start and buckets of the new array and of the old one, and the frontier.
+    words: [AtomicU64; 5],
 }
 
 impl SharedHint {
-    #[inline]
+    /// Words of different hints, if it is just being set.
+    #[inline(always)]
     fn get(&self) -> BucketHint {
-        BucketHint { start: self.start.load(Relaxed), buckets: self.buckets.load(Relaxed) }
+        let [new, new_len, old, old_len, frontier] = self.words.each_ref().map(|word| word.load(Relaxed));
+        let array = |start: u64, len: u64| HintedArray { start: start as usize, len: len as usize };
+        BucketHint { new: array(new, new_len), old: array(old, old_len), frontier }
     }
 
     /// Written only when it differs, so that readers keep their copies of the line.
     #[inline]
     fn set(&self, hint: BucketHint) {
         if self.get() != hint {
-            self.start.store(hint.start, Relaxed);
-            self.buckets.store(hint.buckets, Relaxed);
+            let BucketHint { new, old, frontier } = hint;
+            let words = [new.start as u64, new.len as u64, old.start as u64, old.len as u64, frontier];
+            self.words.iter().zip(words).for_each(|(shared, word)| shared.store(word, Relaxed));
         }
     }
 }
@@ -472,13 +476,20 @@ impl Engine {
         self.hint(db, hash.shard()).get().prefetch(hash.local());
     }
 
-    /// Second step: asks for the entries that may be the key's. Left out when another thread is in the shard, since it
-    /// is only a hint.
+    /// Second step: where the key's entry may be. Nowhere when another thread is in the shard, since it is only a hint.
     #[inline]
-    pub fn prefetch_entry(&self, db: u32, hash: KeyHash) {
-        let index = hash.shard();
-        if let Some(shard) = self.locks.try_one(index) {
-            shard.dbs[db as usize].table.prefetch_entry(hash.local());
+    pub fn entry_hint(&self, db: u32, hash: KeyHash) -> EntryHint {
+        match self.locks.try_one(hash.shard()) {
+            Some(shard) => shard.dbs[db as usize].table.entry_hint(hash.local()),
+            None => EntryHint::NOWHERE,
+        }
+    }
+
+    /// Third step: asks for the entry of a key that was [further](EntryHint::is_further) on.
+    #[inline(never)]
+    pub fn prefetch_chain(&self, db: u32, hash: KeyHash) {
+        if let Some(shard) = self.locks.try_one(hash.shard()) {
+            shard.dbs[db as usize].table.prefetch_chain(hash.local());
         }
     }
 

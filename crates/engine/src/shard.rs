@@ -13,6 +13,8 @@ use structures::hashtable::HashTable;
 
 /// Keys and values of one database in one shard.
 pub type Table = HashTable<KeyEntry>;
+/// Where a key's entry may be.
+pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
 
 /// One database, as far as it lies in this shard.
 #[derive(Default)]

@@ -165,13 +165,15 @@ impl Connection {
         !self.outbox.is_empty() && !self.withheld
     }
 
-    /// Something came from its peer or went to it.
+    /// Something came from its peer or went to it. Whether it is the first thing at this time, in milliseconds.
     #[inline]
-    pub fn note_active(&mut self, now: i64) {
-        if self.active_at != now {
+    pub fn note_active(&mut self, now: i64) -> bool {
+        let first = self.active_at != now;
+        if first {
             self.active_at = now;
             self.session.info.active_at.store(now, Relaxed);
         }
+        first
     }
 
     /// Whether its client waits for what others do, and may be silent for as long as it likes.

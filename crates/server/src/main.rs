@@ -21,6 +21,7 @@ mod log;
 mod mailbox;
 mod meanwhile;
 mod missing;
+mod moderation;
 mod oom;
 mod outbox;
 mod pushes;

@@ -5,7 +5,7 @@
 //! memory. Everything else that a command may have to wait for is the business of
 //! [`Worker::run_some`](crate::worker::Worker::run_some).
 
-use crate::window::Item;
+use crate::window::{Item, LookAhead};
 use commands::cx::Flow;
 use commands::steady;
 use commands::{Now, Session};
@@ -15,20 +15,21 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// As long as this holds, commands run in a row.
-pub struct Quiet {
+pub struct Quiet<'w> {
     pub worker: usize,
     /// There is a limit to memory.
     pub is_limited: bool,
     /// Bytes in the sink of replies, after which the row ends.
     pub reply_max: usize,
+    pub look_ahead: &'w mut LookAhead,
 }
 
-impl Quiet {
+impl Quiet<'_> {
     /// Runs the plain commands that a window begins with, of the first one's client, which is steady. Returns how many
     /// there were and what the last one came to; others came to [`Flow::Next`].
     #[inline(never)]
     pub fn run<'r>(
-        &self,
+        self,
         engine: &'r Engine,
         session: &'r mut Session,
         items: &'r [Item<'_>],
@@ -40,11 +41,13 @@ impl Quiet {
         let Some(row) = first.entry() else { return (0, Flow::Next) };
         let (token, own) = (first.token, engine.audience().own(self.worker));
         let mut items = items.iter();
+        let reply_max = self.reply_max;
         let next = || {
+            self.look_ahead.at(engine, items.as_slice(), spans);
             let item = items.next()?;
             if item.token == token && self.holds(engine, own, item) { item.plain(spans) } else { None }
         };
-        steady::run_row(engine, session, now, reply, self.reply_max, row, next)
+        steady::run_row(engine, session, now, reply, reply_max, row, next)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use crate::heavy::{LIGHT_BYTES, VISIT_BYTES};
 use crate::log::{self, Level};
 use crate::quiet::Quiet;
 use crate::replies::{REPLY_HIGH, REPLY_LOW};
-use crate::window::{self, Filled, Filler, Item, WINDOW, What, look_ahead};
+use crate::window::{self, Filled, Filler, Item, WINDOW, What};
 use crate::worker::Worker;
 use commands::client_list::described;
 use commands::cx::Flow;
@@ -119,7 +119,7 @@ impl Worker {
             let metrics = &self.shared.engine.metrics()[self.index];
             metrics.reads.add(1);
             metrics.input_bytes.add(gathered.read as u64);
-            connection.note_active(now.unix_ms());
+            self.moderation.count_visit(connection.note_active(now.unix_ms()));
             connection.session.info.count_input(gathered.read);
             match gathered.is_large || kept + gathered.read >= LIGHT_BYTES {
                 true => connection.set_heavy(),
@@ -178,7 +178,7 @@ impl Worker {
             }
             let engine = &*self.shared.engine;
             self.windows = self.windows.wrapping_add(1);
-            look_ahead(engine, &window, &spans, self.windows);
+            self.look_ahead.begin(engine, &window, &spans, self.windows);
             engine.metrics()[self.index].clock.set(engine.host().nanos());
             let mut left = &mut window[..];
             while !left.is_empty() {
@@ -253,9 +253,11 @@ impl Worker {
         let (mut last, mut has_begun) = (Flow::Next, false);
         let mut apart = false;
         let mut steady = connection.is_steady();
-        while let Some(item) = items.get_mut(done).filter(|item| item.token == token) {
+        while items.get(done).is_some_and(|item| item.token == token) {
             if steady && !self.is_lent {
-                let quiet = Quiet { worker: self.index, is_limited, reply_max: start + VISIT_REPLY_MAX };
+                let reply_max = start + VISIT_REPLY_MAX;
+                let look_ahead = &mut self.look_ahead;
+                let quiet = Quiet { worker: self.index, is_limited, reply_max, look_ahead };
                 let (session, reply) = (&mut connection.session, &mut self.reply);
                 let (ran, flow) = quiet.run(engine, session, &items[done..], spans, now, reply);
                 done += ran;
@@ -271,6 +273,8 @@ impl Worker {
                 steady = false;
                 continue;
             }
+            self.look_ahead.at(engine, &items[done..], spans);
+            let item = &mut items[done];
             let runs_scripts = item.runs_scripts();
             if done > 0 && (runs_scripts || is_limited || engine.audience().has_own(self.index) && !item.publishes()) {
                 break;

@@ -6,10 +6,11 @@
 //!   window   (row, hash)      (row, hash)      (row, hash)        at most WINDOW items
 //! ```
 //!
-//! A key's bucket is asked for as soon as its hash is known, and its entry ([`look_ahead`]) when the window is full and
-//! the bucket has had time to arrive.
+//! The memory of a window's commands is asked for some commands at a time ([`commands::ahead`]): their keys' buckets when
+//! so many are parsed, and the rest while those before them run ([`LookAhead`]).
 
 use crate::connection::{Connection, Wire};
+use commands::ahead::{self, Asked};
 use commands::dispatch::{self, Prepared};
 use commands::familiar::Familiar;
 use commands::row::READONLY;
@@ -23,8 +24,10 @@ use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Commands that are prefetched together: so many take as long as memory needs, and fit into the nearest cache.
-pub const WINDOW: usize = 24;
+/// Commands of a window, at most: what is asked for ahead of them fits into the nearest cache.
+pub const WINDOW: usize = 64;
+/// Commands for which memory is asked together: they take about as long as memory needs.
+const CHUNK: usize = 8;
 
 /// A command in the window, or what came instead of one.
 pub struct Item<'b> {
@@ -143,6 +146,15 @@ impl<'b> Item<'b> {
         }
     }
 
+    /// The keys to look for ahead.
+    #[inline]
+    fn keys(&self) -> Asked<'_> {
+        match &self.what {
+            What::Command { prepared, .. } => (prepared.keys(), self.db),
+            _ => (&[], self.db),
+        }
+    }
+
     /// See [`Prepared::element`].
     fn element(&self) -> Option<(usize, usize, KeyHash)> {
         match &self.what {
@@ -179,30 +191,69 @@ impl<'b> Item<'b> {
     }
 }
 
-/// Asks for the entries that the commands will read; of commands in a row about elements of one collection, for these.
-/// `turn` is another one with each window, and chooses the command whose key's table [shows where it
-/// lies](Engine::show_table).
-#[inline]
-pub fn look_ahead(engine: &Engine, window: &[Item<'_>], spans: &[Span], turn: usize) {
-    if let Some(item) = window.get(turn % window.len().max(1))
-        && let What::Command { prepared, .. } = &item.what
-    {
-        prepared.show_tables(engine, item.db);
+/// Asks for what the commands of a window will read, [`CHUNK`] commands at a time and counted from the window's end:
+///
+/// ```text
+///   before it runs    1        2            3
+///   chunk             runs     ask_further  ask_for_entries
+/// ```
+#[derive(Default)]
+pub struct LookAhead {
+    /// Commands of the next chunk whose entries have to be looked for further; bit 0 is the first one's.
+    further: u16,
+}
+
+impl LookAhead {
+    /// The window is going to run. `turn` is another one with each window, and chooses the command whose key's table
+    /// [shows where it lies](Engine::show_table).
+    pub fn begin(&mut self, engine: &Engine, window: &[Item<'_>], spans: &[Span], turn: usize) {
+        if let Some(item) = window.get(turn % window.len().max(1)) {
+            let (keys, db) = item.keys();
+            keys.iter().for_each(|(_, hash)| engine.show_table(db, *hash));
+        }
+        let (first, later) = window.split_at(window.len().min(window.len() % CHUNK + CHUNK));
+        let further = ask_for_entries(engine, first, spans);
+        self.further = ask_for_entries(engine, &later[..later.len().min(CHUNK)], spans);
+        ahead::ask_further(engine, keys_of(first), further);
     }
-    let mut left = window;
+
+    /// The first of `items` is going to run, the rest of the window.
+    #[inline(always)]
+    pub fn at(&mut self, engine: &Engine, items: &[Item<'_>], spans: &[Span]) {
+        if items.len().is_multiple_of(CHUNK) {
+            self.go_on(engine, items, spans);
+        }
+    }
+
+    #[inline(never)]
+    fn go_on(&mut self, engine: &Engine, items: &[Item<'_>], spans: &[Span]) {
+        let Some((_, later)) = items.split_at_checked(CHUNK) else { return };
+        let (next, later) = later.split_at(later.len().min(CHUNK));
+        ahead::ask_further(engine, keys_of(next), self.further);
+        self.further = ask_for_entries(engine, &later[..later.len().min(CHUNK)], spans);
+    }
+}
+
+/// Of commands in a row about elements of one collection, for these too.
+fn ask_for_entries(engine: &Engine, items: &[Item<'_>], spans: &[Span]) -> u16 {
+    let further = ahead::ask_for_entries(engine, keys_of(items));
+    let mut left = items;
     while let [item, others @ ..] = left {
         left = others;
-        let What::Command { prepared, .. } = &item.what else { continue };
-        prepared.prefetch_entry(engine, item.db);
-        if let Some(element) = prepared.element() {
+        if let Some(element) = item.element() {
             let same =
                 others.iter().take_while(|other| other.element() == Some(element) && other.db == item.db).count();
             left = &others[same..];
             if same > 0 {
-                prefetch_elements(engine, &window[window.len() - others.len() - 1..][..=same], spans, element);
+                prefetch_elements(engine, &items[items.len() - others.len() - 1..][..=same], spans, element);
             }
         }
     }
+    further
+}
+
+fn keys_of<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = Asked<'i>> {
+    items.iter().map(Item::keys)
 }
 
 /// These commands are about elements of one collection, unless two keys have the same hash.
@@ -307,7 +358,12 @@ impl<'b> Filler<'_, 'b> {
     fn fill_short(&mut self, bytes: &'b [u8], offset: &mut usize, db: u32) {
         let engine = self.engine;
         let mut at = *offset;
+        let mut asked = self.window.len();
         while self.window.len() < WINDOW {
+            if self.window.len() - asked >= CHUNK {
+                self.ask_for_buckets(asked);
+                asked = self.window.len();
+            }
             let (rest, first) = (&bytes[at..], self.spans.len());
             let Some((consumed, entry)) = self.familiar.parse(rest, self.spans) else { break };
             at += consumed;
@@ -316,7 +372,6 @@ impl<'b> Filler<'_, 'b> {
                 Some((entry, index)) => {
                     let key = self.spans[first..][index].of(rest);
                     let prepared = Prepared::of_one(engine, entry, index, key);
-                    prepared.prefetch_only_bucket(engine, db);
                     let (token, spans) = (self.token, first..self.spans.len());
                     // Where nothing can fail any more, the item is written where it stays.
                     assert!(self.window.len() < self.window.capacity(), "room for a window");
@@ -329,12 +384,17 @@ impl<'b> Filler<'_, 'b> {
                 }
             }
         }
+        self.ask_for_buckets(asked);
         *offset = at;
+    }
+
+    /// Of the commands from this one on.
+    fn ask_for_buckets(&self, from: usize) {
+        ahead::ask_for_buckets(self.engine, keys_of(&self.window[from..]));
     }
 
     #[inline(never)]
     fn push_short(&mut self, rest: &'b [u8], first: usize, prepared: Prepared, db: u32) {
-        prepared.prefetch_bucket(self.engine, db);
         *self.owned |= !prepared.is_inline();
         let what = What::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
         self.window.push(Item { token: self.token, db, bytes: rest, what });
@@ -355,7 +415,7 @@ impl<'b> Filler<'_, 'b> {
     #[inline(always)]
     fn prepare(&self, args: &Args<'_>, db: u32) -> Prepared {
         let prepared = dispatch::prepare(self.engine, args);
-        prepared.prefetch_bucket(self.engine, db);
+        ahead::ask_for_buckets(self.engine, std::iter::once((prepared.keys(), db)));
         prepared
     }
 

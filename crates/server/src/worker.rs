@@ -19,10 +19,12 @@ use crate::heavy::{LIGHT_BYTES, VISIT_MAX};
 use crate::kept::Kept;
 use crate::log;
 use crate::mailbox::{Inbox, Letter, WAKE};
+use crate::moderation::Moderation;
 use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
+use crate::window::LookAhead;
 use commands::familiar::Familiar;
 use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
 use engine::blocked::{self, Server, Ticket};
@@ -80,6 +82,7 @@ pub struct Worker {
     pub settings: Settings,
     /// Somebody may wait to be connected.
     pub has_callers: bool,
+    pub moderation: Moderation,
     /// Connections that have something to do in the next turn.
     pub ready: Vec<usize>,
     /// Likewise, but they are served after the others, one after the other (`heavy.rs`).
@@ -108,6 +111,7 @@ pub struct Worker {
     pub spans: Vec<Span>,
     /// Windows of commands so far; wraps around.
     pub windows: usize,
+    pub look_ahead: LookAhead,
     pub familiar: Familiar,
     pub reply: Reply,
     /// What a command that runs apart replies, until it is over.
@@ -150,6 +154,7 @@ impl Worker {
             connections: Slab::new(),
             settings,
             has_callers: false,
+            moderation: Moderation::default(),
             ready: Vec::new(),
             heavy: VecDeque::new(),
             visit_max: VISIT_MAX,
@@ -165,6 +170,7 @@ impl Worker {
             arena: vec![0; ARENA],
             spans: Vec::new(),
             windows: 0,
+            look_ahead: LookAhead::default(),
             familiar: Familiar::default(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
@@ -191,8 +197,13 @@ impl Worker {
     pub fn run(mut self) -> io::Result<()> {
         become_worker(self.index);
         let mut events = Events::with_capacity(1024);
+        self.moderation = Moderation::of_this_thread();
         while !self.stopping {
-            match self.poll.poll(&mut events, Some(self.patience())) {
+            let patience = self.patience();
+            if !patience.is_zero() {
+                self.moderation.pause();
+            }
+            match self.poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
             }
@@ -211,6 +222,7 @@ impl Worker {
             self.send_pushes(now.unix_ms());
             self.settle_others();
             self.shared.engine.end_turn(self.index);
+            self.moderation.end_turn(now.unix_ms());
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());

@@ -554,10 +554,11 @@ unsafe impl<P> Handle for Entry<P> {
     }
 
     #[inline]
-    fn prefetch(&self) {
+    fn prefetch(bits: u64) {
         // The header with the key, and the line where a short value ends.
-        crate::handle::prefetch(self.block.as_ptr());
-        crate::handle::prefetch(self.block.as_ptr().wrapping_add(64));
+        let block = crate::handle::bits_to_address::<u8>(bits);
+        crate::handle::prefetch(block);
+        crate::handle::prefetch(block.wrapping_add(64));
     }
 }
 

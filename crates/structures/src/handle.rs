@@ -29,9 +29,10 @@ pub unsafe trait Handle: Sized {
     /// drops the result nor uses it mutably nor keeps it longer than that owner.
     unsafe fn from_bits(bits: u64) -> Self;
 
-    /// Asks the processor to load what a comparison or a hash of this value reads first.
+    /// Asks the processor to load what a comparison or a hash of the value with these bits reads first. There need not
+    /// be such a value any more.
     #[inline]
-    fn prefetch(&self) {}
+    fn prefetch(_bits: u64) {}
 }
 
 /// Asks the processor to load the cache line at `address`, which need not be valid.
@@ -101,8 +102,8 @@ unsafe impl<T> Handle for Arc<T> {
     }
 
     #[inline]
-    fn prefetch(&self) {
-        prefetch(Arc::as_ptr(self));
+    fn prefetch(bits: u64) {
+        prefetch(bits_to_address::<T>(bits));
     }
 }
 
@@ -120,8 +121,8 @@ unsafe impl<T> Handle for Rc<T> {
     }
 
     #[inline]
-    fn prefetch(&self) {
-        prefetch(Rc::as_ptr(self));
+    fn prefetch(bits: u64) {
+        prefetch(bits_to_address::<T>(bits));
     }
 }
 

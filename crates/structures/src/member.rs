@@ -110,8 +110,8 @@ unsafe impl Handle for Member {
     }
 
     #[inline]
-    fn prefetch(&self) {
-        prefetch(self.block.as_ptr());
+    fn prefetch(bits: u64) {
+        prefetch(bits_to_address::<u8>(bits));
     }
 }
 

@@ -279,21 +279,37 @@ impl<T: Handle> HashTable<T> {
     /// What [`BucketHint::prefetch`] needs to know of this table now.
     #[inline]
     pub fn bucket_hint(&self) -> BucketHint {
-        // While resizing, the array that most positions are in.
-        let array = if self.frontier_position > POSITIONS / 2 { &self.new } else { &self.old };
-        BucketHint { start: array.address(), buckets: array.len() }
+        let hinted = |array: &BucketArray| HintedArray { start: array.address(), len: array.len() };
+        BucketHint { new: hinted(&self.new), old: hinted(&self.old), frontier: self.frontier_position }
     }
 
-    /// Second step of a batch of lookups, when the bucket has had time to arrive: asks for the entries to be loaded
-    /// that a lookup with this hash will compare.
+    /// Second step of a batch of lookups, when the bucket has had time to arrive: where an entry with this hash may be.
+    /// The bucket's next line is asked for, if there is one.
+    #[inline]
+    pub fn entry_hint(&self, hash: u64) -> EntryHint<T> {
+        let line = self.home(hash);
+        let child = line.child();
+        if let Some(child) = child {
+            prefetch(child);
+        }
+        let mut slots = line.matches(tag_of(hash));
+        let bits = slots.next().map_or(0, |slot| line.bits(slot));
+        slots.for_each(|slot| T::prefetch(line.bits(slot)));
+        EntryHint { bits, goes_on: child.is_some(), table: PhantomData }
+    }
+
+    /// Asks for the entries to be loaded that a lookup with this hash will compare, those of the bucket's first line.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
-        let line = self.home(hash);
-        for slot in line.matches(tag_of(hash)) {
-            self.borrow(line.bits(slot)).prefetch();
-        }
-        if let Some(child) = line.child() {
-            prefetch(child);
+        self.entry_hint(hash).prefetch();
+    }
+
+    /// The same for the lines behind the first one, of which the next should be there.
+    pub fn prefetch_chain(&self, hash: u64) {
+        let mut line = self.home(hash);
+        while let Some(child) = line.child() {
+            line = child;
+            line.matches(tag_of(hash)).for_each(|slot| T::prefetch(line.bits(slot)));
         }
     }
 
@@ -425,7 +441,7 @@ impl<T: Handle> HashTable<T> {
     #[inline]
     fn prefetch_entries(&self, home: &Bucket) {
         for bits in home.chain_bits() {
-            self.borrow(bits).prefetch();
+            T::prefetch(bits);
         }
     }
 
@@ -655,9 +671,18 @@ fn scale(random: u64, len: usize) -> usize {
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BucketHint {
+    /// The array of positions below the frontier, and that of all others.
+    pub new: HintedArray,
+    pub old: HintedArray,
+    pub frontier: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HintedArray {
     /// Address of the first bucket.
     pub start: usize,
-    pub buckets: usize,
+    /// Buckets.
+    pub len: usize,
 }
 
 impl BucketHint {
@@ -665,7 +690,41 @@ impl BucketHint {
     /// nothing.
     #[inline]
     pub fn prefetch(self, hash: u64) {
-        prefetch(std::ptr::without_provenance::<u8>(self.start.wrapping_add(index(hash, self.buckets) * LINE)));
+        prefetch(std::ptr::without_provenance::<u8>(self.address(hash)));
+    }
+
+    #[inline]
+    fn address(self, hash: u64) -> usize {
+        let HintedArray { start, len } = if position(hash) < self.frontier { self.new } else { self.old };
+        start.wrapping_add(index(hash, len) * LINE)
+    }
+}
+
+/// Where the entry with some hash is likely to be, or was a moment ago.
+#[derive(Debug)]
+pub struct EntryHint<T> {
+    /// A handle's, or 0.
+    bits: u64,
+    goes_on: bool,
+    table: PhantomData<fn() -> T>,
+}
+
+impl<T: Handle> EntryHint<T> {
+    pub const NOWHERE: EntryHint<T> = EntryHint { bits: 0, goes_on: false, table: PhantomData };
+
+    /// Asks for the entry, of which only the address counts: it may be gone.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        if self.bits != 0 {
+            T::prefetch(self.bits);
+        }
+    }
+
+    /// No entry of the bucket's first line is likely, and there are more lines
+    /// ([`prefetch_chain`](HashTable::prefetch_chain)).
+    #[inline]
+    pub fn is_further(&self) -> bool {
+        self.bits == 0 && self.goes_on
     }
 }
 

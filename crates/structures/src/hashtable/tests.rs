@@ -106,6 +106,21 @@ impl Subject {
         self.table.find(self.hashing.hash(key), |item| item.key == key).map(|item| item.value.get())
     }
 
+    /// What is asked for ahead of a lookup of this key, which is there, is what the lookup reads.
+    fn check_hints(&self, key: u64) {
+        let (table, hash) = (&self.table, self.hashing.hash(key));
+        let home = table.home(hash);
+        assert_eq!(table.bucket_hint().address(hash), std::ptr::from_ref(home).addr());
+        let hint = table.entry_hint(hash);
+        let likely: Vec<u64> = home.matches(tag_of(hash)).map(|slot| home.bits(slot)).collect();
+        assert_eq!(hint.bits, likely.first().copied().unwrap_or(0));
+        let is_in_home = likely.iter().any(|&bits| table.borrow(bits).key == key);
+        assert!(is_in_home || home.child().is_some());
+        assert_eq!(hint.is_further(), likely.is_empty());
+        hint.prefetch();
+        table.prefetch_chain(hash);
+    }
+
     fn scan_all(&self) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut cursor = Some(0);
@@ -127,6 +142,7 @@ impl Subject {
         assert_eq!(scanned.len(), self.model.len());
         for &key in self.model.keys() {
             assert_eq!(self.get(key), Some(self.model[&key]));
+            self.check_hints(key);
         }
         let lines: usize = (0..self.table.units()).map(|unit| self.table.unit(unit).lines().count() - 1).sum();
         assert_eq!(self.table.stats().child_lines, lines);
@@ -269,6 +285,9 @@ fn a_new_table_holds_no_memory() {
     assert_eq!(table.scan(0, |_| unreachable!()), None);
     table.prefetch(1);
     table.prefetch_entry(1);
+    table.prefetch_chain(1);
+    table.bucket_hint().prefetch(1);
+    assert!(!table.entry_hint(1).is_further());
 }
 
 /// Positions and indices are inverse: what makes a frontier and a scan exact.

@@ -135,8 +135,8 @@ unsafe impl Handle for Member {
     }
 
     #[inline]
-    fn prefetch(&self) {
-        self.prefetch_block();
+    fn prefetch(bits: u64) {
+        Member { bits }.prefetch_block();
     }
 }
 
