@@ -21,7 +21,7 @@
 //! [`Engine::expire_due`] is called by every worker for its share of the shards, twenty times a second. It removes at
 //! most `budget` keys and elements, at most [`STEP`] of either under one hold of a lock, and says whether more may be
 //! due. A collection of which more elements are due than that keeps its record and its turn. When the last element
-//! goes, the key goes with it.
+//! goes, the key goes with it. Tables that are being resized are moved on meanwhile (`activerehashing`).
 //!
 //! # What keeps the indexes right
 //! Nobody but [`Edit`](crate::edit::Edit) and [`access`] puts entries into a table or takes them out, or changes a
@@ -57,6 +57,9 @@ pub struct ExpiryIndex {
 
 /// What the background removes under one hold of a shard's lock, of keys and of elements: some ten microseconds' worth.
 const STEP: usize = 32;
+/// Buckets of a table that is being resized, moved under one hold of a shard's lock: as long as that. While nobody
+/// writes, a table of a million entries takes some seconds.
+const RESIZE_STEP: usize = 32;
 
 impl Engine {
     /// Removes up to `budget` keys and elements of these shards whose deadline has passed; true when more may be due.
@@ -92,12 +95,14 @@ impl Engine {
             // A long script may have it; others are not to wait for that.
             let Some(mut guard) = self.locks().one_unless(index, || true) else { return (0, false) };
             let shard = &mut *guard;
+            let resizes = self.config().snapshot().flag(Directive::ActiveRehashing);
             for db in 0..self.databases() as u32 {
                 keys += self.expire_keys(shard, &mut effects, db, now, max - keys);
                 elements += self.expire_elements(shard, &mut effects, db, now, max - elements);
-                // Resizing goes on while nobody writes.
-                let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
-                shard.dbs[db as usize].table.step(1, hasher);
+                if resizes {
+                    let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
+                    shard.dbs[db as usize].table.step(RESIZE_STEP, hasher);
+                }
             }
             self.record_expired(&effects);
             // Who sees that the keys are gone finds the memory free and the event noted.
