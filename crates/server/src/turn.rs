@@ -5,7 +5,7 @@ use crate::heavy::{LIGHT_BYTES, VISIT_BYTES};
 use crate::log::{self, Level};
 use crate::quiet::Quiet;
 use crate::replies::{REPLY_HIGH, REPLY_LOW};
-use crate::window::{self, Filled, Filler, Item, WINDOW, What};
+use crate::window::{self, Filled, Filler, Item, What};
 use crate::worker::Worker;
 use commands::client_list::described;
 use commands::cx::Flow;
@@ -168,7 +168,7 @@ impl Worker {
 
     /// Runs what has not been parsed yet, window by window; but for that of `left_out`, which waits.
     pub fn run_windows(&mut self, mut unparsed: Unparsed<'_>, left_out: Option<usize>, now: Now) {
-        let mut window: Vec<Item<'_>> = Vec::with_capacity(WINDOW);
+        let mut window = window::renewed(std::mem::take(&mut self.window));
         let mut spans = std::mem::take(&mut self.spans);
         loop {
             spans.clear();
@@ -192,6 +192,7 @@ impl Worker {
             }
         }
         self.spans = spans;
+        self.window = window::renewed(window);
     }
 
     /// Fills the window; true if some item may own memory.

@@ -63,6 +63,16 @@ pub enum What {
     Done,
 }
 
+/// An empty window in the room of another one, whose items lay in other input: its memory is always there, and always
+/// counted.
+pub fn renewed<'b>(mut window: Vec<Item<'_>>) -> Vec<Item<'b>> {
+    window.clear();
+    // Collected where they lay: room for items is room for items, however long those live.
+    let mut renewed: Vec<Item<'b>> = window.into_iter().map(|_| unreachable!("it is empty")).collect();
+    renewed.reserve_exact(WINDOW);
+    renewed
+}
+
 /// Empties the window. `owns`: some item may own memory. Nearly always none does, and then nothing has to be done.
 #[inline]
 pub fn clear(window: &mut Vec<Item<'_>>, owns: bool) {
@@ -463,4 +473,21 @@ enum Consumed {
     Go(usize),
     /// More has to arrive; so many bytes are kept for it.
     Wait { keep: usize },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_renewed_in_its_own_room() {
+        let window = renewed(Vec::new());
+        let (start, room) = (window.as_ptr().addr(), window.capacity());
+        assert_eq!(room, WINDOW);
+        let bytes = vec![0];
+        let mut window = renewed(window);
+        window.push(Item { token: 0, db: 0, bytes: &bytes, what: What::Done });
+        let window: Vec<Item<'static>> = renewed(window);
+        assert_eq!((window.as_ptr().addr(), window.capacity(), window.len()), (start, room, 0));
+    }
 }

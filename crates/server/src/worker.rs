@@ -24,7 +24,7 @@ use crate::outbox::{Outbox, Resized};
 use crate::settings::Settings;
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
-use crate::window::LookAhead;
+use crate::window::{self, Item, LookAhead};
 use commands::familiar::Familiar;
 use commands::{Now, Session, dispatch, measure, pubsub, tracking, transaction};
 use engine::blocked::{self, Server, Ticket};
@@ -109,6 +109,8 @@ pub struct Worker {
     pub light_at: u64,
     pub arena: Vec<u8>,
     pub spans: Vec<Span>,
+    /// Empty between two runs of windows.
+    pub window: Vec<Item<'static>>,
     /// Windows of commands so far; wraps around.
     pub windows: usize,
     pub look_ahead: LookAhead,
@@ -169,6 +171,7 @@ impl Worker {
             jobs: Vec::new(),
             arena: vec![0; ARENA],
             spans: Vec::new(),
+            window: window::renewed(Vec::new()),
             windows: 0,
             look_ahead: LookAhead::default(),
             familiar: Familiar::default(),
