@@ -17,7 +17,7 @@ const PERIOD: i64 = 4;
 /// Visits in a period from which on it waits: two and more come in a pause.
 const VISITS: usize = 64 * PERIOD as usize;
 /// The same of connections, each counted once a millisecond: of a few, all would soon wait for the worker.
-const ACTIVE: usize = 16 * PERIOD as usize;
+const ACTIVE: usize = 20 * PERIOD as usize;
 /// Visits in one turn that are enough for one.
 const ENOUGH: usize = 16;
 
