@@ -2,6 +2,7 @@
 
 use crate::dialogue::{ask, ask_integer, dialogue};
 use crate::harness::{Server, is_peer, on_each_thread_count};
+use redis::ConnectionLike;
 
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range";
 const SYNTAX: &str = "-ERR syntax error";
@@ -486,4 +487,36 @@ fn info_and_time() {
     let (seconds, micros): (u64, u32) = redis::cmd("TIME").query(&mut client).expect("the time");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970").as_secs();
     assert!(now.abs_diff(seconds) < 60 && micros < 1_000_000);
+}
+
+/// 23 GETs, 5 INCRs of which one fails and 20 GETs in one write, and then what was counted.
+#[test]
+fn a_pipeline_is_counted_whole() {
+    on_each_thread_count(&["--latency-tracking", "yes"], |server| {
+        let mut client = server.client();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SET").arg("word").arg("w");
+        for _ in 0..23 {
+            pipeline.cmd("GET").arg("word");
+        }
+        for key in ["n", "n", "word", "n", "n"] {
+            pipeline.cmd("INCR").arg(key);
+        }
+        for _ in 0..20 {
+            pipeline.cmd("GET").arg("n");
+        }
+        pipeline.cmd("INFO").arg("commandstats").cmd("LATENCY").arg("HISTOGRAM").arg("get").arg("incr");
+        let replies = client.req_packed_commands(&pipeline.get_packed_pipeline(), 0, 51).expect("replies");
+        let [.., stats, histograms] = &replies[..] else { panic!("{replies:?}") };
+        let stats = redis::from_redis_value::<String>(stats.clone()).expect("a text");
+        for expected in ["cmdstat_set:calls=1,", "cmdstat_get:calls=43,", "cmdstat_incr:calls=5,"] {
+            assert!(stats.contains(expected), "{expected} in {stats}");
+        }
+        let failed = stats.lines().find(|line| line.starts_with("cmdstat_incr:")).expect("a line");
+        assert!(failed.ends_with(",failed_calls=1"), "{failed}");
+        let histograms = format!("{histograms:?}");
+        for calls in ["int(43)", "int(5)"] {
+            assert!(histograms.contains(calls), "{calls} in {histograms}");
+        }
+    });
 }

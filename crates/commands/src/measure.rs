@@ -1,7 +1,8 @@
 //! What is written down of every command: its count and time, its entry in the command log, the line that monitors get.
 //!
 //! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew
-//! before each window of commands. What a call of a command within a command (EXEC, a script) takes is part of both.
+//! before each window of commands. Calls of plain commands in a row are counted some at a time ([`Row`]), before anything
+//! that could show the counts. What a call of a command within a command (EXEC, a script) takes is part of both.
 //!
 //! A command that goes on in pieces or waits is counted when it ends; what was known at its beginning waits with its
 //! client ([`Unfinished`]). Monitors are told of one that waits when it begins, and of all others when they end.
@@ -143,7 +144,7 @@ pub(crate) fn end(
     }
 }
 
-/// The same of one that [came to nothing more](Flow::Next) and whose arguments owned nothing.
+/// The same of one that [came to nothing more](Flow::Next) and whose arguments owned nothing; it is counted with `row`.
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[inline(always)]
 pub(crate) fn end_next(
@@ -155,14 +156,47 @@ pub(crate) fn end_next(
     start: Start<'_>,
     now: Now,
     reply: &Reply,
+    row: &mut Row,
 ) {
     let clock = host.nanos();
     start.worker.clock.set(clock);
     let nanos = clock.saturating_sub(start.clock);
-    count(engine, session, start.worker, start.stats, nanos);
+    row.push(engine, session, start, nanos);
     let answer = reply.len().saturating_sub(start.reply);
     if engine.wants_to_know(nanos, start.request.max(answer) as u64) {
         tell_next(engine, session, entry, args, start, now, reply);
+    }
+}
+
+/// What calls of one command in a row took, which are counted together: a counter that each of them adds to is waited
+/// for, by the next lock at the latest.
+#[derive(Default)]
+pub(crate) struct Row {
+    nanos: [u64; ROW],
+    len: usize,
+}
+
+/// Calls that are counted together, at most.
+const ROW: usize = 16;
+
+impl Row {
+    #[inline(always)]
+    fn push(&mut self, engine: &Engine, session: &Session, start: Start<'_>, nanos: u64) {
+        self.nanos[self.len] = nanos;
+        self.len += 1;
+        if self.len == ROW {
+            self.count(engine, session, start.worker, start.stats);
+        }
+    }
+
+    /// Counts them as calls of the command of `stats`.
+    #[inline(never)]
+    pub(crate) fn count(&mut self, engine: &Engine, session: &Session, worker: &WorkerMetrics, stats: &CommandStats) {
+        let calls = &self.nanos[..self.len];
+        session.info.count_commands(calls.len() as u64);
+        worker.commands.add(calls.len() as u64);
+        stats.count(calls, engine.tracks_latency());
+        self.len = 0;
     }
 }
 
@@ -225,9 +259,9 @@ fn tell(
 
 #[inline(always)]
 fn count(engine: &Engine, session: &Session, worker: &WorkerMetrics, stats: &CommandStats, nanos: u64) {
-    session.info.count_command();
+    session.info.count_commands(1);
     worker.commands.add(1);
-    stats.count(nanos, engine.tracks_latency());
+    stats.count(&[nanos], engine.tracks_latency());
 }
 
 /// The number of commands, for tables by id.

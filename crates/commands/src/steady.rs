@@ -58,12 +58,13 @@ pub fn run_row<'e, 'b>(
     let mut stats = turn_to(last, session, worker);
     let (flow, blocking, row) = (Flow::Next, Blocking::Allowed, last.command);
     let mut cx = Cx { engine, keys, reply, session, row, now, flow, blocking, key_args: &[] };
-    let mut ran = 0;
+    let (mut ran, mut calls) = (0, measure::Row::default());
     while cx.reply.len() <= reply_max
         && let Some(plain) = next()
     {
         ran += 1;
         if !std::ptr::eq(last, plain.entry) {
+            calls.count(engine, cx.session, worker, stats);
             last = plain.entry;
             stats = turn_to(last, cx.session, worker);
             cx.row = last.command;
@@ -72,7 +73,8 @@ pub fn run_row<'e, 'b>(
         let start = measure::begin_counted(worker, stats, &args, cx.reply);
         let shard = plain.key[0].1.shard();
         let Some(guard) = engine.locks().one_unless(shard, patience.from_now(engine)) else {
-            return (ran, Flow::NotNow);
+            cx.flow = Flow::NotNow;
+            break;
         };
         cx.keys.begin_with(shard, guard, db);
         cx.key_args = plain.key;
@@ -85,8 +87,9 @@ pub fn run_row<'e, 'b>(
             }
             break;
         }
-        measure::end_next(engine, host, cx.session, last, &args, start, now, cx.reply);
+        measure::end_next(engine, host, cx.session, last, &args, start, now, cx.reply, &mut calls);
     }
+    calls.count(engine, cx.session, worker, stats);
     (ran, std::mem::take(&mut cx.flow))
 }
 

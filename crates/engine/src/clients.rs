@@ -193,10 +193,10 @@ impl ClientInfo {
         self.addr.ends_with(":0")
     }
 
-    /// One more command has ended. Only the worker that serves the client counts.
+    /// So many more commands have ended. Only the worker that serves the client counts.
     #[inline]
-    pub fn count_command(&self) {
-        self.commands.store(self.commands.load(Relaxed) + 1, Relaxed);
+    pub fn count_commands(&self, commands: u64) {
+        self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
     }
 
     /// Counts bytes that were read. Only the client's worker calls this.

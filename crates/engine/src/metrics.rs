@@ -54,13 +54,14 @@ pub struct CommandStats {
 }
 
 impl CommandStats {
-    /// Counts a call that took so long; `tracked`: in the histogram too.
+    /// Counts calls by the nanoseconds that each took; `tracked`: in the histogram too.
     #[inline]
-    pub fn count(&self, nanos: u64, tracked: bool) {
-        self.calls.add(1);
-        self.nanos.add(nanos);
+    pub fn count(&self, calls: &[u64], tracked: bool) {
+        self.calls.add(calls.len() as u64);
+        self.nanos.add(calls.iter().sum());
         if tracked {
-            self.histogram.get_or_init(Default::default).record(nanos);
+            let histogram = self.histogram.get_or_init(Default::default);
+            calls.iter().for_each(|nanos| histogram.record(*nanos));
         }
     }
 
@@ -348,8 +349,8 @@ mod tests {
     #[test]
     fn commands_are_counted_by_worker_and_summed() {
         let workers = [WorkerMetrics::default(), WorkerMetrics::default(), WorkerMetrics::default()];
-        workers[0].command(1, || 2).count(100, true);
-        workers[2].command(1, || 2).count(300, false);
+        workers[0].command(1, || 2).count(&[100], true);
+        workers[2].command(1, || 2).count(&[300], false);
         workers[2].command(1, || 2).failed.add(1);
         let sum = command(&workers, 1);
         assert_eq!((sum.calls, sum.nanos, sum.failed, sum.rejected), (2, 400, 1, 0));
