@@ -192,6 +192,17 @@ impl Bucket {
         self.0[META] = self.0[META] & CHAINED | epoch & !CHAINED;
     }
 
+    /// Whether it is as it was made.
+    pub(super) fn is_unused(&self) -> bool {
+        self.0 == [0; LINE]
+    }
+
+    /// Writes to a bucket that is [unused](Self::is_unused). Reads nothing.
+    #[inline]
+    pub(super) fn set_unused(&mut self) {
+        self.0[META] = 0;
+    }
+
     #[inline]
     fn is_chained(&self) -> bool {
         self.0[META] & CHAINED != 0

@@ -17,6 +17,9 @@ use super::index;
 /// pieces that end at multiples of it, so that the kernel need not split one.
 const HUGE_PAGE: usize = 2 << 20;
 
+/// Bytes of the smallest page.
+const PAGE: usize = 4 << 10;
+
 /// What an array without buckets points to, so that looking something up in it needs no special case.
 static NO_BUCKET: Bucket = Bucket::EMPTY;
 
@@ -113,6 +116,12 @@ impl BucketArray {
         // SAFETY: `i` is below `len`, so this is not the shared `NO_BUCKET` but memory that the array owns, borrowed
         // exclusively.
         unsafe { self.start.add(i).as_mut() }
+    }
+
+    /// Whether nothing of the array before this bucket is in its page, if pages are as small as they can be.
+    #[inline]
+    pub(super) fn begins_page(&self, i: usize) -> bool {
+        (self.address() + i * LINE).is_multiple_of(PAGE)
     }
 
     /// Asks for huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not

@@ -12,6 +12,9 @@ use crate::handle::{Handle, prefetch};
 /// after `n / 2` removals, when there are still 1.5 `n` entries.
 pub const MOVES_PER_OPERATION: usize = 2;
 
+/// How many buckets behind the frontier's new one are not used yet: one old bucket's entries go to two or three.
+const TOUCHED_AHEAD: usize = 4;
+
 /// Hundredths of entries per bucket above which a table grows, below which it shrinks, and which either aims at. Chains
 /// keep the memory per entry nearly constant above a mean of 7.8, while lookups get longer; 5.85 is what makes growth a
 /// factor of 4/3.
@@ -167,13 +170,14 @@ impl<T: Handle> HashTable<T> {
         let next = first_position(self.frontier + 1, self.old.len());
         self.inherit_epoch(next);
         self.frontier += 1;
-        self.frontier_position = next;
+        let last = std::mem::replace(&mut self.frontier_position, next);
         if self.frontier == self.old.len() {
             self.old = BucketArray::empty();
             self.frontier = 0;
             self.frontier_position = POSITIONS;
             self.new.settle();
         } else {
+            self.touch_ahead(last);
             self.old.release_before(self.frontier);
         }
     }
@@ -192,6 +196,20 @@ impl<T: Handle> HashTable<T> {
         if i < begun {
             let straddling = self.new.at_mut(i);
             straddling.set_epoch(older(straddling.epoch(), epoch));
+        }
+    }
+
+    /// Writes to the pages of the new array that come next, now that the frontier has moved on from position `last`. A
+    /// page that is read before it is written to is at first one of zeroes that everybody shares: two faults, not one.
+    fn touch_ahead(&mut self, last: u64) {
+        let len = self.new.len();
+        let [last, now] = [last, self.frontier_position].map(|position| index(position << 16, len));
+        // The bucket after the one that covers the frontier begins behind it.
+        for i in (last + TOUCHED_AHEAD).max(now) + 1..=(now + TOUCHED_AHEAD).min(len - 1) {
+            if self.new.begins_page(i) {
+                debug_assert!(self.new.at(i).is_unused());
+                self.new.at_mut(i).set_unused();
+            }
         }
     }
 
