@@ -434,6 +434,21 @@ fn a_stopped_resize_stays_where_it_is_and_goes_on_later() {
 }
 
 #[test]
+fn what_one_bucket_becomes_many_of_is_all_there() {
+    let mut subject = Subject::filled(0..20);
+    while subject.step(10) {}
+    subject.table.set_resizing(false);
+    let few = subject.table.bucket_count();
+    for key in 20..20_000 {
+        subject.insert(key, key);
+    }
+    subject.table.set_resizing(true);
+    while subject.step(1) {}
+    assert!(subject.table.bucket_count() > 100 * few, "{few} buckets before");
+    subject.check();
+}
+
+#[test]
 fn draining_takes_bounded_steps_and_the_table_stays_usable() {
     let mut subject = Subject::filled(0..10_000);
     let mut steps = 0;
