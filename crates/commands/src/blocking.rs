@@ -30,6 +30,7 @@ use crate::tracking;
 use engine::blocked::{Attempt, AwaitedKey, Chance, Request, Server, Ticket};
 use engine::clients::ClientInfo;
 use engine::keys::Keys;
+use engine::origin::{Asker, Origin};
 use engine::tracking::Tracker;
 use engine::value::Type;
 use engine::{Engine, Error};
@@ -154,6 +155,7 @@ impl Cx<'_> {
             args: Mutex::new(args.iter().collect()),
             key_args: self.key_args.iter().copied().collect(),
             db: self.session.db,
+            asker: self.keys.origin().asker,
             no_touch: self.session.no_touch,
             tracker: self.session.tracker.clone(),
             caching: self.session.caching,
@@ -200,6 +202,7 @@ struct Blocked {
     args: Mutex<Args<'static>>,
     key_args: KeyArgs,
     db: u32,
+    asker: Asker,
     no_touch: bool,
     tracker: Option<Arc<Tracker>>,
     caching: bool,
@@ -221,16 +224,17 @@ impl Request for Blocked {
     }
 
     fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
-        let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
-        let mut args = self.args.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Now { unix_us: server.now_us };
         let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
+        let mut reply = Reply::new(Vec::new(), self.protocol);
+        let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
+        let origin = Origin { asker: self.asker, now: now.unix_ms() };
+        let mut keys = Keys::new(engine, held, self.db, origin);
+        keys.set_no_touch(self.no_touch);
+        let mut args = self.args.lock().unwrap_or_else(PoisonError::into_inner);
         session.no_touch = self.no_touch;
         session.tracker = self.tracker.clone();
         session.caching = self.caching;
-        let mut reply = Reply::new(Vec::new(), self.protocol);
-        let now = Now { unix_us: server.now_us };
-        let mut keys = Keys::new(engine, held, self.db, now.unix_ms());
-        keys.set_no_touch(self.no_touch);
         let mut cx = Cx {
             engine,
             keys,

@@ -25,7 +25,8 @@ use engine::effects::Effects;
 use engine::hash::KeyHash;
 use engine::held::Held;
 use engine::keys::Keys;
-use engine::tracking::Origin;
+use engine::origin::{Asker, Origin};
+use engine::tracking::Author;
 use engine::{Engine, Error};
 use resp::{Protocol, Reply};
 use std::sync::atomic::Ordering::Relaxed;
@@ -419,12 +420,9 @@ fn call_locked<'e>(
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
     let db = session.db;
-    let mut keys = Keys::new(engine, held, db, now.unix_ms());
+    let mut keys = Keys::new(engine, held, db, session.origin(engine, now));
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
-    if session.import_source {
-        look_as_source(engine, &mut keys);
-    }
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);
@@ -481,8 +479,8 @@ pub(crate) fn replay<'e>(
         return;
     }
     let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
-    let mut keys = Keys::new(engine, held, session.db, now.unix_ms());
-    keys.stop_time();
+    let origin = Origin { asker: Asker::Replay, now: now.unix_ms() };
+    let keys = Keys::new(engine, held, session.db, origin);
     let (row, key_args) = (entry.command, &prepared.keys[..]);
     let (flow, blocking) = (Flow::Next, Blocking::Refused);
     let mut cx = Cx { engine, keys, reply, session, row, now, flow, blocking, key_args };
@@ -497,21 +495,13 @@ pub(crate) fn replay<'e>(
     }
 }
 
-/// Who brings the data of another server sees keys whose time is over until that server removes them.
-#[cold]
-fn look_as_source(engine: &Engine, keys: &mut Keys<'_>) {
-    if engine.is_importing() {
-        keys.stop_time();
-    }
-}
-
 /// Keys that are forgotten after a command while there are too many that somebody has a copy of.
 const FORGOTTEN_AT_ONCE: usize = 100;
 
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
 fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now) {
     let worker = session.worker;
-    let ready = engine.carry_out(&mut effects, Origin { worker, client: session.info.id });
+    let ready = engine.carry_out(&mut effects, Author { worker, client: session.info.id });
     if engine.tracking().is_over() {
         engine.trim_tracking(worker, FORGOTTEN_AT_ONCE);
     }
@@ -530,11 +520,8 @@ pub fn step<'e>(
     reply: &'e mut Reply,
 ) -> bool {
     let (start, clock) = (reply.len(), engine.host().nanos());
-    let mut keys = Keys::new(engine, Held::Nothing, session.db, now.unix_ms());
+    let mut keys = Keys::new(engine, Held::Nothing, session.db, session.origin(engine, now));
     keys.set_patience(session.patience);
-    if session.import_source {
-        look_as_source(engine, &mut keys);
-    }
     let mut cx =
         Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);

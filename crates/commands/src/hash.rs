@@ -184,9 +184,9 @@ const INCREMENT_NOT_FINITE: Error = Error::text("ERR value is NaN or Infinity");
 pub(crate) const WRONG_FIELD_COUNT: Error =
     Error::text("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// The time as hashes count it.
+/// The time by which fields are over, as hashes count it.
 pub(crate) fn now(cx: &Cx<'_>) -> u64 {
-    cx.now_ms().max(0) as u64
+    cx.keys.expiry_now().max(0) as u64
 }
 
 pub(crate) fn reply_item(reply: &mut Reply, item: Option<Item<'_>>) {

@@ -203,7 +203,7 @@ fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resu
     if number < 0 {
         return Err(invalid());
     }
-    let (key, now, over) = (cx.key(args, 1), now(cx), deadline <= cx.now_ms());
+    let (key, now, over) = (cx.key(args, 1), now(cx), cx.keys.is_over(deadline));
     let mut edit = cx.keys.edit(key);
     let missing = edit.collection::<Hash>()?.is_none();
     cx.reply.array(args.len() - first);
@@ -390,7 +390,7 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     cx.reply.int(DONE);
-    if deadline.is_some_and(|at| at <= now as i64) {
+    if deadline.is_some_and(|at| edit.is_past(at)) {
         // The pairs are over before they are written, and what was there before goes.
         let removed: Vec<&[u8]> = if present {
             edit.with(|hash: &mut Hash| fields().filter(|field| hash.remove(field, 0)).collect())?
@@ -461,7 +461,7 @@ fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         args.from(first).for_each(|_| cx.reply.null());
         return Ok(());
     }
-    let over = deadline.is_some_and(|at| at <= now as i64);
+    let over = deadline.is_some_and(|at| cx.keys.is_over(at));
     let mut edit = cx.keys.edit(key);
     let mut changed: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
@@ -582,6 +582,34 @@ mod tests {
             client.run(end);
             assert_eq!(volatile(&client, 0), 0, "{end}");
         }
+    }
+
+    #[test]
+    fn a_log_that_is_read_later_brings_the_same_fields() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("HSET h a 1 b 1 c 1", ":3").is("HEXPIRE h 10 FIELDS 2 a b", "[:1 :1]");
+        client.later(5000).is("HEXPIRE h 3600 FIELDS 1 a", "[:1]").is("HPERSIST h FIELDS 1 b", "[:1]");
+        client.is("HSETEX g PX 10000 FIELDS 1 f 1", ":1").later(5000);
+        client.is("HSETEX g KEEPTTL FIELDS 1 f 2", ":1").is("HGETEX h EX 100 FIELDS 1 c", "[1]");
+        let mut restarted = Client::new();
+        restarted.later(60_000).replay(&log);
+        restarted.is("HTTL h FIELDS 3 a b c", "[:3545 :-1 :50]").is("HGETALL h", "[a 1 b 1 c 1]");
+        restarted.is("HGET g f", "nil");
+        sweep(&restarted);
+        restarted.is("EXISTS g h", ":1");
+    }
+
+    #[test]
+    fn who_brings_the_data_of_another_server_decides_what_is_over() {
+        let mut client = Client::new();
+        client.is("HSETEX h PX 100 FIELDS 2 a 1 b 1", ":1").later(200);
+        client.engine().set_importing(true);
+        client.is("HGET h a", "nil").session().import_source = true;
+        client.is("HGET h a", "1").is("HPEXPIREAT h 1700000000100 FIELDS 1 a", "[:1]").is("HGET h a", "1");
+        client.is("HSETEX h KEEPTTL FIELDS 1 b 2", ":1").is("HPEXPIRETIME h FIELDS 1 b", "[:1700000000100]");
+        client.session().import_source = false;
+        client.is("HMGET h a b", "[nil nil]");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use engine::config::{Config, Directive};
 use engine::hash::KeyHash;
 use engine::held::Held;
 use engine::keys::{Key, Keys};
+use engine::origin::{Asker, Origin};
 use engine::value::KeyEntry;
 use engine::{Engine, Error};
 use persistence::format::Family;
@@ -301,7 +302,7 @@ impl Inserter<'_> {
         let entries = batch.keys.entries;
         let Some((first, _)) = entries.first() else { return };
         let held = Held::keys(self.engine, std::iter::once(*first));
-        let mut keys = Keys::new(self.engine, held, batch.db, self.now);
+        let mut keys = Keys::new(self.engine, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
         entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
         let (mut inserted, mut name) = (0, Vec::new());
         for (hash, entry) in entries {

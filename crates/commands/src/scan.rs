@@ -140,7 +140,7 @@ impl Walk {
         filter: &Filter,
         mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
     ) -> Result<(), Error> {
-        let (engine, db, now) = (keys.engine(), keys.db_index(), keys.now());
+        let (engine, db, now) = (keys.engine(), keys.db_index(), keys.expiry_now());
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last given up.
         let mut visited_below = if self.exact { self.position } else { 0 };
@@ -301,7 +301,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Whether this key, of which the row knows nothing, is there.
 fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
-    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.keys.now());
+    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.keys.expiry_now());
     let local = hash.local();
     cx.keys.with_shard(hash.shard(), |shard, _| {
         let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
@@ -349,7 +349,7 @@ enum Draw {
 
 /// Any entry, each as likely as another.
 fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
-    let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.now());
+    let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.expiry_now());
     let mut lens = Vec::with_capacity(engine.locks().len());
     cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db as usize].table.len()))?;
     let total = lens.iter().sum::<usize>();

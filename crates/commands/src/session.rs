@@ -1,11 +1,14 @@
 //! A client, as commands see it.
 
+use crate::cx::Now;
 use crate::measure::{Kept, Unfinished};
 use crate::pubsub::Subscriptions;
 use crate::row::Flags;
 use crate::transaction::{Multi, Watching};
+use engine::Engine;
 use engine::clients::ClientInfo;
 use engine::held::Patience;
+use engine::origin::{Asker, Origin};
 use engine::tracking::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,10 +36,10 @@ pub struct Session {
     pub authenticated: bool,
     /// It was authenticated at some time: whoever it is knows the password.
     pub was_authenticated: bool,
-    /// It is a script that runs its commands now.
-    pub(crate) in_script: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
     pub(crate) debugs_scripts: bool,
+    /// What monitors see of it is a script's.
+    pub(crate) in_script: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
@@ -84,6 +87,14 @@ impl Session {
             && !self.info.monitor.load(Relaxed)
     }
 
+    /// Who asks when one of its commands runs. Who brings the data of another server is the source of it as long as the
+    /// server imports.
+    #[inline(always)]
+    pub(crate) fn origin(&self, engine: &Engine, now: Now) -> Origin {
+        let asker = if self.import_source && engine.is_importing() { Asker::Import } else { Asker::Client };
+        Origin { asker, now: now.unix_ms() }
+    }
+
     /// Whether it gets messages, invalidations or monitors' lines.
     pub fn is_told(&self) -> bool {
         self.subscriptions.is_some() || self.tracker.is_some() || self.info.monitor.load(Relaxed)
@@ -96,8 +107,8 @@ impl Session {
             db: 0,
             authenticated: true,
             was_authenticated: true,
-            in_script: false,
             debugs_scripts: false,
+            in_script: false,
             replies: Replies::On,
             no_touch: false,
             import_source: false,

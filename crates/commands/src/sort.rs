@@ -12,6 +12,7 @@ use engine::Error;
 use engine::edit::Ttl;
 use engine::effects::EventClass;
 use engine::keys::Keys;
+use engine::origin::Asker;
 use engine::value::{Object, Str, Value, ValueExt};
 use resp::number::parse_f64_c;
 use std::borrow::Cow;
@@ -171,7 +172,7 @@ impl<'a> Pattern<'a> {
         name.extend_from_slice(before);
         name.extend_from_slice(element);
         name.extend_from_slice(after);
-        let (key, now) = (keys.key(name), keys.now().max(0) as u64);
+        let (key, now) = (keys.key(name), keys.expiry_now().max(0) as u64);
         let value = keys.value(key)?;
         match field {
             Some(field) => {
@@ -234,11 +235,11 @@ fn sort_with(cx: &mut Cx<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<
     }
     let mut keeps_order = options.keeps_order();
     let (mut alpha, mut by) = (options.alpha, options.by.as_ref());
+    let is_kept = options.store.is_some() || cx.keys.origin().asker == Asker::Script;
     let elements = match cx.keys.value(source) {
         Some(value) => {
             // The order of a set is nobody's: what is stored or what a script sees must not depend on it.
-            if keeps_order && (options.store.is_some() || cx.session.in_script) && value.as_collection::<Set>().is_ok()
-            {
+            if keeps_order && is_kept && value.as_collection::<Set>().is_ok() {
                 (keeps_order, alpha, by) = (false, true, None);
             }
             Elements::of(&value, keeps_order && options.descending)?

@@ -24,6 +24,7 @@ use engine::hash::KeyHash;
 use engine::held::Held;
 use engine::keys::Keys;
 use engine::metrics::{CommandStats, WorkerMetrics};
+use engine::origin::Origin;
 use resp::{Reply, Span};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -52,7 +53,7 @@ pub fn run_row<'e, 'b>(
     let host = engine.host();
     let worker = &engine.metrics()[session.worker];
     let (db, patience) = (session.db, session.patience);
-    let mut keys = Keys::new(engine, Held::Nothing, db, now.unix_ms());
+    let mut keys = Keys::new(engine, Held::Nothing, db, Origin::client(now.unix_ms()));
     keys.set_no_touch(session.no_touch);
     keys.set_patience(patience);
     let mut stats = turn_to(last, session, worker);

@@ -134,6 +134,16 @@ impl Client {
         show(&self.value_of(words.iter().map(|word| word.as_bytes()).collect()))
     }
 
+    /// Runs what a log holds once more, as a server does that starts.
+    pub fn replay(&mut self, log: &MemoryLog) -> &mut Client {
+        for (db, record) in log.take() {
+            self.session.db = db;
+            let mut args: Args<'_> = record.iter().map(Vec::as_slice).collect();
+            dispatch::replay(&self.engine, &mut self.session, &mut args, self.now, &mut Reply::default());
+        }
+        self.select(0)
+    }
+
     /// What [`run`](Self::run) shows, as a value.
     pub fn value(&mut self, line: &str) -> Value {
         let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });

@@ -33,7 +33,7 @@ use crate::keys::Keys;
 use crate::leftovers::Leftover;
 use crate::shard::{Db, Shard};
 use crate::sync::{AtomicU8, MutexGuard, spin};
-use crate::tracking::Origin;
+use crate::tracking::Author;
 use crate::value::Type;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -240,8 +240,8 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
             if let Some(reply) = reply {
                 engine.host().deliver(&ticket, reply);
             }
-            let origin = Origin { worker: server.worker, client: ticket.client.id };
-            queue.extend(engine.carry_out(&mut effects, origin));
+            let author = Author { worker: server.worker, client: ticket.client.id };
+            queue.extend(engine.carry_out(&mut effects, author));
         }
     }
 }
@@ -342,6 +342,7 @@ mod testing {
     use crate::Options;
     use crate::effects::{Event, EventClass, Garbage};
     use crate::host::Host;
+    use crate::origin::Origin;
     use crate::sync::Mutex;
 
     /// Remembers what was delivered.
@@ -367,12 +368,12 @@ mod testing {
 
     pub fn hold<'e>(engine: &'e Engine, names: &[&'static [u8]]) -> Keys<'e> {
         let hashes: Vec<KeyHash> = names.iter().map(|name| engine.hasher().hash(name)).collect();
-        Keys::new(engine, Held::keys(engine, hashes.into_iter()), 0, 1)
+        Keys::new(engine, Held::keys(engine, hashes.into_iter()), 0, Origin::client(1))
     }
 
     fn finish(engine: &Engine, mut keys: Keys<'_>) {
         keys.unlock();
-        let ready = engine.carry_out(&mut keys.effects, Origin { worker: 0, client: 0 });
+        let ready = engine.carry_out(&mut keys.effects, Author { worker: 0, client: 0 });
         serve(engine, ready, SERVER);
     }
 
@@ -427,7 +428,7 @@ mod testing {
 
         fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
             let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
-            let mut keys = Keys::new(engine, held, 0, server.now_us / 1000);
+            let mut keys = Keys::new(engine, held, 0, Origin::client(server.now_us / 1000));
             let element = self.run(&mut keys);
             match element {
                 Some(_) => claim.served(&mut keys),

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::expiry::element_deadline;
 use crate::keys::Key;
 use crate::listing::Readers;
+use crate::origin::Origin;
 use crate::shard::{Db, Shard, ShardStats};
 use crate::tracking::{self, Tracked};
 use crate::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
@@ -41,7 +42,7 @@ pub struct Edit<'k> {
     db_index: u32,
     key: Key<'k>,
     local: u64,
-    now: i64,
+    origin: Origin,
     /// Where the entry is, while there is one. Nothing moves it but this edit.
     spot: Option<Spot>,
     /// This edit has put an entry in; nobody has looked yet where it is.
@@ -59,7 +60,7 @@ impl<'k> Edit<'k> {
         key: Key<'k>,
         local: u64,
         spot: Option<Spot>,
-        now: i64,
+        origin: Origin,
     ) -> Self {
         let db = &mut shard.dbs[db_index as usize];
         Edit {
@@ -71,7 +72,7 @@ impl<'k> Edit<'k> {
             db_index,
             key,
             local,
-            now,
+            origin,
             spot,
             fresh: false,
             changed: false,
@@ -114,7 +115,7 @@ impl<'k> Edit<'k> {
 
     /// Whether a deadline, in Unix time in milliseconds, has passed.
     pub fn is_past(&self, deadline: i64) -> bool {
-        deadline <= self.now
+        deadline <= self.origin.expiry_now()
     }
 
     /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
@@ -313,7 +314,7 @@ impl<'k> Edit<'k> {
     /// As [`put`](Self::put), of an entry that comes from another name or database, with those who list its value. It is as new
     /// to eviction.
     pub fn put_with(&mut self, mut entry: KeyEntry, readers: Readers) {
-        entry.set_meta(self.engine.access_clock(self.now).fresh());
+        entry.set_meta(self.engine.access_clock(self.origin.now).fresh());
         self.put(entry);
         self.db.listings.come(self.db_index, self.key.name, readers);
     }
@@ -458,7 +459,7 @@ impl<'k> Edit<'k> {
         };
         let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
         if !self.exists() {
-            let entry = KeyEntry::new(name, value, new_deadline, engine.access_clock(self.now).fresh());
+            let entry = KeyEntry::new(name, value, new_deadline, engine.access_clock(self.origin.now).fresh());
             self.db.cut.touch(&self.db.table, engine.hasher(), local);
             self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
             self.fresh = true;

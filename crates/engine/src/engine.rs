@@ -21,7 +21,7 @@ use crate::pause::Pause;
 use crate::saves::Saves;
 use crate::scripts::Scripts;
 use crate::shard::{EntryHint, Shard, ShardStats};
-use crate::tracking::{Origin, Tracking};
+use crate::tracking::{Author, Tracking};
 use crate::value::Value;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -454,8 +454,6 @@ impl Engine {
     /// The access clock at `now` (Unix time in milliseconds).
     #[inline]
     pub fn access_clock(&self, now: i64) -> AccessClock {
-        // Who runs commands of the past has no time of his own.
-        let now = if now < 0 { self.host.unix_us(0) / 1000 } else { now };
         let seconds = (now / 1000) as u64;
         if self.counts_frequency() {
             AccessClock::Frequency {
@@ -586,10 +584,10 @@ impl Engine {
     /// be [served](crate::blocked::serve) now.
     #[inline]
     #[must_use]
-    pub fn carry_out(&self, effects: &mut Effects, origin: Origin) -> Vec<ReadyKey> {
+    pub fn carry_out(&self, effects: &mut Effects, author: Author) -> Vec<ReadyKey> {
         let Some(rare) = effects.take_rare() else { return Vec::new() };
         if !rare.changes.is_empty() || rare.flushed {
-            self.tracking.tell(&self.audience, rare.changes, rare.flushed, origin);
+            self.tracking.tell(&self.audience, rare.changes, rare.flushed, author);
         }
         if !rare.garbage.is_empty() {
             self.host.free(rare.garbage);
@@ -658,6 +656,7 @@ mod tests {
     use crate::host::Alone;
     use crate::keys::Keys;
     use crate::log::MemoryLog;
+    use crate::origin::Origin;
     use crate::value::NewString;
     use crate::watch::WatchFlag;
 
@@ -671,7 +670,7 @@ mod tests {
 
     fn keys<'e>(engine: &'e Engine, names: &[&[u8]], now: i64) -> Keys<'e> {
         let hashes = names.iter().map(|name| engine.hasher().hash(name));
-        Keys::new(engine, Held::keys(engine, hashes), 0, now)
+        Keys::new(engine, Held::keys(engine, hashes), 0, Origin::client(now))
     }
 
     fn set(engine: &Engine, name: &[u8], value: &[u8], ttl: Ttl, now: i64) {
@@ -682,7 +681,7 @@ mod tests {
         edit.commit(EventClass::STRING, "set");
         engine.record(&keys.effects, 0, |out| put_command(out, [&b"SET"[..], name, value].into_iter()));
         keys.unlock();
-        assert!(engine.carry_out(&mut keys.effects, Origin { worker: 0, client: 0 }).is_empty());
+        assert!(engine.carry_out(&mut keys.effects, Author { worker: 0, client: 0 }).is_empty());
     }
 
     fn get(engine: &Engine, name: &[u8], now: i64) -> Option<Vec<u8>> {

@@ -30,7 +30,7 @@ use crate::log::ChangeLog;
 use crate::metrics::sum;
 use crate::shard::{Db, Shard};
 use crate::sync::Mutex;
-use crate::tracking::Origin;
+use crate::tracking::Author;
 use crate::value::{KeyEntry, Value};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use structures::hashtable::{Ref, position};
@@ -302,7 +302,7 @@ impl Engine {
         if effects.seen().is_some() && !config.flag(Directive::LazyfreeLazyEviction) {
             effects.rare().garbage.clear();
         }
-        let ready = self.carry_out(effects, Origin { worker: server.worker, client: 0 });
+        let ready = self.carry_out(effects, Author { worker: server.worker, client: 0 });
         blocked::serve(self, ready, server);
     }
 

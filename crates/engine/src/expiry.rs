@@ -40,7 +40,7 @@ use crate::config::Directive;
 use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::shard::Shard;
-use crate::tracking::Origin;
+use crate::tracking::Author;
 use crate::value::{KeyEntry, Value};
 use std::ops::Range;
 use structures::deadlines::Deadlines;
@@ -114,7 +114,7 @@ impl Engine {
             }
             self.latency().note("expire-cycle", self.host().nanos() - began, now);
         }
-        let ready = self.carry_out(&mut effects, Origin { worker: server.worker, client: 0 });
+        let ready = self.carry_out(&mut effects, Author { worker: server.worker, client: 0 });
         blocked::serve(self, ready, server);
         (keys + elements, keys == max || elements == max)
     }

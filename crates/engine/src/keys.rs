@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::hash::KeyHash;
 use crate::held::{Held, Locks, Patience};
 use crate::locks::Claim;
+use crate::origin::{Asker, Origin};
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
@@ -29,14 +30,13 @@ pub struct Key<'a> {
 /// A key's entry, as readers see it.
 pub type Found<'a> = Ref<'a, KeyEntry>;
 
-/// A time before all deadlines.
-const NO_TIME: i64 = -1;
-
 /// One command's access to the keyspace.
 pub struct Keys<'e> {
     engine: &'e Engine,
     held: Locks<'e>,
     db: u32,
+    origin: Origin,
+    /// [`Origin::expiry_now`]
     now: i64,
     used: Used,
     /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
@@ -46,16 +46,17 @@ pub struct Keys<'e> {
 }
 
 impl<'e> Keys<'e> {
-    /// `now`: Unix time in milliseconds; it stands still for the command.
+    /// What whoever sees data whose time is over looks at is not marked as used: it was, at its time.
     #[inline(always)]
-    pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, now: i64) -> Self {
+    pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, origin: Origin) -> Self {
         Keys {
             engine,
             held: Locks::of(held),
             db,
-            now,
-            used: Used::at(now),
-            no_touch: false,
+            origin,
+            now: origin.expiry_now(),
+            used: Used::at(origin.now),
+            no_touch: origin.asker.sees_expired(),
             patience: Patience::Long,
             effects: Effects::default(),
         }
@@ -74,15 +75,28 @@ impl<'e> Keys<'e> {
         self.engine
     }
 
-    /// Unix time in milliseconds.
-    pub fn now(&self) -> i64 {
+    /// The time by which it is judged what is over, Unix time in milliseconds.
+    #[inline(always)]
+    pub fn expiry_now(&self) -> i64 {
         self.now
     }
 
-    /// Nothing is over and nothing is marked as accessed: for commands of the past, at whose time there was what they
-    /// found, and for those who bring them.
-    pub fn stop_time(&mut self) {
-        (self.now, self.no_touch) = (NO_TIME, true);
+    /// Whether a deadline, Unix time in milliseconds, has passed.
+    pub fn is_over(&self, deadline: i64) -> bool {
+        deadline <= self.now
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// A script runs its client's commands from now on, or has ended.
+    pub fn in_script(&mut self, on: bool) {
+        self.origin.asker = match (self.origin.asker, on) {
+            (Asker::Client, true) => Asker::Script,
+            (Asker::Script, false) => Asker::Client,
+            (other, _) => other,
+        };
     }
 
     /// How a use of a key is marked, if it is.
@@ -92,7 +106,7 @@ impl<'e> Keys<'e> {
     }
 
     pub fn set_no_touch(&mut self, no_touch: bool) {
-        self.no_touch = no_touch;
+        self.no_touch = no_touch || self.origin.asker.sees_expired();
     }
 
     pub fn set_patience(&mut self, patience: Patience) {
@@ -244,7 +258,7 @@ impl<'e> Keys<'e> {
         {
             self.used.mark(self.engine, &found);
         }
-        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
     }
 
     /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like
@@ -253,7 +267,7 @@ impl<'e> Keys<'e> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
         let spot = shard.dbs[self.db as usize].table.spot(local, |entry| entry.key() == key.name);
-        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.now)
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
     }
 
     /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.

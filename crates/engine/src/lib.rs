@@ -35,6 +35,7 @@ pub mod listing;
 pub mod locks;
 pub mod log;
 pub mod metrics;
+pub mod origin;
 pub mod overview;
 pub mod packing;
 pub mod pause;

@@ -53,7 +53,7 @@ impl Overview {
     /// # Errors
     /// [`Error::NOT_NOW`]
     pub fn of(keys: &mut Keys<'_>) -> Result<Overview, Error> {
-        let now = keys.now().max(0) as u64;
+        let now = keys.expiry_now().max(0) as u64;
         let mut overview =
             Overview { dbs: vec![DbOverview::default(); keys.engine().databases()], ..Overview::default() };
         overview.stats.dirty = keys.engine().saves().elsewhere.load(Relaxed);

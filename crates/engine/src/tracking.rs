@@ -161,7 +161,7 @@ pub struct Change {
 
 /// Whoever changed something.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin {
+pub struct Author {
     pub worker: usize,
     /// Id of the client whose command runs; 0 if it is none.
     pub client: u64,
@@ -322,31 +322,31 @@ impl Tracking {
 
     /// Tells whom these changes concern. No lock may be held.
     #[cold]
-    pub(crate) fn tell(&self, audience: &Audience, changes: Vec<Change>, flushed: bool, origin: Origin) {
+    pub(crate) fn tell(&self, audience: &Audience, changes: Vec<Change>, flushed: bool, author: Author) {
         let trackers = self.trackers.read();
         if flushed {
             let everything = Arc::new(Stale::Everything);
-            trackers.values().for_each(|tracker| tell(audience, origin.worker, tracker, &everything));
+            trackers.values().for_each(|tracker| tell(audience, author.worker, tracker, &everything));
         }
         let broadcasts = self.broadcasts.load(Relaxed);
         for Change { key, readers, expired } in changes {
             if broadcasts {
-                self.note(&key, Origin { client: if expired { 0 } else { origin.client }, ..origin });
+                self.note(&key, Author { client: if expired { 0 } else { author.client }, ..author });
             }
             let stale = Arc::new(Stale::Keys(vec![key]));
             let readers = readers.iter().filter_map(|id| trackers.get(id));
             // Who broadcasts by now may have read the key before.
-            let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast && tracker.hears_of(origin.client));
-            readers.for_each(|tracker| tell(audience, origin.worker, tracker, &stale));
+            let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast && tracker.hears_of(author.client));
+            readers.for_each(|tracker| tell(audience, author.worker, tracker, &stale));
         }
     }
 
     /// Notes a change for those who hear of the key because of its beginning.
-    fn note(&self, key: &[u8], origin: Origin) {
+    fn note(&self, key: &[u8], author: Author) {
         let prefixes = self.prefixes.read();
-        let side = &self.workers[origin.worker];
+        let side = &self.workers[author.worker];
         for prefix in prefixes.keys().filter(|prefix| key.starts_with(prefix)) {
-            side.changed.lock().entry(prefix.clone()).or_default().insert(key.into(), origin.client);
+            side.changed.lock().entry(prefix.clone()).or_default().insert(key.into(), author.client);
             side.pending.store(true, Relaxed);
         }
     }
@@ -459,7 +459,7 @@ mod tests {
         }
         let change = |key: &[u8], expired| Change { key: key.into(), readers: Readers::new(), expired };
         let changes = vec![change(b"a1", false), change(b"a1", false), change(b"b", false), change(b"a2", true)];
-        tracking.tell(&audience, changes, false, Origin { worker: 0, client: 2 });
+        tracking.tell(&audience, changes, false, Author { worker: 0, client: 2 });
         assert!(tracking.has_pending(0) && !audience.has_own(0));
         tracking.broadcast(&audience, 0);
         let told = |push: &Push| match push {

@@ -10,6 +10,7 @@ use engine::effects::{Event, Garbage};
 use engine::held::Held;
 use engine::host::{Alone, Host, Scratch};
 use engine::keys::Keys;
+use engine::origin::Origin;
 use engine::value::{KeyEntry, Object};
 use engine::{Engine, Options};
 use proptest::prelude::*;
@@ -42,7 +43,7 @@ impl<F: FnMut(usize)> Write for Meanwhile<F> {
 
 fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: i64, work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let hashes = names.iter().map(|name| engine.hasher().hash(name));
-    let mut keys = Keys::new(engine, Held::keys(engine, hashes), 0, now);
+    let mut keys = Keys::new(engine, Held::keys(engine, hashes), 0, Origin::client(now));
     work(&mut keys)
 }
 

@@ -9,6 +9,7 @@ use crate::save::{self, Marks};
 use crate::source::Source;
 use engine::config::Config;
 use engine::host::Alone;
+use engine::origin::Origin;
 use engine::packing::Packing;
 use engine::value::{KeyEntry, Object, Value, ValueExt};
 use engine::{Engine, Options};
@@ -242,7 +243,7 @@ pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
     use engine::keys::Keys;
     let name = entry.key().to_vec();
     let hash = engine.hasher().hash(&name);
-    let mut keys = Keys::new(engine, Held::keys(engine, std::iter::once(hash)), db, 1);
+    let mut keys = Keys::new(engine, Held::keys(engine, std::iter::once(hash)), db, Origin::client(1));
     let key = keys.key(&name);
     let mut edit = keys.edit(key);
     edit.put(entry);

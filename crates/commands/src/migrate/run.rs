@@ -11,7 +11,8 @@ use engine::hash::KeyHash;
 use engine::held::{Held, Patience};
 use engine::keys::Keys;
 use engine::log::put_command;
-use engine::tracking::Origin;
+use engine::origin::Origin;
+use engine::tracking::Author;
 use engine::watch::WatchFlag;
 use engine::{Engine, Error};
 use persistence::dump::{Gradual, dump_widely};
@@ -128,7 +129,7 @@ fn outcome(parcel: &Parcel, error: Option<Error>) -> Result<&'static str, Error>
 fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let hashes: Vec<KeyHash> = named.iter().map(|(name, _)| engine.hasher().hash(name)).collect();
     let now = engine.host().unix_us(0) / 1000;
-    let mut keys = Keys::new(engine, Held::keys(engine, hashes.into_iter()), db, now);
+    let mut keys = Keys::new(engine, Held::keys(engine, hashes.into_iter()), db, Origin::client(now));
     let result = work(&mut keys);
     keys.unlock();
     result
@@ -139,7 +140,7 @@ fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut K
 fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
     let engine = keys.engine();
     let style = dump::style(&engine.config().snapshot());
-    let now = engine.host().unix_us(keys.now().saturating_mul(1000)) / 1000;
+    let now = engine.host().unix_us(keys.origin().now.saturating_mul(1000)) / 1000;
     let mut parcel = Parcel::default();
     for (name, times) in named {
         let key = keys.key(&name);
@@ -234,7 +235,7 @@ fn pack_and_watch(engine: &Engine, db: u32, order: &Order, named: Vec<Named>, ag
 
 /// From now on, changes of a key that was packed are noticed.
 fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
-    let (now, name) = (keys.now(), &sent.named.0);
+    let (now, name) = (keys.expiry_now(), &sent.named.0);
     let slot = &mut keys.shard_at(sent.hash).dbs[db as usize];
     if slot.kind(sent.hash.local(), name, now).is_some() {
         let flag = Arc::new(WatchFlag::default());
@@ -281,7 +282,7 @@ fn try_settle(
     }
     let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
     let Some(held) = Held::keys_with(engine, hashes.into_iter(), Patience::Short) else { return Err(parcel) };
-    let mut keys = Keys::new(engine, held, db, server.now_us / 1000);
+    let mut keys = Keys::new(engine, held, db, Origin::client(server.now_us / 1000));
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {
         let Some(flag) = sent.flag else { continue };
@@ -296,7 +297,7 @@ fn try_settle(
     engine.record(&keys.effects, db, |_| ());
     let mut effects = keys.release();
     // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
-    let ready = engine.carry_out(&mut effects, Origin { worker: server.worker, client: 0 });
+    let ready = engine.carry_out(&mut effects, Author { worker: server.worker, client: 0 });
     blocked::serve(engine, ready, server);
     Ok(changed)
 }

@@ -209,6 +209,7 @@ impl<'r, 'c> Run<'r, 'c> {
         buffers: Box<Buffers>,
     ) -> Run<'r, 'c> {
         let group = Group::begin(cx);
+        cx.keys.in_script(true);
         cx.session.in_script = true;
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
         Run {
@@ -233,6 +234,7 @@ impl<'r, 'c> Run<'r, 'c> {
     pub fn end(self, db: u32) -> Box<Buffers> {
         let Run { cx, group, watch, buffers, .. } = self;
         watch.end(cx.engine);
+        cx.keys.in_script(false);
         cx.session.in_script = false;
         if cx.session.db != db {
             cx.session.db = db;
