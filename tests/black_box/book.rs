@@ -1,8 +1,8 @@
 //! The book protocol: the bytes of the tutorials' servers, pipelines and fragments, what closes a connection, and one
 //! keyspace with RESP.
 
-use crate::dialogue::dialogue;
-use crate::harness::{Server, expect_bytes, free_port, is_peer, owned, read_to_close, send, socket_to};
+use crate::dialogue::{ask as ask_in_resp, dialogue};
+use crate::harness::{Server, eventually, expect_bytes, free_port, is_peer, owned, read_to_close, send, socket_to};
 use resp::book::{BookValue, decode_reply, encode_request};
 use std::cell::Cell;
 use std::io::Read;
@@ -240,6 +240,47 @@ fn idle_connections_are_closed() {
     });
 }
 
+#[test]
+fn who_waits_for_a_key_that_a_script_has_keeps_nobody_waiting() {
+    if is_peer() {
+        return;
+    }
+    let (server, book) = start("4", &["--busy-reply-threshold", "3600000"]);
+    let mut script = server.socket();
+    send(&mut script, &redis::cmd("EVAL").arg("while true do end").arg(1).arg("k").get_packed_command());
+    // On every worker.
+    let mut others: Vec<_> = (0..8).map(|_| server.client()).collect();
+    assert!(eventually(|| ask_in_resp(&mut others[0], "CLIENT LIST").contains("cmd=eval")));
+    let mut books: Vec<_> = (0..4).map(|_| socket_to(book)).collect();
+    for socket in &mut books {
+        let mut requests = Vec::new();
+        for words in [&["get", "k"][..], &["pttl", "k"], &["del", "k"], &["keys"]] {
+            encode_request(&mut requests, words).expect("a short request");
+        }
+        send(socket, &requests);
+    }
+    for _ in 0..3 {
+        others.iter_mut().for_each(|client| dialogue(client, &[("PING", "PONG")]));
+    }
+    // That of the script's own worker is run when the script is over.
+    let mut sockets: Vec<_> = (0..4).map(|_| server.socket()).collect();
+    sockets.iter_mut().for_each(|socket| send(socket, b"CONFIG SET busy-reply-threshold 1\r\n"));
+    assert!(eventually(|| ask_in_resp(&mut others[0], "SCRIPT KILL") == "OK"));
+    for socket in &mut books {
+        let replies: Vec<_> = (0..4).map(|_| receive(socket)).collect();
+        let expected = [BookValue::Nil, BookValue::Int(-2), BookValue::Int(0), BookValue::Arr(vec![])];
+        for (reply, expected) in replies.into_iter().zip(expected) {
+            // Who was tried while the server was busy has been told so.
+            assert!(reply == expected || matches!(&reply, BookValue::Err(_, text) if is_busy(text)), "{reply:?}");
+        }
+    }
+    assert!(server.stop().success());
+}
+
+fn is_busy(text: &[u8]) -> bool {
+    text.starts_with(b"BUSY")
+}
+
 /// The beginning of a request.
 const CAPTURED_HALF: [u8; 6] = [0x14, 0, 0, 0, 2, 0];
 
@@ -249,17 +290,22 @@ fn on_each_thread_count(options: &[&str], test: impl Fn(&Server, SocketAddr)) {
         return;
     }
     for threads in ["1", "4"] {
-        let book = Cell::new(0);
-        let server = Server::start_with(|_, port| {
-            book.set(free_port());
-            let (port, book) = (port.to_string(), book.get().to_string());
-            let mut arguments = owned(&["--port", &port, "--book-port", &book, "--threads", threads, "--save", ""]);
-            arguments.extend(owned(options));
-            arguments
-        });
-        test(&server, SocketAddr::from(([127, 0, 0, 1], book.get())));
+        let (server, book) = start(threads, options);
+        test(&server, book);
         assert!(server.stop().success());
     }
+}
+
+fn start(threads: &str, options: &[&str]) -> (Server, SocketAddr) {
+    let book = Cell::new(0);
+    let server = Server::start_with(|_, port| {
+        book.set(free_port());
+        let (port, book) = (port.to_string(), book.get().to_string());
+        let mut arguments = owned(&["--port", &port, "--book-port", &book, "--threads", threads, "--save", ""]);
+        arguments.extend(owned(options));
+        arguments
+    });
+    (server, SocketAddr::from(([127, 0, 0, 1], book.get())))
 }
 
 fn ask(socket: &mut TcpStream, words: &[&str]) -> BookValue {

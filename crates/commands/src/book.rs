@@ -55,17 +55,21 @@ static COMMANDS: [Command; 10] = [
 const UNKNOWN: &str = "Unknown cmd";
 const NOT_A_SORTED_SET: &str = "expect zset";
 
-/// Runs one request and replies in a frame.
-pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) {
+/// Runs one request and replies in a frame. [`Flow::NotNow`]: it is to be run again later, and has replied nothing.
+pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
     if !session.authenticated {
         reply.book_error(BookCode::Unknown, "authentication required");
     } else if let Some(command) = find(args) {
-        execute(engine, session, command, args, now, reply);
+        if let Flow::NotNow = execute(engine, session, command, args, now, reply) {
+            reply.drop_frame();
+            return Flow::NotNow;
+        }
     } else {
         reply.book_error(BookCode::Unknown, UNKNOWN);
     }
     reply.end_frame();
+    Flow::Next
 }
 
 /// Whether the request has to wait for the end of the pause that is on.
@@ -89,17 +93,22 @@ fn execute<'e>(
     args: &mut Args<'_>,
     now: Now,
     reply: &'e mut Reply,
-) {
+) -> Flow {
     let mut key_args = KeyArgs::new();
     if !row.keys.is_empty() {
         key_args.push((1, engine.hasher().hash(&args[1])));
     }
     let start = reply.len();
     let (flow, _) = crate::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
-    if matches!(flow, Flow::NotNow) {
-        reply.truncate(start);
-        reply.error(script::busy(engine));
+    if !matches!(flow, Flow::NotNow) {
+        return Flow::Next;
     }
+    if !engine.scripts().is_busy() {
+        return Flow::NotNow;
+    }
+    reply.truncate(start);
+    reply.error(script::busy(engine));
+    Flow::Next
 }
 
 /// Runs the RESP command of the same name.

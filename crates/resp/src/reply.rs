@@ -480,6 +480,14 @@ impl Reply {
         self.buf[start - 4..start].copy_from_slice(&total.to_le_bytes());
     }
 
+    /// Takes the open frame back.
+    #[cold]
+    pub fn drop_frame(&mut self) {
+        if let Some(start) = self.frame.take() {
+            self.buf.truncate(start - 4);
+        }
+    }
+
     /// An error with its code.
     #[cold]
     pub fn book_error(&mut self, code: BookCode, text: impl AsRef<[u8]>) {

@@ -584,9 +584,11 @@ fn run_item(
 }
 
 fn run_book(engine: &Engine, connection: &mut Connection, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
-    engine.metrics()[connection.session.worker].commands.add(1);
-    commands::book::run(engine, &mut connection.session, args, now, reply);
-    Flow::Next
+    let flow = commands::book::run(engine, &mut connection.session, args, now, reply);
+    if !matches!(flow, Flow::NotNow) {
+        engine.metrics()[connection.session.worker].commands.add(1);
+    }
+    flow
 }
 
 #[inline(always)]

@@ -105,8 +105,7 @@ impl<'b> Item<'b> {
     pub fn runs_meanwhile(&self) -> bool {
         match &self.what {
             What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.runs_meanwhile(),
-            What::Violation(_) | What::BookViolation | What::Done => true,
-            What::Book { .. } | What::BookQueued { .. } => false,
+            _ => true,
         }
     }
 

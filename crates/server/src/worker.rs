@@ -355,7 +355,7 @@ impl Worker {
                 }
                 let mut session = Session::new(info);
                 session.token = token;
-                session.patience = if book { Patience::Long } else { Patience::Short };
+                session.patience = Patience::Short;
                 session.info.token.store(token, Relaxed);
                 session.authenticated = !self.settings.password_set;
                 session.was_authenticated = session.authenticated;
