@@ -255,11 +255,6 @@ impl<P> Entry<P> {
         Some(unsafe { &mut *self.block.as_ptr().add(shape.word_at()).cast::<P>() })
     }
 
-    /// The inline bytes, when the value is such; their number stays.
-    pub fn inline_mut(&mut self) -> Option<&mut [u8]> {
-        self.bytes_mut(KIND_INLINE)
-    }
-
     fn bytes_mut(&mut self, kind: u64) -> Option<&mut [u8]> {
         let shape = self.shape();
         if shape.head & KIND_MASK != kind {

@@ -6,7 +6,7 @@
 //!        | tag 0-8   | meta   | slot 0| slot 1|             | slot 8|      a slot is 48 bits, little-endian
 //!        +---------+-+--------+-------+-------+--   ...   --+-------+
 //!                      |
-//!                      bit 7: chained; bits 0-6: epoch (of the first line of a chain)
+//!                      bit 7: chained
 //! ```
 //! - A tag of 0 says that the slot is empty; any other is taken from the entry's hash. All nine are compared at once.
 //! - Slot `i` is read as the 8 bytes at `8 + 6 * i`, shifted right by 16: that never reaches outside of the line.
@@ -180,16 +180,6 @@ impl Bucket {
         debug_assert!(bits != 0 && bits >> 48 == 0);
         let start = HANDLES + HANDLE_SIZE * slot;
         self.0[start..start + HANDLE_SIZE].copy_from_slice(&bits.to_le_bytes()[..HANDLE_SIZE]);
-    }
-
-    #[inline]
-    pub(super) fn epoch(&self) -> u8 {
-        self.0[META] & !CHAINED
-    }
-
-    #[inline]
-    pub(super) fn set_epoch(&mut self, epoch: u8) {
-        self.0[META] = self.0[META] & CHAINED | epoch & !CHAINED;
     }
 
     /// Whether it is as it was made.
@@ -369,9 +359,7 @@ impl Bucket {
             return (line, false);
         };
         // The flag and the link of a longer chain move along, so that the third line has one owner as before.
-        let epoch = self.epoch();
         self.0 = child.0;
-        self.set_epoch(epoch);
         (line, true)
     }
 
@@ -432,7 +420,6 @@ mod tests {
         #[test]
         fn a_chain_is_a_multiset(operations in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200)) {
             let mut home = Bucket::EMPTY;
-            home.set_epoch(77);
             let mut model = Vec::new();
             let mut lines = 1;
             for (number, (insert, index)) in operations.into_iter().enumerate() {
@@ -452,7 +439,6 @@ mod tests {
                 found.sort_unstable();
                 model.sort_unstable();
                 prop_assert_eq!(&found, &model);
-                prop_assert_eq!(home.epoch(), 77);
                 check_shape(&home, lines);
             }
             if model.len() % 2 == 0 {
@@ -460,7 +446,7 @@ mod tests {
             } else {
                 empty_by_lines(&mut home, model);
             }
-            prop_assert_eq!((home.epoch(), home.is_chained()), (77, false));
+            prop_assert!(!home.is_chained());
         }
     }
 

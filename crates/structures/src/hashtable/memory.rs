@@ -200,7 +200,7 @@ mod tests {
         let len = 4 * HUGE_PAGE / LINE;
         let mut array = BucketArray::new(len);
         for i in 0..len {
-            array.at_mut(i).set_epoch(1);
+            array.at_mut(i).insert(1, 1);
         }
         let rest = |array: &BucketArray, released: usize| array.memory_usage(len) - (len - released) * LINE;
         assert_eq!(rest(&array, 0), 0);
@@ -208,8 +208,8 @@ mod tests {
             array.release_before(released);
             assert!(rest(&array, released) < HUGE_PAGE);
             let first_kept = (released..len).next();
-            assert_eq!(array.at(0).epoch(), 0);
-            assert!(first_kept.is_none_or(|i| array.at(i).epoch() == 1));
+            assert_eq!(array.at(0).peek(), None);
+            assert!(first_kept.is_none_or(|i| array.at(i).peek() == Some(1)));
         }
     }
 
@@ -219,12 +219,12 @@ mod tests {
         let mut array = BucketArray::new(len);
         array.settle();
         for i in 0..len {
-            array.at_mut(i).set_epoch(1);
+            array.at_mut(i).insert(1, 1);
         }
         for released in (0..len).step_by(999) {
             array.release_before(released);
             assert!(array.memory_usage(len) < (len - released) * LINE + HUGE_PAGE);
-            assert_eq!(array.at(released).epoch(), 1);
+            assert_eq!(array.at(released).peek(), Some(1));
         }
     }
 

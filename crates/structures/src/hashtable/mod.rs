@@ -49,13 +49,6 @@
 //! an entry that is present from the first to the last step is visited at least once. It can be visited twice, as a
 //! step visits the entries before `p` in its bucket too.
 //!
-//! # Epochs
-//! Every bucket carries a 7-bit epoch for its owner, which a snapshot uses to know the buckets that it has already
-//! saved. A table without buckets behaves as one empty bucket. Epochs are compared on the circle of 128: `a` is older
-//! than `b` if `(b - a) mod 128` is 1 to 63. A bucket of a new array has the oldest epoch of the buckets whose range it
-//! takes over. That can make a saved bucket look unsaved, when it is joined with one that is not: an owner that must
-//! not save anything twice stops resizing ([`HashTable::set_resizing`]) until it has saved everything.
-//!
 //! # Invariants
 //! - A slot with a tag holds the bits of a `T` that the table owns, and no other slot does. `len` is their number.
 //! - The old array's buckets before the frontier, and the new array's after the frontier's position, are empty.
@@ -140,8 +133,6 @@ pub struct HashTable<T: Handle> {
     /// The first position that belongs to the old array; `POSITIONS` when no resize is under way.
     frontier_position: u64,
     counts: Counts,
-    /// The epoch of a table without buckets.
-    epoch: u8,
     may_resize: bool,
     owned: PhantomData<T>,
 }
@@ -205,7 +196,6 @@ impl<T: Handle> HashTable<T> {
             frontier: 0,
             frontier_position: POSITIONS,
             counts: Counts { entries: 0, child_lines: 0 },
-            epoch: 0,
             may_resize: true,
             owned: PhantomData,
         }
@@ -376,7 +366,7 @@ impl<T: Handle> HashTable<T> {
         })
     }
 
-    /// Visits all entries that share a bucket, and its epoch, with this hash.
+    /// Visits all entries that share a bucket with this hash.
     pub fn for_each_in_bucket(&self, hash: u64, mut visit: impl FnMut(&T)) {
         let home = self.home(hash);
         self.prefetch_entries(home);
@@ -388,12 +378,6 @@ impl<T: Handle> HashTable<T> {
     /// All entries in no particular order.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { table: self, unit: 0, line: None, slots: Slots::NONE }
-    }
-
-    /// The epoch of the bucket that this hash belongs to.
-    #[inline]
-    pub fn bucket_epoch(&self, hash: u64) -> u8 {
-        if self.new.len() == 0 { self.epoch } else { self.home(hash).epoch() }
     }
 
     /// The number of buckets, of both arrays while resizing.
@@ -553,16 +537,6 @@ impl<T: Handle> HashTable<T> {
             }
         }
         self.new.len() == 0
-    }
-
-    /// Sets the epoch (its low 7 bits) of the bucket that this hash belongs to.
-    #[inline]
-    pub fn set_bucket_epoch(&mut self, hash: u64, epoch: u8) {
-        if self.new.len() == 0 {
-            self.epoch = epoch & 0x7f;
-        } else {
-            self.home_mut(hash).0.set_epoch(epoch);
-        }
     }
 
     /// The home of a hash, in a table that has buckets, and the counts to keep.

@@ -2,7 +2,7 @@
 
 use super::bucket::SLOTS;
 use super::memory::BucketArray;
-use super::{HashTable, POSITIONS, buckets_before, first_position, index};
+use super::{HashTable, POSITIONS, first_position, index};
 use crate::handle::{Handle, prefetch};
 
 /// How many buckets an insertion or a removal moves while a resize is under way.
@@ -41,9 +41,6 @@ impl<T: Handle> HashTable<T> {
             self.free_arrays();
             let buckets = entries.saturating_mul(100).div_ceil(AIM_RESERVED);
             self.new = BucketArray::new(buckets);
-            if self.epoch != 0 {
-                (0..buckets).for_each(|bucket| self.new.at_mut(bucket).set_epoch(self.epoch));
-            }
         }
     }
 
@@ -71,7 +68,6 @@ impl<T: Handle> HashTable<T> {
     pub(super) fn before_insert(&mut self, hasher: &impl Fn(&T) -> u64) {
         if self.new.len() == 0 {
             self.new = BucketArray::new(1);
-            self.new.at_mut(0).set_epoch(self.epoch);
         } else if self.may_resize {
             self.start_due_resize(self.len() + 1);
             self.advance(MOVES_PER_OPERATION, hasher);
@@ -168,7 +164,6 @@ impl<T: Handle> HashTable<T> {
     pub(super) fn pass_frontier(&mut self) {
         debug_assert!(self.old.at(self.frontier).peek().is_none());
         let next = first_position(self.frontier + 1, self.old.len());
-        self.inherit_epoch(next);
         self.frontier += 1;
         let last = std::mem::replace(&mut self.frontier_position, next);
         if self.frontier == self.old.len() {
@@ -179,23 +174,6 @@ impl<T: Handle> HashTable<T> {
         } else {
             self.touch_ahead(last);
             self.old.release_before(self.frontier);
-        }
-    }
-
-    /// Gives the epoch of the bucket at the frontier, which ends at position `end`, to the new buckets that overlap it:
-    /// to those that begin in it as it is, to one that began before it if it is older.
-    fn inherit_epoch(&mut self, end: u64) {
-        let epoch = self.old.at(self.frontier).epoch();
-        let begin = self.frontier_position;
-        let len = self.new.len();
-        let begun = buckets_before(begin, len);
-        for i in begun..buckets_before(end, len) {
-            self.new.at_mut(i).set_epoch(epoch);
-        }
-        let i = index(begin << 16, len);
-        if i < begun {
-            let straddling = self.new.at_mut(i);
-            straddling.set_epoch(older(straddling.epoch(), epoch));
         }
     }
 
@@ -222,28 +200,9 @@ impl<T: Handle> HashTable<T> {
     /// Frees the arrays of a table without entries.
     pub(super) fn free_arrays(&mut self) {
         debug_assert!(self.is_empty() && self.counts.child_lines == 0);
-        let oldest = (0..self.units()).map(|unit| self.unit(unit).epoch()).reduce(older);
-        self.epoch = oldest.unwrap_or(self.epoch);
         self.new = BucketArray::empty();
         self.old = BucketArray::empty();
         self.frontier = 0;
         self.frontier_position = POSITIONS;
-    }
-}
-
-/// The older of two epochs on the circle of 128.
-fn older(a: u8, b: u8) -> u8 {
-    if (1..64).contains(&(b.wrapping_sub(a) & 0x7f)) { a } else { b }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::older;
-
-    #[test]
-    fn epochs_are_compared_on_a_circle() {
-        assert_eq!((older(3, 4), older(4, 3), older(9, 9)), (3, 3, 9));
-        assert_eq!((older(126, 1), older(1, 126)), (126, 126));
-        assert_eq!((older(0, 63), older(63, 0)), (0, 0));
     }
 }

@@ -1,5 +1,5 @@
 //! Tests of the table as a whole: against a standard map, under good and bad hash functions, with operations that
-//! panic, and of what it promises about work, memory, scans and epochs.
+//! panic, and of what it promises about work, memory and scans.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -464,76 +464,6 @@ fn draining_takes_bounded_steps_and_the_table_stays_usable() {
     assert!((100..200).contains(&steps), "{steps} steps");
     assert_eq!((subject.table.len(), subject.table.memory_usage()), (0, 0));
     assert_eq!(Arc::strong_count(&subject.token), 1);
-}
-
-/// Saves each bucket the first time that it is seen after a cut, as a snapshot does, while others write.
-#[test]
-fn epochs_tell_the_buckets_already_saved() {
-    const CUT: u8 = 5;
-    let mut subject = Subject::filled(0..2000);
-    subject.table.set_resizing(false);
-    let mut saved = Vec::new();
-    let save = |table: &mut HashTable<Element>, hash: u64, saved: &mut Vec<u64>| {
-        if table.bucket_epoch(hash) != CUT {
-            table.for_each_in_bucket(hash, |item| saved.push(item.key));
-            table.set_bucket_epoch(hash, CUT);
-        }
-    };
-    let mut cursor = Some(0);
-    let mut key = 2000;
-    while let Some(position) = cursor {
-        save(&mut subject.table, position << 16, &mut saved);
-        cursor = subject.table.scan(position, |_| ());
-        for changed in [key, key - 2000] {
-            save(&mut subject.table, scramble(changed), &mut saved);
-        }
-        subject.insert(key, key);
-        subject.remove(key - 2000);
-        key += 1;
-    }
-    saved.sort_unstable();
-    assert!(saved.into_iter().eq(0..2000), "exactly what was there at the cut, each once");
-    subject.table.set_resizing(true);
-    while subject.step(100) {}
-    assert!((0..100).all(|key| subject.table.bucket_epoch(scramble(key)) == CUT));
-    subject.check();
-}
-
-#[test]
-fn a_resized_bucket_has_the_oldest_epoch_of_its_range() {
-    let mut subject = Subject::filled(0..4000);
-    while subject.step(100) {}
-    let buckets = subject.table.bucket_count();
-    let epoch_of = |i: usize| if i.is_multiple_of(10) { 126 } else { 2 };
-    for i in 0..buckets {
-        subject.table.set_bucket_epoch(first_position(i, buckets) << 16, epoch_of(i));
-    }
-    let mut key = 4000;
-    while subject.table.bucket_count() <= buckets || subject.table.is_resizing() {
-        subject.insert(key, key);
-        key += 1;
-    }
-    let now = subject.table.bucket_count();
-    assert!(now > buckets);
-    for i in 0..now {
-        let begin = first_position(i, now);
-        let end = first_position(i + 1, now) - 1;
-        let sources = index(begin << 16, buckets)..=index(end << 16, buckets);
-        let expected = if sources.into_iter().any(|source| source % 10 == 0) { 126 } else { 2 };
-        assert_eq!(subject.table.bucket_epoch(begin << 16), expected, "bucket {i} of {now}");
-    }
-}
-
-#[test]
-fn an_empty_table_is_one_bucket_with_an_epoch() {
-    let mut subject = Subject::new(Hashing::Good);
-    subject.table.set_bucket_epoch(1, 9);
-    assert_eq!(subject.table.bucket_epoch(2), 9);
-    subject.insert(1, 1);
-    assert_eq!(subject.table.bucket_epoch(3), 9);
-    subject.table.set_bucket_epoch(3, 10);
-    subject.remove(1);
-    assert_eq!((subject.table.bucket_count(), subject.table.bucket_epoch(4)), (0, 10));
 }
 
 /// 400 entries, chosen often: no count may be far from the mean (8 standard deviations), also in the midst of a resize.

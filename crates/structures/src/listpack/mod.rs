@@ -403,11 +403,6 @@ impl Listpack {
         self.splice(pos.at(), 0, 0, &[Item::of(bytes)]);
     }
 
-    /// Several elements in one go; the first of them is at `pos` afterwards.
-    pub fn insert_all_before<const N: usize>(&mut self, pos: Pos, elements: [&[u8]; N]) {
-        self.splice(pos.at(), 0, 0, &elements.map(Item::of));
-    }
-
     /// Where the new element is.
     pub fn insert_after(&mut self, pos: Pos, bytes: &[u8]) -> Pos {
         let at = pos.at() + self.read(pos).size;

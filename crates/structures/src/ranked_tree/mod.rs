@@ -238,28 +238,6 @@ impl<T: Copy> RankedTree<T> {
         ranks.len()
     }
 
-    /// Puts `element` in the place of the one at `rank`, which is returned; `None`, and no change, past the end.
-    ///
-    /// The order must not change by it: `element` may not come before its left nor after its right neighbour.
-    pub fn replace_at(&mut self, mut rank: usize, element: T) -> Option<T> {
-        if rank >= self.len {
-            return None;
-        }
-        let mut node = &mut self.root;
-        loop {
-            match node {
-                Node::Leaf(leaf) => return Some(std::mem::replace(&mut leaf[rank], element)),
-                Node::Inner(inner) => {
-                    let i = inner.child_at(&mut rank);
-                    if rank == 0 {
-                        inner.firsts[i] = element;
-                    }
-                    node = &mut inner.children[i];
-                }
-            }
-        }
-    }
-
     /// Removes up to `max` elements, handing them to `visit` in no promised order; `true` once the tree is empty.
     ///
     /// For freeing a large tree little by little: one call costs O(`max` + log n).

@@ -73,7 +73,6 @@ enum Op {
     Remove(u16),
     RemoveAt(u16),
     RemoveRange(u16, u16),
-    Replace(u16),
     Update(u16, u16),
     PopFirst,
     PopLast,
@@ -89,7 +88,6 @@ fn op() -> impl Strategy<Value = Op> {
         4 => key.clone().prop_map(Op::Remove),
         2 => any::<u16>().prop_map(Op::RemoveAt),
         3 => (any::<u16>(), 0..2500u16).prop_map(|(start, n)| Op::RemoveRange(start, n)),
-        2 => any::<u16>().prop_map(Op::Replace),
         6 => (key.clone(), 0..300u16).prop_map(|(key, by)| Op::Update(key, key.saturating_sub(150) + by)),
         1 => Just(Op::PopFirst),
         1 => Just(Op::PopLast),
@@ -163,13 +161,6 @@ impl Pair {
                 assert_eq!(self.tree.remove_at(rank), expected);
             }
             Op::RemoveRange(r, n) => self.remove_range(pick(r, &self.model), n.into()),
-            Op::Replace(r) => {
-                let rank = pick(r, &self.model);
-                self.marks += 1;
-                let new = (self.model.get(rank).map_or(0, |e| e.0), self.marks);
-                let expected = self.model.get_mut(rank).map(|e| std::mem::replace(e, new));
-                assert_eq!(self.tree.replace_at(rank, new), expected);
-            }
             Op::PopFirst => {
                 let expected = (!self.model.is_empty()).then(|| self.model.remove(0));
                 assert_eq!(self.tree.pop_first(), expected);
@@ -423,7 +414,6 @@ fn answers_at_the_limits() {
     assert!(tree.drain_step(1, |_| ()));
     tree.insert(1, Ord::cmp);
     assert_eq!(tree.remove_range(1..=usize::MAX, |_| ()), 0);
-    assert_eq!(tree.replace_at(1, 2), None);
     assert_eq!(tree.iter().collect::<Vec<_>>(), [1]);
     assert!(!tree.drain_step(0, |_| ()));
 }
