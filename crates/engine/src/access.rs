@@ -35,8 +35,8 @@ impl AccessClock {
             AccessClock::Recency(seconds) => seconds,
             AccessClock::Frequency { minutes, log_factor, random, .. } => {
                 let counter = self.frequency(meta);
-                let base = counter.saturating_sub(LFU_INIT);
-                let grows = counter < 255 && u64::from(random) * u64::from(base * log_factor + 1) < 1 << 32;
+                let odds = u64::from(counter.saturating_sub(LFU_INIT)) * u64::from(log_factor) + 1;
+                let grows = counter < 255 && u64::from(random).saturating_mul(odds) < 1 << 32;
                 minutes << 8 | (counter + u32::from(grows))
             }
         }
@@ -254,4 +254,38 @@ pub fn expire_elements(
         effects.rare().expired_elements.push((db, record));
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(decay: u32, log_factor: u32, random: u32) -> AccessClock {
+        AccessClock::Frequency { minutes: 0xFFFF, decay, log_factor, random }
+    }
+
+    #[test]
+    fn counters_grow_by_chance() {
+        let grown =
+            |counter: u32, log_factor, random| clock(1, log_factor, random).accessed(0xFFFF << 8 | counter) & 0xFF;
+        assert_eq!([0, 5].map(|counter| grown(counter, 10, u32::MAX)), [1, 6], "new keys always do");
+        let one_in_eleven = u32::MAX / 11;
+        assert_eq!([one_in_eleven, one_in_eleven + 1].map(|random| grown(6, 10, random)), [7, 6]);
+        assert_eq!([0, 1].map(|random| grown(254, 0, random)), [255, 255]);
+        assert_eq!(grown(255, 0, 0), 255);
+    }
+
+    #[test]
+    fn directives_at_their_limits() {
+        for log_factor in [i32::MAX as u32, u32::MAX] {
+            for counter in 6..=255 {
+                let mark = 0xFFFF << 8 | counter;
+                for random in [2, u32::MAX] {
+                    assert_eq!(clock(1, log_factor, random).accessed(mark), mark);
+                }
+                assert_eq!(clock(1, log_factor, 0).accessed(mark) & 0xFF, (counter + 1).min(255));
+            }
+        }
+        assert_eq!([0, 1, u32::MAX].map(|decay| clock(decay, 1, 1).frequency(200)), [200, 0, 200]);
+    }
 }
