@@ -169,3 +169,29 @@ fn objects_are_told_of_as_far_as_is_wanted() {
         assert!(whole.contains(slow) && !fast.contains(slow), "{whole}; {fast}");
     }
 }
+
+/// Every build has them, however it was made, and who starts the server may set others.
+#[test]
+fn the_allocators_settings_lie_in_the_program() {
+    if is_peer() {
+        // It has other settings.
+        return;
+    }
+    let server = Server::start(&["--enable-debug-command", "yes"]);
+    let mut run = client(&server);
+    let expected = [
+        ("opt.background_thread", "int(1)"),
+        ("opt.dirty_decay_ms", "int(500)"),
+        ("opt.muzzy_decay_ms", "int(0)"),
+        // 512 objects of 128 bytes, and 8 of 8 KiB.
+        ("arenas.bin.8.size", "int(128)"),
+        ("arenas.bin.8.slab_size", "int(65536)"),
+        ("arenas.bin.32.size", "int(8192)"),
+        ("arenas.bin.32.slab_size", "int(65536)"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(run(&format!("DEBUG MALLCTL {name}")), value, "{name}");
+    }
+    let stats = run("MEMORY MALLOC-STATS");
+    assert!(stats.contains("Environment variable MALLOC_CONF"), "{stats}");
+}

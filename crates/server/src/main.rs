@@ -39,6 +39,7 @@ mod warm;
 mod window;
 mod worker;
 
+use cinnabar_allocator as _;
 use commands::table::Table;
 use commands::version::{CINNABAR, build_id};
 use daemon::Daemon;
@@ -46,9 +47,6 @@ use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
-
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<&[u8]> = host::arguments().iter().map(|argument| argument.as_bytes()).collect();

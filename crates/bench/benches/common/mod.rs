@@ -4,12 +4,9 @@
 //! content) needs a set-up that is shared by many rows. Every row is measured in several rounds, the rows taking turns,
 //! and the best round counts: what else the machine does can make a round slower, never faster.
 
+use cinnabar_allocator as _;
 use std::time::{Duration, Instant};
 use tikv_jemalloc_ctl::{epoch, stats};
-
-/// The server's allocator.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// How a bench was called.
 pub struct Call {
