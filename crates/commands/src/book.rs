@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use engine::Options;
     use engine::host::Alone;
-    use engine::log::MemoryLog;
+    use engine::testing::MemoryLog;
     use resp::Protocol;
     use resp::book::{BookValue, decode_reply};
     use std::sync::Arc;
@@ -280,8 +280,7 @@ mod tests {
     impl Client {
         fn new() -> Client {
             let engine = Engine::new(&Options::default(), Arc::new(Alone));
-            let log = Arc::new(MemoryLog::default());
-            engine.set_log(log.clone());
+            let log = MemoryLog::of(&engine);
             Client { engine, session: Session::local(), log }
         }
 

@@ -8,7 +8,7 @@ use crate::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::effects::{Event, EventClass, Garbage};
 use engine::host::Host;
-use engine::log::MemoryLog;
+use engine::testing::MemoryLog;
 use engine::{Engine, Options};
 use resp::Reply;
 use resp::value::{Decoder, Value};
@@ -107,9 +107,7 @@ impl Client {
 
     /// The engine's change log from now on.
     pub fn log(&self) -> Arc<MemoryLog> {
-        let log = Arc::new(MemoryLog::default());
-        self.engine.set_log(Arc::clone(&log) as Arc<_>);
-        log
+        MemoryLog::of(&self.engine)
     }
 
     /// Lets time pass, in milliseconds.

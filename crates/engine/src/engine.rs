@@ -397,12 +397,6 @@ impl Engine {
         self.importing.store(on, Relaxed);
     }
 
-    /// Every write is appended to `log` from now on. At most once, before the first command.
-    pub fn set_log(&self, log: Arc<dyn ChangeLog>) {
-        self.install_log(log);
-        self.set_logging(true);
-    }
-
     /// There is a log, which nothing is appended to before [`set_logging`](Self::set_logging) says so. At most once.
     pub fn install_log(&self, log: Arc<dyn ChangeLog>) {
         assert!(self.log.set(log).is_ok(), "the engine has a change log already");
@@ -655,8 +649,8 @@ mod tests {
     use crate::held::Held;
     use crate::host::Alone;
     use crate::keys::Keys;
-    use crate::log::MemoryLog;
     use crate::origin::Origin;
+    use crate::testing::MemoryLog;
     use crate::value::NewString;
     use crate::watch::WatchFlag;
 
@@ -731,8 +725,7 @@ mod tests {
     #[test]
     fn the_log_has_writes_in_order_and_the_end_of_expired_keys() {
         let engine = engine();
-        let log = Arc::new(MemoryLog::default());
-        engine.set_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+        let log = MemoryLog::of(&engine);
         set(&engine, b"k", b"1", Ttl::At(1000), 1);
         set(&engine, b"k", b"2", Ttl::At(1000), 2000);
         engine.expire_due(0..4, at(3000), 10);

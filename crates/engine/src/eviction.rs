@@ -496,7 +496,8 @@ mod tests {
     use crate::effects::{Event, Garbage};
     use crate::engine::Options;
     use crate::host::Host;
-    use crate::log::{MemoryLog, put_command};
+    use crate::log::put_command;
+    use crate::testing::MemoryLog;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -514,8 +515,7 @@ mod tests {
     #[test]
     fn what_waits_for_the_log_is_not_counted() {
         let engine = Engine::new(&Options { shards: 1, databases: 1, hash_seed: 1, workers: 1 }, Arc::new(Full));
-        let log = Arc::new(MemoryLog::default());
-        engine.install_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+        let log = MemoryLog::of(&engine);
         engine.limit_memory(950);
         let is_over = || {
             engine.measure_memory();

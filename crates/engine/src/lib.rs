@@ -43,6 +43,8 @@ pub mod saves;
 pub mod scripts;
 pub mod shard;
 mod sync;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tracking;
 pub mod value;
 pub mod watch;

@@ -137,13 +137,6 @@ impl Config {
         }
     }
 
-    /// Number of databases: cluster mode has a count of its own.
-    pub fn database_count(&self) -> usize {
-        let cluster = self.flag(Directive::ClusterEnabled);
-        let count = self.int(if cluster { Directive::ClusterDatabases } else { Directive::Databases });
-        usize::try_from(count).unwrap_or(1)
-    }
-
     /// Whether a client may do what `directive` (`enable-debug-command` and the like) guards.
     pub fn permits(&self, directive: Directive, client_is_local: bool) -> bool {
         match self.choice(directive) {
@@ -277,18 +270,16 @@ pub struct ConfigEdit {
 }
 
 impl ConfigEdit {
-    pub fn set_upstream(&mut self, upstream: Option<Upstream>) {
-        self.config.replace(Directive::Replicaof, Value::ReplicaOf(upstream));
-    }
-
     pub fn set_int(&mut self, directive: Directive, number: i64) {
         self.config.replace(directive, Value::Integer(number));
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub fn set_flag(&mut self, directive: Directive, flag: bool) {
         self.config.replace(directive, Value::Flag(flag));
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub fn set_text(&mut self, directive: Directive, text: &[u8]) {
         let text = if text.is_empty() && !table::row(directive).keeps_empty { None } else { Some(text.into()) };
         self.config.replace(directive, Value::Text(text));

@@ -290,6 +290,4 @@ fn typed_reads_know_the_kind_of_every_directive() {
             Kind::ReplicaOf => assert_eq!(config.upstream(), None),
         }
     }
-    assert_eq!(config.database_count(), 16);
-    assert_eq!(load_text(b"cluster-enabled yes").unwrap().config.database_count(), 1);
 }

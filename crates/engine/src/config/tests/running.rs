@@ -99,13 +99,12 @@ fn the_server_can_change_what_is_reported() {
     let store = store("");
     let generation = store.generation();
     store.update(|edit| {
-        edit.set_upstream(Some(Upstream { host: (*b"h").into(), port: 1 }));
         edit.set_int(Directive::MaxClients, 5);
         edit.set_text(Directive::PidFile, b"/run/x.pid");
         edit.set_flag(Directive::Daemonize, true);
     });
     assert_eq!(store.generation(), generation + 1);
-    for (name, value) in [("slaveof", "h 1"), ("maxclients", "5"), ("pidfile", "/run/x.pid"), ("daemonize", "yes")] {
+    for (name, value) in [("maxclients", "5"), ("pidfile", "/run/x.pid"), ("daemonize", "yes")] {
         assert_eq!(get(&store, name), value);
     }
 }
