@@ -118,14 +118,7 @@ fn read_one(
                 consumer.seen_at = now;
             }
             let mut reader = Reader { stream, group, consumer, now, left: options.limit(), log: log.as_mut() };
-            if new_consumer && options.no_ack {
-                reader.log(
-                    |group, name| {
-                        vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
-                    },
-                    &args[group_at],
-                );
-            }
+            let logged = reader.logged();
             let answered = match from {
                 From::History(after) => {
                     answers.begin(reply, key.name);
@@ -145,6 +138,15 @@ fn read_one(
                     any
                 }
             };
+            // Entries that it is given bring it with them.
+            if new_consumer && (options.no_ack || reader.logged() == logged) {
+                reader.log(
+                    |group, name| {
+                        vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
+                    },
+                    &args[group_at],
+                );
+            }
             Outcome { new_consumer, answered }
         })
     })?;
@@ -174,6 +176,11 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
+    /// How many records there are.
+    fn logged(&self) -> usize {
+        self.log.as_ref().map_or(0, |log| log.len())
+    }
+
     fn log(&mut self, record: impl FnOnce(&[u8], Vec<u8>) -> Record, group: &[u8]) {
         if let Some(log) = &mut self.log {
             let name = self.group.consumer(self.consumer).map(|consumer| consumer.name.to_vec());
@@ -347,7 +354,7 @@ mod tests {
             .is("XREADGROUP GROUP g c STREAMS s 0", "[[s [[1-1 [a 1]]]]]");
         client.is("XDEL s 1-1", ":1").is("XREADGROUP GROUP g c STREAMS s 0", "[[s [[1-1 nil]]]]");
         client.is("XACK s g 1-1", ":1").is("XREADGROUP GROUP g c STREAMS s 0", "[[s []]]");
-        client.is("XREADGROUP GROUP g e NOACK STREAMS s >", "nil");
+        client.is("XREADGROUP GROUP g e NOACK STREAMS s >", "nil").is("XREADGROUP GROUP g f STREAMS s >", "nil");
         assert!(client.events().contains(&"0 xgroup-createconsumer s".to_owned()));
         let logged: Vec<_> =
             log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
@@ -366,6 +373,7 @@ mod tests {
             "XDEL s 1-1",
             "XACK s g 1-1",
             "XGROUP CREATECONSUMER s g e",
+            "XGROUP CREATECONSUMER s g f",
         ];
         assert_eq!(logged, expected);
     }

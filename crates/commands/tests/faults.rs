@@ -12,6 +12,8 @@
 
 #[path = "faults/disk.rs"]
 mod disk;
+#[path = "replays/state.rs"]
+mod state;
 
 use commands::aof::{load_and_begin, tick, wrote};
 use commands::{Args, Now, Session, dispatch, load};
@@ -25,6 +27,7 @@ use persistence::aof::storage::Storage;
 use persistence::aof::{Aof, check, of};
 use proptest::prelude::*;
 use resp::Reply;
+use resp::value::{Decoder, Value};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
@@ -93,6 +96,10 @@ fn run(engine: &Engine, session: &mut Session, words: &[&str]) -> String {
     let (mut args, mut reply): (Args<'_>, _) = (words.into(), Reply::default());
     dispatch::execute(engine, session, &mut args, NOW, &mut reply);
     String::from_utf8(reply.take()).unwrap()
+}
+
+fn decoded(reply: &str) -> Value {
+    Decoder::new().decode(reply.as_bytes()).unwrap().unwrap().0
 }
 
 /// One write: what it does to which key.
@@ -256,7 +263,9 @@ impl Machine {
         for (index, write) in self.writes.iter().enumerate() {
             assert!(run_write(&alone, &mut session, index + 1, *write));
         }
-        assert_eq!(next.run(&["DEBUG", "DIGEST"]), run(&alone, &mut session, &["DEBUG", "DIGEST"]));
+        let found = state::state(&mut |words| decoded(&next.run(words)));
+        let expected = state::state(&mut |words| decoded(&run(&alone, &mut session, words)));
+        assert_eq!(found, expected);
         (next.before, next.durable) = (count, count);
         next.writes = std::mem::take(&mut self.writes);
         next

@@ -548,14 +548,20 @@ impl Engine {
         }
     }
 
-    /// Puts the end of keys and elements into the log that nobody asked for: each is a change of its own.
-    pub fn record_expired(&self, effects: &Effects) {
-        let (Some(rare), Some(log), true) = (effects.seen(), self.change_log(), self.has_log()) else { return };
+    /// Puts the end of keys and elements into the log that nobody asked for: each is a change of its own. Under the
+    /// locks under which they were removed.
+    pub fn record_expired(&self, effects: &mut Effects) {
+        if effects.seen().is_none() {
+            return;
+        }
+        let rare = effects.rare();
+        let (keys, elements) = (std::mem::take(&mut rare.expired), std::mem::take(&mut rare.expired_elements));
+        let Some(log) = self.change_log().filter(|_| self.has_log()) else { return };
         let word = self.removal_word();
-        for (db, key) in &rare.expired {
+        for (db, key) in &keys {
             log.append(*db, *db, false, &mut |out| put_command(out, [word, key].into_iter()));
         }
-        for (db, record) in &rare.expired_elements {
+        for (db, record) in &elements {
             log.append(*db, *db, false, &mut |out| put_command(out, record.iter().map(Vec::as_slice)));
         }
     }

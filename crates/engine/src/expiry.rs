@@ -104,7 +104,7 @@ impl Engine {
                     shard.dbs[db as usize].table.step(RESIZE_STEP, hasher);
                 }
             }
-            self.record_expired(&effects);
+            self.record_expired(&mut effects);
             // Who sees that the keys are gone finds the memory free and the event noted.
             if let Some(rare) = effects.seen()
                 && !rare.garbage.is_empty()
@@ -159,24 +159,14 @@ impl Engine {
         removed
     }
 
-    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them. The
-    /// log is told at once, since the walk gives the shard's lock up; the rest is added to `effects`.
+    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them.
     pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
-        let mut own = Effects::default();
         for name in names {
             let local = self.hasher().local_of(name);
             let found = shard.dbs[db as usize].table.find(local, |entry| entry.key() == name);
             if found.and_then(|entry| entry.deadline()).is_some_and(|at| is_due(at, now)) {
-                access::expire(self, shard, &mut own, db, local, name);
+                access::expire(self, shard, effects, db, local, name);
             }
-        }
-        self.record_expired(&own);
-        if let Some(mut own) = own.take_rare() {
-            let rare = effects.rare();
-            rare.garbage.append(&mut own.garbage);
-            rare.events.append(&mut own.events);
-            rare.ready.append(&mut own.ready);
-            rare.changes.append(&mut own.changes);
         }
     }
 }

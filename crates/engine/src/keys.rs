@@ -336,7 +336,10 @@ impl<'e> Keys<'e> {
         let (engine, patience) = (self.engine, self.patience);
         let guard = engine.locks().one_unless(index, patience.from_now(engine));
         let mut guard = guard.ok_or(Error::NOT_NOW)?;
-        Ok(visit(&mut guard, &mut self.effects))
+        let result = visit(&mut guard, &mut self.effects);
+        // The lock is given up: what was found to be over is not to be logged after somebody else's change.
+        engine.record_expired(&mut self.effects);
+        Ok(result)
     }
 
     /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
