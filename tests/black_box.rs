@@ -27,6 +27,8 @@ mod crashes;
 mod debug;
 #[path = "black_box/dialogue.rs"]
 mod dialogue;
+#[path = "black_box/directives.rs"]
+mod directives;
 #[path = "black_box/eviction.rs"]
 mod eviction;
 #[path = "black_box/harness.rs"]

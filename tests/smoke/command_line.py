@@ -5,7 +5,8 @@
 
 Each case is a command line, files beside it and text for standard input. The servers run it in a folder of the same
 name; what they print, how they end and, of those that serve, which directives have another value than after a plain start
-must be equal to what one of the peers does, names, versions, process ids and moments apart. Standard library only.
+must be equal to what one of the peers does, names, versions, process ids, moments and what is unsupported apart. Standard
+library only.
 """
 import argparse
 import concurrent.futures
@@ -23,6 +24,7 @@ import tempfile
 import time
 
 from command_line_cases import CASES
+from unsupported import UNSUPPORTED
 from wire import free_port
 
 PATIENCE = 20
@@ -46,11 +48,13 @@ def main():
     chosen = [case for case in CASES if args.only in case.line]
     with tempfile.TemporaryDirectory() as root, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         plain = [Run(path, os.path.join(root, "plain%d" % at), PORTED).values for at, path in enumerate(programs)]
-        shared = set(plain[0]) & set(plain[1]) - PASSED_OVER
+        shared = set(plain[0]) & set(plain[1]) - PASSED_OVER - UNSUPPORTED.keys()
 
         def told(at, case, program):
             run = Run(programs[program], os.path.join(root, str(at)), case)
             known = [name for name in sorted(run.values) if name in shared and run.values[name] != plain[program][name]]
+            if case.expected:
+                return [run.text, run.log]
             return run.text.splitlines() + ["%s: %r" % (name, run.values[name]) for name in known]
 
         def compared(at, case):
@@ -107,7 +111,7 @@ class Run:
         with open(out, "rb") as out_file, open(err, "rb") as err_file:
             said, wrong = out_file.read().decode("latin-1"), err_file.read().decode("latin-1")
         text = "status %s\n%s\n-- standard error\n%s" % (status, log_lines(said), wrong)
-        self.text = self.neutral(text, program, folder)
+        self.text, self.log = self.neutral(text, program, folder), self.neutral(said, program, folder)
 
     def filled(self, text):
         if isinstance(text, str):

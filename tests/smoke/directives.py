@@ -4,7 +4,8 @@
     directives.py --server target/release/cinnabar-server --peer .../valkey-server [--peer ...]
 
 For each directive that the server shares with a peer, CONFIG SET with each of VALUES and the CONFIG GET after it are
-compared. The server must answer as one of the peers: versions differ. Standard library only.
+compared. The server must answer as one of the peers: versions differ. What it does not support (unsupported.py) it may
+refuse instead, for the reason that the row gives, and keep the default. Standard library only.
 """
 import argparse
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 
+from unsupported import UNSUPPORTED, refusal
 from wire import TextClient, free_port
 
 VALUES = ["", "abc", "-1", "0", "1", "yes", "YES", "no", "99999999999999999999", "18446744073709551615", "10mb", "1gb",
@@ -20,9 +22,8 @@ VALUES = ["", "abc", "-1", "0", "1", "yes", "YES", "no", "99999999999999999999",
 # What would move the server away from under the test, or lock it out.
 LEFT_OUT = {"dir", "port", "tls-port", "bind", "replicaof", "slaveof", "requirepass", "primaryuser", "masteruser",
             "maxclients"}
-# Active defragmentation is accepted, and does nothing: no file that asks for it is refused. What versions before 9 do not
-# know, and cannot change while a server runs, may be set to the value that it has; so may what needs RDMA.
-ALLOWED = {("activedefrag", "yes"), ("activedefrag", "YES"), ("cluster-databases", "1"), ("hash-seed", ""),
+# What versions before 9 do not know, and cannot change while a server runs, may be set to the value that it has; so may what needs RDMA.
+ALLOWED = {("cluster-databases", "1"), ("hash-seed", ""),
            ("mptcp", "no"), ("repl-mptcp", "no"), ("rdma-bind", "")}
 
 
@@ -67,7 +68,8 @@ def main():
     if not peers:
         sys.exit("none of the peers is there")
     shared = [key for key in ours if any(key in peer for peer in peers) and key not in ALLOWED]
-    wrong = [key for key in shared if not any(peer.get(key) == ours[key] for peer in peers)]
+    refused = lambda name: name in UNSUPPORTED and ("-ERR " + refusal(name), ours[name, None])
+    wrong = [key for key in shared if ours[key] != refused(key[0]) and not any(peer.get(key) == ours[key] for peer in peers)]
     for name, value in wrong:
         print("%s %r: ours %r, peers %r" % (name, value, ours[name, value], [peer.get((name, value)) for peer in peers]))
     print("directives: %d answers of %d directives compared with %d peers, %d differ" % (

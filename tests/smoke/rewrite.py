@@ -20,6 +20,7 @@ import tempfile
 import time
 
 from directives import VALUES, start
+from unsupported import UNSUPPORTED
 from wire import TextClient, free_port
 
 AT_ONCE = 6
@@ -56,8 +57,8 @@ LINES = {
 }
 # Left out: a file of users waits for access control; a locale that is not there is a mistake in the file here, and found
 # after it was read there; Valkey leaves the lines of rdma-bind as they are where it was built without; the least
-# repl-backlog-size holds from the start here.
-LEFT_OUT = {"aclfile", "locale-collate", "rdma-bind", "repl-backlog-size"}
+# repl-backlog-size holds from the start here. What is unsupported keeps its default while it runs.
+LEFT_OUT = UNSUPPORTED.keys() | {"aclfile", "locale-collate", "rdma-bind", "repl-backlog-size"}
 
 FILE = """# the first line
 

@@ -124,7 +124,8 @@ impl ApplyHooks for Hooks<'_> {
             AofTimestampEnabled, AppendFsync, AppendOnly, CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen,
             CommandlogLargeRequestMaxLen, CommandlogReplyLargerThan, CommandlogRequestLargerThan,
             CommandlogSlowExecutionMaxLen, ImportMode, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime,
-            LfuLogFactor, MaxMemory, MaxMemoryPolicy, NotifyKeyspaceEvents, RdmaBind, RdmaPort, TrackingTableMaxKeys,
+            LfuLogFactor, MaxMemory, MaxMemoryPolicy, MinReplicasMaxLag, MinReplicasToWrite, NotifyKeyspaceEvents,
+            TrackingTableMaxKeys,
         };
         match changed {
             MaxMemoryPolicy => {
@@ -145,13 +146,13 @@ impl ApplyHooks for Hooks<'_> {
             | CommandlogLargeRequestMaxLen
             | CommandlogLargeReplyMaxLen => set_command_log(self.engine, config),
             LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
+            MinReplicasToWrite | MinReplicasMaxLag => set_wanted_replicas(self.engine, config),
             LatencyTracking => self.engine.track_latency(config.flag(changed)),
             TrackingTableMaxKeys => limit_tracking(self.engine, config),
             Directive::StopWritesOnBgsaveError | Directive::Save => save::refresh(self.engine, config),
             AppendOnly | AppendFsync | AofTimestampEnabled => {
                 aof::follow(self.engine, changed, config, self.in_transaction)?;
             }
-            RdmaBind | RdmaPort => return Err("No RDMA building support.".to_owned()),
             _ => {}
         }
         self.engine.packing().load(config);
@@ -203,6 +204,16 @@ fn set_latency_threshold(engine: &Engine, config: &Config) {
     engine.refresh_attention();
 }
 
+/// Nobody follows this server, so whoever wants one replica wants too many.
+fn set_wanted_replicas(engine: &Engine, config: &Config) {
+    engine.saves().set_short_of_replicas(wants_replicas(config));
+}
+
+/// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
+pub(crate) fn wants_replicas(config: &Config) -> bool {
+    config.int(Directive::MinReplicasToWrite) > 0 && config.int(Directive::MinReplicasMaxLag) > 0
+}
+
 fn limit_tracking(engine: &Engine, config: &Config) {
     let max = config.int(Directive::TrackingTableMaxKeys);
     engine.tracking().limit_keys(usize::try_from(max).unwrap_or(0));
@@ -218,6 +229,7 @@ pub fn apply_all(engine: &Engine) {
     engine.limit_memory(config.bytes(Directive::MaxMemory));
     set_access_policy(engine, &config);
     limit_tracking(engine, &config);
+    set_wanted_replicas(engine, &config);
     engine.set_event_mask(config.keyspace_events());
     aof::set_policy(engine, &config);
 }
@@ -291,6 +303,24 @@ mod tests {
         assert!(client.engine().wants_event(EventClass::EXPIRED) && !client.engine().wants_event(EventClass::STRING));
         client.is("CONFIG SET maxmemory-policy noeviction notify-keyspace-events \"\"", "+OK");
         assert!(!client.engine().counts_frequency() && !client.engine().wants_event(EventClass::EXPIRED));
+    }
+
+    #[test]
+    fn wanted_replicas_are_missing_unless_they_may_be_silent_for_ever() {
+        let mut client = Client::new();
+        let wants = |client: &mut Client| client.engine().saves().hindrance().is_short_of_replicas();
+        assert!(!wants(&mut client));
+        for (pair, missing) in [
+            ("min-replicas-to-write 1", true),
+            ("min-slaves-max-lag 0", false),
+            ("min-slaves-max-lag 5", true),
+            ("min-replicas-to-write 0", false),
+        ] {
+            client.is(&format!("CONFIG SET {pair}"), "+OK");
+            assert_eq!(wants(&mut client), missing, "{pair}");
+            let told = client.run("INFO replication").contains("connected_slaves:0\r\nmin_slaves_good_slaves:0\r\n");
+            assert_eq!(told, missing, "{pair}");
+        }
     }
 
     #[test]

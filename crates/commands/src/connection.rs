@@ -1,5 +1,6 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
 
+use crate::absent;
 use crate::args::Args;
 use crate::cx::{Cx, Flow};
 use crate::dispatch::before_nul;
@@ -193,7 +194,6 @@ fn reply_hello(cx: &mut Cx<'_>) {
         false => ("valkey", version::VALKEY),
     };
     let zone = config.text(Directive::AvailabilityZone);
-    let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
     let reply = &mut *cx.reply;
     reply.map(7 + usize::from(!zone.is_empty()));
     for (key, value) in [("server", server), ("version", version)] {
@@ -204,7 +204,7 @@ fn reply_hello(cx: &mut Cx<'_>) {
     reply.int(if reply.protocol() == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.int(cx.session.info.id as i64);
-    for (key, value) in [("mode", mode), ("role", "master")] {
+    for (key, value) in [("mode", absent::MODE), ("role", absent::ROLE)] {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }

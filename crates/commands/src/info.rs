@@ -8,14 +8,16 @@
 //! # Memory\r\n
 //! ```
 //!
-//! Fields have the names and the order that Valkey gives them. What this server has no equivalent of (child processes,
-//! io threads) or no feature for yet is zero, which is true; certificates and cluster links have sections only with
-//! their features.
+//! Fields have the names and the order that Valkey gives them. Those of what this server has no equivalent of (child
+//! processes, io threads), or no feature for yet, stand in one table, [`crate::absent`]; certificates and cluster links
+//! have sections only with their features.
 
+use crate::absent;
 use crate::aof;
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::command_stats;
+use crate::config_cmd::wants_replicas;
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::memory::{Accounts, difference, ratio};
 use crate::others::Others;
@@ -102,8 +104,11 @@ impl Text {
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
 
-    fn zeros(&mut self, names: &[&str]) {
-        names.iter().for_each(|name| self.field(name, 0));
+    /// Fields of what is not here.
+    fn absent(&mut self, names: &[&str]) {
+        for name in names {
+            self.field(name, absent::value(name).unwrap_or_default());
+        }
     }
 
     fn percent(&mut self, name: &str, part: f64) {
@@ -197,25 +202,27 @@ fn write_sections(cx: &mut Cx<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
     Ok(())
 }
 
+/// What this server is built on, whatever it is set to.
+const MONOTONIC_CLOCK: &str = "POSIX clock_gettime";
+const MULTIPLEXING: &str = "epoll";
+
 fn server(text: &mut Text, source: &Source<'_>) {
     let Source { config, process, now_us, .. } = source;
     let uptime = (now_us / 1000 - process.started_at).max(0) / 1000;
     text.field("redis_version", version::REDIS);
-    text.field("server_name", "valkey");
+    text.field("server_name", version::NAME);
     text.field("valkey_version", version::VALKEY);
-    text.field("valkey_release_stage", "ga");
+    text.field("valkey_release_stage", version::STAGE);
     text.field("cinnabar_version", version::CINNABAR);
-    text.field("redis_git_sha1", "00000000");
-    text.field("redis_git_dirty", 0);
+    text.absent(&["redis_git_sha1", "redis_git_dirty"]);
     text.field("redis_build_id", format_args!("{:016x}", version::build_id()));
-    let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
     let compatible = config.flag(Directive::ExtendedRedisCompatibility);
-    text.field(if compatible { "redis_mode" } else { "server_mode" }, mode);
+    text.field(if compatible { "redis_mode" } else { "server_mode" }, absent::MODE);
     text.field("os", &process.os);
     text.field("arch_bits", usize::BITS);
-    text.field("monotonic_clock", "POSIX clock_gettime");
-    text.field("multiplexing_api", "epoll");
-    text.field("gcc_version", "0.0.0");
+    text.field("monotonic_clock", MONOTONIC_CLOCK);
+    text.field("multiplexing_api", MULTIPLEXING);
+    text.absent(&["gcc_version"]);
     text.field("process_id", process.id);
     text.field("process_supervised", process.supervisor);
     text.field("run_id", &process.run_id);
@@ -229,7 +236,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("lru_clock", (now_us / 1_000_000) & 0xFF_FFFF);
     text.field("executable", &process.executable);
     text.field("config_file", String::from_utf8_lossy(&process.config_file));
-    text.field("io_threads_active", 0);
+    text.absent(&["io_threads_active"]);
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AvailabilityZone)));
     text.field("worker_threads", source.engine.metrics().len());
     listeners(text, config);
@@ -255,7 +262,7 @@ fn listeners(text: &mut Text, config: &Config) {
 
 fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("connected_clients", source.engine.clients().len());
-    text.field("cluster_connections", 0);
+    text.absent(&["cluster_connections"]);
     text.field("maxclients", source.config.int(Directive::MaxClients));
     let clients = source.engine.clients().all();
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
@@ -310,14 +317,18 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
     // Nothing else is left out.
     text.field("mem_not_counted_for_evict", accounts.log);
-    text.zeros(&["mem_replication_backlog", "mem_total_replication_buffers"]);
-    text.zeros(&["mem_replicas_repl_buffer", "mem_clients_slaves"]);
+    text.absent(&[
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_replicas_repl_buffer",
+        "mem_clients_slaves",
+    ]);
     text.field("mem_clients_normal", accounts.clients);
-    text.zeros(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
+    text.absent(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
     text.field("mem_aof_buffer", accounts.log);
     text.field("mem_allocator", memory.allocator);
     text.field("mem_overhead_db_hashtable_rehashing", accounts.resizing());
-    text.field("active_defrag_running", 0);
+    text.absent(&["active_defrag_running"]);
     text.field("lazyfree_pending_objects", memory.lazy_pending);
     text.field("lazyfreed_objects", memory.lazy_freed);
 }
@@ -333,7 +344,7 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
     text.field("number_of_cached_scripts", cached);
     text.field("number_of_functions", libraries.values().map(|library| library.functions.len()).sum::<usize>());
     text.field("number_of_libraries", libraries.len());
-    text.field("used_memory_vm_functions", 0);
+    text.absent(&["used_memory_vm_functions"]);
     text.bytes("used_memory_vm_total", interpreters);
     text.field("used_memory_functions", accounts.functions);
     text.bytes("used_memory_scripts", accounts.scripts + accounts.functions);
@@ -342,12 +353,12 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
 fn persistence(text: &mut Text, source: &Source<'_>) {
     let saves = source.engine.saves();
     text.field("loading", u8::from(saves.hindrance().is_loading()));
-    text.zeros(&["async_loading"]);
+    text.absent(&["async_loading"]);
     let progress = &saves.progress;
     let (keys, total) = (progress.keys.load(Relaxed), progress.total.load(Relaxed));
     text.field("current_cow_peak", progress.copied_peak.load(Relaxed));
     text.field("current_cow_size", progress.copied.load(Relaxed));
-    text.field("current_cow_size_age", 0);
+    text.absent(&["current_cow_size_age"]);
     text.field(
         "current_fork_perc",
         format_args!("{:.2}", if total == 0 { 0.0 } else { keys as f64 / total as f64 * 100.0 }),
@@ -369,8 +380,12 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
     text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
     let aof = aof::report(source.engine, source.now_us / 1000);
     aof.fields.iter().for_each(|(name, value)| text.field(name, value));
-    text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
-    text.field("slot_migration_fork_in_progress", 0);
+    text.absent(&[
+        "aof_last_cow_size",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+        "slot_migration_fork_in_progress",
+    ]);
     aof.sizes.iter().for_each(|(name, value)| text.field(name, value));
     if saves.hindrance().is_loading() {
         loading(text, source);
@@ -386,7 +401,7 @@ fn loading(text: &mut Text, source: &Source<'_>) {
     let left = total.saturating_sub(loaded);
     text.field("loading_start_time", began);
     text.field("loading_total_bytes", total);
-    text.field("loading_rdb_used_mem", 0);
+    text.absent(&["loading_rdb_used_mem"]);
     text.field("loading_loaded_bytes", loaded);
     text.field("loading_loaded_perc", format_args!("{:.2}", loaded as f64 / total.max(1) as f64 * 100.0));
     text.field("loading_eta_seconds", (elapsed * left).checked_div(loaded).unwrap_or(1));
@@ -402,20 +417,25 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("instantaneous_ops_per_sec", rates.commands);
     text.field("total_net_input_bytes", totals.input_bytes);
     text.field("total_net_output_bytes", totals.output_bytes);
-    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
-    text.zeros(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
+    text.absent(&[
+        "total_net_repl_input_bytes",
+        "total_net_repl_output_bytes",
+        "total_net_cluster_slot_import_bytes",
+        "total_net_cluster_slot_export_bytes",
+    ]);
     text.field("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes as f64 / 1024.0));
     text.field("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes as f64 / 1024.0));
-    text.field("instantaneous_input_repl_kbps", "0.00");
-    text.field("instantaneous_output_repl_kbps", "0.00");
+    text.absent(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
     text.field("rejected_connections", connections.rejected);
-    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.absent(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     text.field("expired_keys", shards.expired);
     text.field("expired_fields", shards.expired_elements);
     // What is due is known exactly, and nothing is left for later.
-    text.field("expired_stale_perc", "0.00");
-    text.field("expired_keys_with_volatile_items_stale_perc", "0.00");
-    text.field("expired_time_cap_reached_count", 0);
+    text.absent(&[
+        "expired_stale_perc",
+        "expired_keys_with_volatile_items_stale_perc",
+        "expired_time_cap_reached_count",
+    ]);
     let background = metrics::sum(workers, |worker| &worker.background_nanos);
     text.field("expire_cycle_cpu_milliseconds", background / 1_000_000);
     text.field("evicted_keys", shards.evicted);
@@ -433,13 +453,19 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("latest_fork_usec", engine.saves().cut_nanos.load(Relaxed) / 1000);
     text.field("total_forks", engine.saves().forks.load(Relaxed));
     text.field("migrate_cached_sockets", engine.links().len());
-    text.zeros(&["slave_expires_tracked_keys", "active_defrag_hits"]);
-    text.zeros(&["active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
-    text.zeros(&["total_active_defrag_time", "current_active_defrag_time"]);
+    text.absent(&[
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+    ]);
     text.field("tracking_total_keys", source.overview.tracked_keys);
     text.field("tracking_total_items", source.overview.tracked_items);
     text.field("tracking_total_prefixes", engine.tracking().prefixes());
-    text.zeros(&["unexpected_error_replies"]);
+    text.absent(&["unexpected_error_replies"]);
     text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
     text.field("dump_payload_sanitizations", engine.saves().sanitizations.load(Relaxed));
     text.field("total_reads_processed", metrics::sum(workers, |worker| &worker.reads));
@@ -449,9 +475,15 @@ fn stats(text: &mut Text, source: &Source<'_>) {
 
 /// What workers do between waits; the fields about io threads tell of something else.
 fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &Totals) {
-    text.zeros(&["io_threaded_reads_processed", "io_threaded_writes_processed", "io_threaded_freed_objects"]);
-    text.zeros(&["io_threaded_accept_processed", "io_threaded_poll_processed"]);
-    text.zeros(&["io_threaded_total_prefetch_batches", "io_threaded_total_prefetch_entries"]);
+    text.absent(&[
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "io_threaded_freed_objects",
+        "io_threaded_accept_processed",
+        "io_threaded_poll_processed",
+        "io_threaded_total_prefetch_batches",
+        "io_threaded_total_prefetch_entries",
+    ]);
     let workers = source.engine.metrics();
     let mut count = |name, counter: fn(&WorkerMetrics) -> &Counter| text.field(name, metrics::sum(workers, counter));
     count("client_query_buffer_limit_disconnections", |worker| &worker.query_limit_disconnections);
@@ -468,8 +500,13 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
     // Every refused password is answered with this code, and nothing else is.
     let refused = metrics::errors(workers).get(&b"WRONGPASS"[..]).copied().unwrap_or(0);
     text.field("acl_access_denied_auth", refused);
-    text.zeros(&["acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"]);
-    text.zeros(&["acl_access_denied_tls_cert", "acl_access_denied_db"]);
+    text.absent(&[
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+        "acl_access_denied_tls_cert",
+        "acl_access_denied_db",
+    ]);
 }
 
 fn debug(text: &mut Text, source: &Source<'_>) {
@@ -481,30 +518,27 @@ fn debug(text: &mut Text, source: &Source<'_>) {
 }
 
 fn replication(text: &mut Text, source: &Source<'_>) {
-    text.field("role", "master");
-    text.field("connected_slaves", 0);
-    text.field("replicas_waiting_psync", 0);
-    text.field("master_failover_state", "no-failover");
+    text.absent(&["role", "connected_slaves"]);
+    if wants_replicas(&source.config) {
+        text.absent(&["min_slaves_good_slaves"]);
+    }
+    text.absent(&["replicas_waiting_psync", "master_failover_state"]);
     text.field("master_replid", source.engine.replication_id());
-    text.field("master_replid2", "0".repeat(40));
-    text.field("master_repl_offset", 0);
-    text.field("second_repl_offset", -1);
-    text.field("repl_backlog_active", 0);
+    text.absent(&["master_replid2", "master_repl_offset", "second_repl_offset", "repl_backlog_active"]);
     text.field("repl_backlog_size", source.config.bytes(Directive::ReplBacklogSize));
-    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    text.absent(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }
 
 fn cpu(text: &mut Text, source: &Source<'_>) {
     text.field("used_cpu_sys", format_args!("{:.6}", source.process.system.as_secs_f64()));
     text.field("used_cpu_user", format_args!("{:.6}", source.process.user.as_secs_f64()));
-    text.field("used_cpu_sys_children", "0.000000");
-    text.field("used_cpu_user_children", "0.000000");
+    text.absent(&["used_cpu_sys_children", "used_cpu_user_children"]);
     text.field("used_cpu_sys_main_thread", format_args!("{:.6}", source.process.main_system.as_secs_f64()));
     text.field("used_cpu_user_main_thread", format_args!("{:.6}", source.process.main_user.as_secs_f64()));
 }
 
-fn cluster(text: &mut Text, source: &Source<'_>) {
-    text.field("cluster_enabled", u8::from(source.config.flag(Directive::ClusterEnabled)));
+fn cluster(text: &mut Text, _: &Source<'_>) {
+    text.absent(&["cluster_enabled"]);
 }
 
 fn keyspace(text: &mut Text, source: &Source<'_>) {
@@ -549,6 +583,27 @@ mod tests {
         let known: Vec<&str> = ours.iter().copied().filter(|name| FIELDS.lines().any(|line| line == *name)).collect();
         let wanted: Vec<&str> = FIELDS.lines().collect();
         assert_eq!(known, wanted);
+    }
+
+    #[test]
+    fn constants_come_from_the_table_of_what_is_absent() {
+        let (source, _) = include_str!("info.rs").split_once("#[cfg(test)]").unwrap();
+        let is_constant =
+            |value: &str| value.starts_with(['"', '-']) || value.starts_with(|c: char| c.is_ascii_digit());
+        let fields = source.match_indices("text.field(\"").map(|(at, found)| &source[at + found.len()..]);
+        let constants: Vec<&str> = fields
+            .filter_map(|rest| rest.split_once("\", "))
+            .filter(|(_, value)| is_constant(value))
+            .map(|(name, _)| name)
+            .collect();
+        assert!(constants.is_empty(), "put into absent.rs what {constants:?} wait for");
+        let all = Client::new().run("INFO ALL");
+        for (name, value, _) in absent::FIELDS
+            .iter()
+            .filter(|(name, ..)| !["loading_rdb_used_mem", "min_slaves_good_slaves"].contains(name))
+        {
+            assert!(all.contains(&format!("\r\n{name}:{value}\r\n")), "{name} is not said");
+        }
     }
 
     #[test]

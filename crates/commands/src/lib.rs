@@ -27,6 +27,7 @@
 //! An [`Engine`](engine::Engine) is shared by any number of threads; each runs commands for its own sessions.
 #![forbid(unsafe_code)]
 
+pub mod absent;
 mod acl_category;
 pub mod ahead;
 pub mod aof;

@@ -2,6 +2,7 @@
 //!
 //! It is the primary of nobody, so ROLE lists none, and WAIT counts none, in time or after it.
 
+use crate::absent;
 use crate::args::Args;
 use crate::blocking::Wait;
 use crate::cx::Cx;
@@ -39,7 +40,7 @@ pub const COMMANDS: &[Command] = &[
 
 fn role(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(3);
-    cx.reply.bulk(b"master");
+    cx.reply.bulk(absent::ROLE.as_bytes());
     cx.reply.int(0);
     cx.reply.array(0);
     Ok(())

@@ -149,7 +149,7 @@ fn start(engine: &Engine) -> bool {
     if !engine.saves().begin(Some(host.unix_us(0) / 1000)) {
         return false;
     }
-    match host.in_background(save_in_background) {
+    match host.in_background(Directive::BgsaveCpulist, save_in_background) {
         Ok(()) => {
             engine.saves().forks.fetch_add(1, Relaxed);
             host.notice(&format!("Background saving started by pid {}", host.process().id));
@@ -195,7 +195,8 @@ fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
 
 fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
     let config = engine.config().snapshot();
-    let mut file = engine.host().create_file(config.text(Directive::DbFilename))?;
+    let in_steps = config.flag(Directive::RdbSaveIncrementalFsync);
+    let mut file = engine.host().create_file(config.text(Directive::DbFilename), in_steps)?;
     let written = save::save_unless(engine, &options(engine, &config, false), give_up, &mut *file)?;
     file.commit()?;
     Ok(written)

@@ -7,6 +7,10 @@ pub const VALKEY: &str = "9.1.2";
 /// `redis_version` of INFO: the Redis that Valkey says it is compatible with.
 pub const REDIS: &str = "7.2.4";
 
+/// `server_name` and `valkey_release_stage` of INFO: those of that Valkey.
+pub const NAME: &str = "valkey";
+pub const STAGE: &str = "ga";
+
 /// Differs between versions and between kinds of builds.
 pub fn build_id() -> u64 {
     let parts = [CINNABAR, std::env::consts::ARCH, if cfg!(debug_assertions) { "debug" } else { "release" }];

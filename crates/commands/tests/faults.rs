@@ -55,7 +55,7 @@ impl Host for Keeper {
         thread::sleep(time);
     }
 
-    fn create_file(&self, path: &[u8]) -> io::Result<Box<dyn NewFile>> {
+    fn create_file(&self, path: &[u8], _: bool) -> io::Result<Box<dyn NewFile>> {
         self.disk.create(path)
     }
 
@@ -63,7 +63,7 @@ impl Host for Keeper {
         self.disk.open(path)
     }
 
-    fn in_background(&self, work: fn(&Engine)) -> io::Result<()> {
+    fn in_background(&self, _: Directive, work: fn(&Engine)) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())

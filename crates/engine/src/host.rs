@@ -140,7 +140,7 @@ pub trait Host: Send + Sync {
     fn warn(&self, _line: &str) {}
 
     /// A new file, which takes the place of one of that name when it is committed.
-    fn create_file(&self, _path: &[u8]) -> io::Result<Box<dyn NewFile>> {
+    fn create_file(&self, _path: &[u8], _in_steps: bool) -> io::Result<Box<dyn NewFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -154,8 +154,8 @@ pub trait Host: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Runs `work` on another thread.
-    fn in_background(&self, _work: fn(&Engine)) -> io::Result<()> {
+    /// Runs `work` on another thread, on the processors that a directive lists.
+    fn in_background(&self, _cpus: Directive, _work: fn(&Engine)) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -85,6 +85,7 @@ impl Hindrance {
     const SHORT_OF_MEMORY: u8 = 4;
     const UNLOGGED: u8 = 8;
     const LIMITED: u8 = 16;
+    const SHORT_OF_REPLICAS: u8 = 32;
 
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -116,6 +117,11 @@ impl Hindrance {
         self.0 & Hindrance::FAILED != 0
     }
 
+    /// Fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
+    pub fn is_short_of_replicas(self) -> bool {
+        self.0 & Hindrance::SHORT_OF_REPLICAS != 0
+    }
+
     /// There is more data than there may be: what needs memory does not run.
     pub fn is_short_of_memory(self) -> bool {
         self.0 & Hindrance::SHORT_OF_MEMORY != 0
@@ -139,6 +145,11 @@ impl Saves {
 
     pub fn set_short_of_memory(&self, on: bool) {
         self.set(Hindrance::SHORT_OF_MEMORY, on);
+    }
+
+    /// Whether writes are refused because too few replicas follow.
+    pub fn set_short_of_replicas(&self, on: bool) {
+        self.set(Hindrance::SHORT_OF_REPLICAS, on);
     }
 
     pub fn set_limited(&self, on: bool) {

@@ -5,6 +5,7 @@
 
 use crate::shared::Shared;
 use engine::host::{Errand, Peer};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -83,16 +84,17 @@ impl Abroad {
 
 struct Tcp(TcpStream);
 
-/// Connects to the first address of that name which answers in time.
-pub fn connect(host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
+/// Connects to the first address of that name which answers in time, from the address `source` if it is not empty.
+pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
     let unknown = || io::Error::from(ErrorKind::InvalidInput);
     let host = std::str::from_utf8(host).map_err(|_| unknown())?;
+    let source = std::str::from_utf8(source).map_err(|_| unknown())?;
     // What follows the digits is passed over, as C does, and nobody listens on port 0.
     let digits = port.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let port: u16 = std::str::from_utf8(&port[..digits]).ok().and_then(|port| port.parse().ok()).unwrap_or(0);
     let mut failure = unknown();
     for address in (host, port).to_socket_addrs().map_err(|_| unknown())? {
-        match open(&address, patience) {
+        match open(&address, source, patience) {
             Ok(peer) => return Ok(Box::new(peer)),
             Err(error) => failure = error,
         }
@@ -100,8 +102,15 @@ pub fn connect(host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<d
     Err(failure)
 }
 
-fn open(address: &SocketAddr, patience: Duration) -> io::Result<Tcp> {
-    let stream = TcpStream::connect_timeout(address, patience)?;
+fn open(address: &SocketAddr, source: &str, patience: Duration) -> io::Result<Tcp> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
+    if !source.is_empty() {
+        let unknown = || io::Error::from(ErrorKind::AddrNotAvailable);
+        let own = (source, 0).to_socket_addrs()?.find(|own| own.is_ipv4() == address.is_ipv4()).ok_or_else(unknown)?;
+        socket.bind(&own.into())?;
+    }
+    socket.connect_timeout(&(*address).into(), patience)?;
+    let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     let mut peer = Tcp(stream);
     peer.set_patience(patience)?;
@@ -140,16 +149,27 @@ mod tests {
     fn a_peer_that_says_nothing_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
-        let mut peer = connect(b"127.0.0.1", port.as_bytes(), Duration::from_millis(20)).unwrap();
+        let mut peer = connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_millis(20)).unwrap();
         let error = peer.read(&mut [0; 8]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
         drop((peer, listener));
-        let refused = connect(b"127.0.0.1", port.as_bytes(), Duration::from_secs(1)).err().map(|error| error.kind());
+        let refused =
+            connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_secs(1)).err().map(|error| error.kind());
         assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
         for (host, port) in [(&b"\xff"[..], &b"1"[..]), (b"a b", b"1")] {
-            let kind = connect(host, port, Duration::from_secs(1)).err().map(|error| error.kind());
+            let kind = connect(host, port, b"", Duration::from_secs(1)).err().map(|error| error.kind());
             assert_eq!(kind, Some(ErrorKind::InvalidInput));
-            assert!(connect(b"127.0.0.1", b"x", Duration::from_secs(1)).is_err());
+            assert!(connect(b"127.0.0.1", b"x", b"", Duration::from_secs(1)).is_err());
         }
+    }
+
+    #[test]
+    fn a_connection_comes_from_the_address_that_it_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let from = |source: &[u8]| connect(b"127.0.0.1", port.as_bytes(), source, Duration::from_secs(1)).map(drop);
+        from(b"127.0.0.2").unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip().to_string(), "127.0.0.2");
+        assert!(from(b"::1").is_err() && from(b"no address").is_err());
     }
 }

@@ -20,8 +20,6 @@ use std::time::{Duration, Instant};
 /// The token under which listening sockets report.
 pub const LISTENERS: Token = Token(usize::MAX - 1);
 
-/// Connections that are accepted from each listening socket before others are served.
-const ACCEPT_MAX: usize = 4;
 /// How long nothing is accepted after that has failed, for want of files or memory.
 const REST: Duration = Duration::from_millis(100);
 
@@ -45,6 +43,8 @@ struct State {
 /// Who is let in.
 struct Admission {
     max_clients: usize,
+    /// Connections that are accepted from each listening socket before others are served.
+    at_once: usize,
     /// Only those who are on this machine.
     protected: bool,
 }
@@ -53,6 +53,7 @@ impl Admission {
     fn of(config: &Config) -> Admission {
         Admission {
             max_clients: config.int(Directive::MaxClients).max(0) as usize,
+            at_once: config.int(Directive::MaxNewConnectionsPerCycle).max(1) as usize,
             protected: config.flag(Directive::ProtectedMode) && config.text(Directive::RequirePass).is_empty(),
         }
     }
@@ -131,7 +132,7 @@ impl Acceptor {
 
 /// True if there may be more.
 fn accept_some(shared: &Shared, listener: &Listener, admission: &Admission) -> io::Result<bool> {
-    for _ in 0..ACCEPT_MAX {
+    for _ in 0..admission.at_once {
         let accepted = match listener.accept() {
             Ok(Some(accepted)) => accepted,
             Ok(None) => return Ok(false),

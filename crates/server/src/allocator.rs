@@ -71,6 +71,12 @@ pub fn purge() {
     }
 }
 
+/// Whether threads of the allocator give unused pages back to the system; otherwise those who free do.
+pub fn give_back_in_background(on: bool) {
+    // Without such threads it works as well.
+    let _ = number("background_thread", Some(u64::from(on)));
+}
+
 /// Everything, as text.
 pub fn report() -> Option<String> {
     let mut text = Vec::new();

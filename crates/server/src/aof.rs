@@ -10,6 +10,7 @@
 //! for a little when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the
 //! commands had run, whether they wrote or read what others had written.
 
+use crate::affinity;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
 use commands::aof::{end_waits, wrote};
@@ -146,7 +147,10 @@ const WORTH_GATHERING: u64 = 3;
 /// Starts the thread, which ends when nobody can wake it any more.
 pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
-    thread::Builder::new().name("aof".to_owned()).spawn(move || run(&shared, &bell))
+    thread::Builder::new().name("aof".to_owned()).spawn(move || {
+        affinity::pin(&shared.engine.config().snapshot(), Directive::BioCpulist);
+        run(&shared, &bell);
+    })
 }
 
 fn run(shared: &Shared, bell: &Receiver<()>) {

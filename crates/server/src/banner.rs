@@ -2,6 +2,7 @@
 //! instead of it, before "Server initialized".
 
 use crate::log;
+use commands::absent;
 use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
 use std::io::{IsTerminal, stdout};
@@ -21,11 +22,7 @@ pub fn starting(configured: bool) {
 
 /// The picture, or a line where nobody looks at a terminal and `always-show-logo` is not set.
 pub fn show(config: &Config) {
-    let mode = if config.flag(Directive::ClusterEnabled) { "cluster" } else { "standalone" };
-    let port = match config.int(Directive::Port) {
-        0 => config.int(Directive::TlsPort),
-        port => port,
-    };
+    let (mode, port) = (absent::MODE, config.int(Directive::Port));
     let seen =
         config.text(Directive::LogFile).is_empty() && !config.flag(Directive::SyslogEnabled) && stdout().is_terminal();
     if config.flag(Directive::AlwaysShowLogo) || seen {

@@ -1,6 +1,7 @@
 //! What the server does for the engine and for loading a configuration.
 
 use crate::abroad::{self, Abroad};
+use crate::affinity;
 use crate::allocator;
 use crate::clock;
 use crate::crash;
@@ -293,18 +294,13 @@ impl engine::host::Host for EngineHost {
                 listen_again().map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 title::show(config);
             }
-            TlsPort if config.int(TlsPort) != 0 => {
-                return Err("Unable to update TLS configuration. Check server logs.".to_owned());
-            }
             MaxClients => admit_clients(config.int(MaxClients))?,
             OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
             TcpKeepalive => self.shared().iter().for_each(|shared| shared.acceptor.set_keepalive(config)),
             ProcTitleTemplate => title::show(config),
             WatchdogPeriod => crash::set_watchdog(config),
-            LogLevel | LogFormat | LogTimestampFormat | Replicaof => log::follow(config),
-            TlsCluster | TlsReplication if config.flag(changed) => {
-                return Err("Unable to update TLS configuration. Check server logs.".to_owned());
-            }
+            JemallocBgThread => allocator::give_back_in_background(config.flag(changed)),
+            LogLevel | LogFormat | LogTimestampFormat => log::follow(config),
             _ => {}
         }
         Ok(())
@@ -322,8 +318,8 @@ impl engine::host::Host for EngineHost {
         log::warning(line);
     }
 
-    fn create_file(&self, name: &[u8]) -> io::Result<Box<dyn NewFile>> {
-        Ok(Box::new(Temporary::create(path(name))?))
+    fn create_file(&self, name: &[u8], in_steps: bool) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(Temporary::create(path(name), in_steps)?))
     }
 
     fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
@@ -341,9 +337,13 @@ impl engine::host::Host for EngineHost {
         Ok((Box::new(file), size))
     }
 
-    fn in_background(&self, work: fn(&Engine)) -> io::Result<()> {
+    fn in_background(&self, cpus: Directive, work: fn(&Engine)) -> io::Result<()> {
         let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
-        std::thread::Builder::new().name("saver".to_owned()).spawn(move || work(&shared.engine)).map(drop)
+        let save = move || {
+            affinity::pin(&shared.engine.config().snapshot(), cpus);
+            work(&shared.engine);
+        };
+        std::thread::Builder::new().name("saver".to_owned()).spawn(save).map(drop)
     }
 
     fn abroad(&self, work: Errand) -> io::Result<()> {
@@ -358,7 +358,9 @@ impl engine::host::Host for EngineHost {
     }
 
     fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
-        abroad::connect(host, port, patience)
+        let config = self.shared().map(|shared| shared.engine.config().snapshot());
+        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BindSourceAddr));
+        abroad::connect(host, port, source, patience)
     }
 
     fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
@@ -421,7 +423,12 @@ struct Temporary {
     /// Empty when it has its final name.
     name: PathBuf,
     target: PathBuf,
+    /// Bytes that may be on their way to the disk only; None where all wait for the end.
+    unsynced: Option<usize>,
 }
+
+/// Bytes after which what was written is brought to the disk, where that is wanted.
+const SYNC_STEP: usize = 4 << 20;
 
 /// The file that is not complete yet, for who ends the process before it is.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -438,7 +445,7 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 }
 
 impl Temporary {
-    fn create(target: &Path) -> io::Result<Temporary> {
+    fn create(target: &Path, in_steps: bool) -> io::Result<Temporary> {
         // Absolute, since the working directory may change meanwhile.
         let target = std::path::absolute(target)?;
         let process = std::process::id();
@@ -455,13 +462,21 @@ impl Temporary {
         }
         let (file, name) = made?;
         *unfinished() = Some(name.clone());
-        Ok(Temporary { file, name, target })
+        Ok(Temporary { file, name, target, unsynced: in_steps.then_some(0) })
     }
 }
 
 impl Write for Temporary {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        let written = self.file.write(bytes)?;
+        if let Some(unsynced) = &mut self.unsynced {
+            *unsynced += written;
+            if *unsynced >= SYNC_STEP {
+                *unsynced = 0;
+                self.file.sync_data()?;
+            }
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -146,7 +146,7 @@ fn open_port(config: &Config, port: u16, book: bool, to: &mut Vec<Listener>) -> 
             Some(name) => (true, name),
             None => (false, &text[..]),
         };
-        let open = |address| Ok((open_tcp(address, backlog(config), keepalive(config))?, address));
+        let open = |address| Ok((open_tcp(address, config)?, address));
         match resolve(name, port).and_then(open) {
             Ok((socket, address)) => to.push(Listener::Tcp { socket, book, address }),
             Err(error) if optional && is_missing(&error) => {}
@@ -180,8 +180,9 @@ fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
     }
 }
 
-fn open_tcp(address: SocketAddr, backlog: i32, keepalive: u64) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
+    let protocol = if config.flag(Directive::Mptcp) { Protocol::MPTCP } else { Protocol::TCP };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -191,8 +192,12 @@ fn open_tcp(address: SocketAddr, backlog: i32, keepalive: u64) -> io::Result<Tcp
     // Connections have these from their listener. Wishes too.
     let _ = socket.set_tcp_notsent_lowat(UNSENT_MAX);
     let _ = socket.set_tcp_nodelay(true);
-    let _ = keep_alive(&socket, keepalive);
-    socket.listen(backlog)?;
+    let _ = keep_alive(&socket, keepalive(config));
+    let mark = config.int(Directive::SocketMarkId) as u32;
+    if mark != 0 {
+        let _ = socket.set_mark(mark);
+    }
+    socket.listen(backlog(config))?;
     Ok(TcpListener::from_std(socket.into()))
 }
 
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn accepted_connections_leave_little_with_the_kernel() {
-        let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 5, 0).unwrap();
+        let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &Config::default()).unwrap();
         let address = socket.local_addr().unwrap();
         let listener = Listener::Tcp { socket, book: false, address };
         let _client = std::net::TcpStream::connect(address).unwrap();

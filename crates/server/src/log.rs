@@ -68,28 +68,8 @@ impl Level {
     }
 }
 
-/// What the server is to others; the letter is part of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Primary,
-    Replica,
-}
-
-impl Role {
-    fn letter(self) -> char {
-        match self {
-            Role::Primary => 'M',
-            Role::Replica => 'S',
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Role::Primary => "primary",
-            Role::Replica => "replica",
-        }
-    }
-}
+/// What the server is to others: a primary, as all who follow nobody.
+const ROLE: (char, &str) = ('M', "primary");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -114,7 +94,6 @@ struct Style {
     least: Option<Level>,
     format: Format,
     stamp: Stamp,
-    role: Role,
 }
 
 static STYLE: RwLock<Style> = RwLock::new(Style {
@@ -123,7 +102,6 @@ static STYLE: RwLock<Style> = RwLock::new(Style {
     least: Some(Level::Notice),
     format: Format::Legacy,
     stamp: Stamp::Legacy,
-    role: Role::Primary,
 });
 
 /// Asked for once: the environment that may name it is gone when the process has a title of its own.
@@ -155,7 +133,6 @@ pub fn follow(config: &Config) {
             "milliseconds" => Stamp::Milliseconds,
             _ => Stamp::Legacy,
         },
-        role: if config.upstream().is_some() { Role::Replica } else { Role::Primary },
     };
     *STYLE.write().unwrap_or_else(PoisonError::into_inner) = style;
 }
@@ -192,7 +169,7 @@ pub fn log(level: Level, text: impl Display) {
     }
     let text = text.to_string();
     let time = stamp(Timestamp::now().to_zoned(ZONE.clone()), style.stamp);
-    write(style.file.as_deref(), &line(style.format, style.role, std::process::id(), &time, level, &text));
+    write(style.file.as_deref(), &line(style.format, std::process::id(), &time, level, &text));
     if style.syslog {
         let _ = syslog(level.severity(), &text);
     }
@@ -221,10 +198,10 @@ fn stamp(time: Zoned, stamp: Stamp) -> String {
     }
 }
 
-fn line(format: Format, role: Role, pid: u32, time: &str, level: Level, text: &str) -> String {
-    let (role_name, level_name) = (role.name(), level.name());
+fn line(format: Format, pid: u32, time: &str, level: Level, text: &str) -> String {
+    let ((letter, role_name), level_name) = (ROLE, level.name());
     match format {
-        Format::Legacy => format!("{pid}:{} {time} {} {text}\n", role.letter(), level.sign()),
+        Format::Legacy => format!("{pid}:{letter} {time} {} {text}\n", level.sign()),
         Format::Logfmt => {
             let text = text.replace('"', "'").replace(['\r', '\n'], " ");
             format!("pid={pid} role={role_name} timestamp=\"{time}\" level={level_name} message=\"{text}\"\n")
@@ -272,14 +249,13 @@ mod tests {
 
     #[test]
     fn lines_in_every_format() {
-        let made = |format| line(format, Role::Primary, 7, "now", Level::Verbose, "a \"b\\c\"\n\td");
+        let made = |format| line(format, 7, "now", Level::Verbose, "a \"b\\c\"\n\td");
         assert_eq!(made(Format::Legacy), "7:M now - a \"b\\c\"\n\td\n");
         assert_eq!(made(Format::Logfmt), "pid=7 role=primary timestamp=\"now\" level=info message=\"a 'b\\c' \td\"\n");
         assert_eq!(
             made(Format::Json),
             "{\"pid\":7,\"role\":\"primary\",\"timestamp\":\"now\",\"level\":\"info\",\"message\":\"a \\\"b\\\\c\\\"\\n\\td\"}\n"
         );
-        assert_eq!(line(Format::Legacy, Role::Replica, 7, "now", Level::Warning, "x"), "7:S now # x\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod abroad;
 mod acceptor;
+mod affinity;
 mod allocator;
 mod aof;
 mod banner;

@@ -2,29 +2,20 @@
 //!
 //! Who counts on a module's commands, on users with less rights, or on a port with TLS must not get a server without:
 //! there is no start. Of users there is one, `default`, who may do everything with the password of `requirepass`; lines
-//! that say just that are how Valkey rewrites a file without users, and taken. A replica or a member of a cluster would
-//! start as a server of its own, which is said in the log.
+//! that say just that are how Valkey rewrites a file without users, and taken. What becomes of the other directives that
+//! nothing here acts on stands in their rows: with some of them there is no start either, the others are named in the log.
 
 use crate::host::path;
 use crate::log;
-use engine::config::{Config, Directive, Loaded, os_message};
+use engine::config::{Config, Directive, Loaded, Unmet, os_message};
 use sha2::{Digest, Sha256};
 
 /// Refuses to start without what the configuration counts on; the error is the last line of the log.
 pub fn refuse(loaded: &Loaded) -> Result<(), String> {
     let Loaded { config, users, modules, module_settings, .. } = loaded;
     refuse_modules(modules, module_settings)?;
-    refuse_tls(config)?;
     refuse_users(config, users)?;
-    if let Some(upstream) = config.upstream() {
-        let (host, port) = (String::from_utf8_lossy(&upstream.host), upstream.port);
-        log::warning(format_args!(
-            "There is no replication in Cinnabar: it does not follow {host}:{port}, and accepts writes"
-        ));
-    }
-    if config.flag(Directive::ClusterEnabled) {
-        log::warning("There is no cluster in Cinnabar: it serves all keys by itself, and CLUSTER is disabled");
-    }
+    refuse_directives(config)?;
     Ok(())
 }
 
@@ -41,12 +32,23 @@ fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> 
     if settings.is_empty() { Ok(()) } else { Err(refused.to_owned()) }
 }
 
-fn refuse_tls(config: &Config) -> Result<(), String> {
-    if config.int(Directive::TlsPort) == 0 {
-        return Ok(());
+/// Refuses what the server cannot do without breaking a promise; names what it does without in one line of the log.
+fn refuse_directives(config: &Config) -> Result<(), String> {
+    let mut without: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (row, unsupported) in config.unmet() {
+        if unsupported.unmet == Unmet::Refused {
+            return Err(format!("Can't start with '{}': {}", row.name, unsupported.reason));
+        }
+        match without.iter_mut().find(|(reason, _)| *reason == unsupported.reason) {
+            Some((_, names)) => names.push(row.name),
+            None => without.push((unsupported.reason, vec![row.name])),
+        }
     }
-    log::warning("There is no TLS in Cinnabar: nothing can listen on tls-port");
-    Err("Failed to configure TLS. Check logs for more info.".to_owned())
+    let texts: Vec<String> = without.iter().map(|(reason, names)| format!("{} ({reason})", names.join(", "))).collect();
+    if !texts.is_empty() {
+        log::warning(format_args!("These directives of the configuration have no effect: {}", texts.join("; ")));
+    }
+    Ok(())
 }
 
 fn refuse_users(config: &Config, users: &[Vec<Vec<u8>>]) -> Result<(), String> {

@@ -1,6 +1,8 @@
 //! Background threads that free what takes long: big collections, flushed tables.
 
+use crate::affinity;
 use crossbeam_channel::{Sender, unbounded};
+use engine::config::{Config, Directive};
 use engine::effects::Garbage;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -21,12 +23,15 @@ pub struct Reaper {
 const STEP: usize = 512;
 
 impl Reaper {
-    pub fn start(threads: usize) -> std::io::Result<Reaper> {
+    pub fn start(threads: usize, config: &Arc<Config>) -> std::io::Result<Reaper> {
         let (queue, garbage) = unbounded::<Garbage>();
         let (pending, freed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         for n in 0..threads {
             let (garbage, pending, freed) = (garbage.clone(), Arc::clone(&pending), Arc::clone(&freed));
+            let config = Arc::clone(config);
             thread::Builder::new().name(format!("reaper-{n}")).spawn(move || {
+                affinity::pin(&config, Directive::BioCpulist);
+                drop(config);
                 step_back();
                 for item in garbage {
                     free(item);

@@ -4,6 +4,12 @@ use crate::client_limits::ClientLimits;
 use engine::config::{Config, ConfigStore, Directive};
 use resp::Limits;
 
+/// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them. Half of
+/// what expiry is allowed to be late.
+const TICK_MAX: i64 = 50;
+/// Keys that expire in one turn with the least effort, so that clients are served in between; each further step of `active-expire-effort` adds a quarter.
+const EXPIRE_BUDGET: usize = 256;
+
 /// A worker's copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -14,6 +20,10 @@ pub struct Settings {
     /// The same for connections of the book protocol.
     pub book_timeout: i64,
     pub password_set: bool,
+    /// Milliseconds between two looks at what is due.
+    pub tick: i64,
+    /// Keys that may expire at once.
+    pub expire_budget: usize,
     pub clients: ClientLimits,
 }
 
@@ -40,6 +50,8 @@ impl Settings {
             timeout: config.int(Directive::Timeout).saturating_mul(1000),
             book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
             clients: ClientLimits::of(config),
+            tick: (1000 / config.int(Directive::Hz).max(1)).min(TICK_MAX),
+            expire_budget: EXPIRE_BUDGET + EXPIRE_BUDGET / 4 * (config.int(Directive::ActiveExpireEffort) - 1) as usize,
             password_set: !config.text(Directive::RequirePass).is_empty(),
         }
     }

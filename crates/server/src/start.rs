@@ -1,6 +1,8 @@
 //! From a configuration to running threads, and back.
 
 use crate::acceptor::Acceptor;
+use crate::affinity;
+use crate::allocator;
 use crate::aof;
 use crate::banner;
 use crate::clock;
@@ -41,7 +43,10 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let workers = worker_count(&config);
     let clients = limits::admit(config.int(Directive::MaxClients).max(0) as u64)?;
     oom::apply(&config)?;
-    let reaper = Reaper::start(REAPERS).map_err(|error| format!("Can't start a background thread: {error}"))?;
+    affinity::choose_pages(&config);
+    allocator::give_back_in_background(config.flag(Directive::JemallocBgThread));
+    let reaper = Reaper::start(REAPERS, &Arc::new(config.clone()))
+        .map_err(|error| format!("Can't start a background thread: {error}"))?;
     let options = Options {
         shards: (workers * SHARDS_PER_WORKER).max(SHARDS_MIN),
         databases: config.int(Directive::Databases).max(1) as usize,
@@ -73,6 +78,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
     shared.acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
+    affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
     let result = front.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.bell.ring();
     for thread in threads.into_iter().chain([logger]) {
@@ -142,6 +148,7 @@ fn start_workers(shared: &Arc<Shared>, polls: Vec<Poll>) -> io::Result<Vec<threa
     let start = |(index, worker): (usize, Worker)| {
         let shared = Arc::clone(shared);
         thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK).spawn(move || {
+            affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
             if let Err(error) = worker.run() {
                 log::warning(format_args!("Worker {index} cannot go on: {error}"));
                 shared.request_stop();

@@ -104,16 +104,16 @@ fn expand(config: &Config, names: &Names) -> String {
 }
 
 fn variable(config: &Config, names: &Names, name: &str) -> String {
-    let (port, tls_port) = (config.int(Directive::Port), config.int(Directive::TlsPort));
+    let port = config.int(Directive::Port);
     match name {
         "title" => names.program.clone(),
         "listen-addr" => {
             let address = config.bind_addresses().first().map_or("*".into(), |first| String::from_utf8_lossy(first));
-            format!("{address}:{}", if port != 0 { port } else { tls_port })
+            format!("{address}:{port}")
         }
-        "server-mode" if config.flag(Directive::ClusterEnabled) => "[cluster]".to_owned(),
         "port" => port.to_string(),
-        "tls-port" => tls_port.to_string(),
+        // There is no such port, as 0 says.
+        "tls-port" => "0".to_owned(),
         "unixsocket" => String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned(),
         "config-file" if names.config_file.is_empty() => "-".to_owned(),
         "config-file" => names.config_file.clone(),
@@ -131,17 +131,17 @@ mod tests {
         store.update(|config| {
             config.set_text(Directive::ProcTitleTemplate, template.as_bytes());
             config.set_text(Directive::UnixSocket, b"/s");
-            config.set_flag(Directive::ClusterEnabled, true);
         });
         expand(&store.snapshot(), &Names { program: "p".to_owned(), config_file: "/c".to_owned() })
     }
 
     #[test]
     fn variables_are_replaced() {
-        assert_eq!(with("{title} {listen-addr} {server-mode}"), "p *:6379 [cluster]");
+        assert_eq!(with("{title} {listen-addr} {server-mode}"), "p *:6379");
         assert_eq!(with(" {{x {port}/{tls-port} {unixsocket} {config-file} "), "{x 6379/0 /s /c");
         for name in TITLE_VARIABLES {
-            assert_ne!(with(&format!("{{{name}}}")), "", "{name}");
+            // Names what a server alone is not.
+            assert_eq!(with(&format!("{{{name}}}")).is_empty(), *name == "server-mode", "{name}");
         }
     }
 

@@ -45,10 +45,6 @@ use std::time::{Duration, Instant};
 
 /// Nanoseconds between two tries to get what a script has for long.
 const RETRY: u64 = 500_000;
-/// Milliseconds between two looks at timers when nothing else happens; half of what expiry is allowed to be late.
-const TICK: i64 = 50;
-/// Keys that expire in one turn, so that clients are served in between.
-const EXPIRE_BUDGET: usize = 256;
 /// Keys that somebody has a copy of and that are forgotten at a time, when there are too many.
 const FORGOTTEN_AT_ONCE: usize = 1000;
 /// Milliseconds between two looks for idle connections.
@@ -285,7 +281,7 @@ impl Worker {
         }
         let left = until.saturating_mul(1000).saturating_sub(clock::now().unix_us);
         let has_tries = !self.delayed.is_empty() || self.shared.engine.has_leftovers();
-        let most = if has_tries { RETRY as i64 / 1000 } else { TICK * 1000 };
+        let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.tick * 1000 };
         Duration::from_micros(left.clamp(0, most) as u64)
     }
 
@@ -498,13 +494,13 @@ impl Worker {
         if paused {
             self.expire_more = false;
         } else if self.expire_more || now >= self.next_tick {
-            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, EXPIRE_BUDGET);
+            self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, self.settings.expire_budget);
         }
         if !paused {
             self.expire_more |= self.index == 0 && self.shared.engine.go_on_making_room(server);
         }
         if now >= self.next_tick {
-            self.next_tick = now + TICK;
+            self.next_tick = now + self.settings.tick;
             // The worker that hears of them may be busy.
             self.accept();
             commands::script::forget_flushed(&self.shared.engine);

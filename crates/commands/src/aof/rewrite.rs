@@ -28,7 +28,7 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
     }
     stats.scheduled.store(false, Relaxed);
     stats.started_at.store(host.unix_us(0) / 1000, Relaxed);
-    match host.in_background(run) {
+    match host.in_background(Directive::AofRewriteCpulist, run) {
         Ok(()) => {
             engine.saves().forks.fetch_add(1, Relaxed);
             true
@@ -172,7 +172,7 @@ pub fn write_base(
     name: &[u8],
     at_cut: &mut dyn FnMut(),
 ) -> io::Result<()> {
-    let mut file = engine.host().create_file(name)?;
+    let mut file = engine.host().create_file(name, config.flag(Directive::AofRewriteIncrementalFsync))?;
     if rdb {
         let options = save::options(engine, config, true);
         save_with(engine, &options, at_cut, &mut *file)?;

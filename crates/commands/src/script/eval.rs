@@ -17,7 +17,6 @@ use crate::monitor;
 use crate::row::{ALLOW_BUSY, Command, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
 use crate::row::{SKIP_MONITOR, STALE, key};
 use engine::Error;
-use engine::config::Directive;
 use engine::scripts::Sha;
 use mlua::Value;
 use std::rc::Rc;
@@ -264,9 +263,6 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
     let flags = call.flags;
     if flags.has(ScriptFlags::UNSPECIFIED) {
         return Ok(());
-    }
-    if flags.has(ScriptFlags::NO_CLUSTER) && cx.engine.config().snapshot().flag(Directive::ClusterEnabled) {
-        return Err(Error::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
     }
     if flags.has(ScriptFlags::NO_WRITES) {
         return Ok(());

@@ -291,6 +291,7 @@ impl Loader<'_> {
             let config = &mut self.loaded.config;
             config.replace(Directive::Threads, config.value(Directive::IoThreads).clone());
         }
+        self.loaded.config.set_unmet_aside();
         Ok(self.loaded)
     }
 }

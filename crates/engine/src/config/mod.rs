@@ -33,6 +33,7 @@ pub use command_line::{CommandLine, Invocation, parse_command_line};
 pub use directive::Directive;
 pub use load::{Host, LoadError, Loaded, load, os_message};
 pub use rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
+pub use row::Unmet;
 pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
 pub use table::is_sensitive;
 pub use value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value};

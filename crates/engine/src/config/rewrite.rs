@@ -152,7 +152,7 @@ impl Text {
 
 /// The lines of a directive, each with whether it must be in the file: without it, the default would come back.
 fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
-    let value = config.value(row.directive);
+    let value = config.written(row.directive);
     let default = row.default_value();
     let changed = *value != default;
     let plain = |text: Vec<u8>| [row.name.as_bytes(), &text].join(&b' ');
@@ -189,9 +189,8 @@ fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
             let classes = ["normal", "replica", "pubsub"].iter().zip(limits).zip(defaults);
             classes.map(|((class, limit), default)| (plain(limit_text(class, limit)), *limit != default)).collect()
         }
-        // A node of a cluster learns its primary from the cluster.
-        (Value::ReplicaOf(upstream), _) if upstream.is_none() || config.flag(Directive::ClusterEnabled) => Vec::new(),
-        (Value::ReplicaOf(_), _) => vec![(plain(row.print(value)), true)],
+        (Value::ReplicaOf(None), _) => Vec::new(),
+        (Value::ReplicaOf(Some(_)), _) => vec![(plain(row.print(value)), true)],
         _ => vec![(plain(row.print(value)), changed)],
     }
 }

@@ -13,6 +13,7 @@
 //! Parsing, CONFIG GET, SET and REWRITE know kinds and flags only, never single directives.
 
 use super::directive::Directive;
+use super::value::Value;
 
 pub const INT_MAX: i64 = i32::MAX as i64;
 pub const INT_MIN: i64 = i32::MIN as i64;
@@ -72,6 +73,25 @@ pub enum Preset {
     Text(&'static str),
 }
 
+/// What is done with a value that nothing here acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmet {
+    /// CONFIG SET refuses it. From a file it is not put in force, the log names it, and CONFIG REWRITE keeps it.
+    Ignored,
+    /// It is in force for CONFIG GET, where that misleads nobody; the log names it at the start.
+    Shown,
+    /// The server does not start, and CONFIG SET refuses it: to go on without would break a promise.
+    Refused,
+}
+
+/// Of a directive that nothing reads: why, as the answer to CONFIG SET says it, and what becomes of values other than the
+/// default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    pub reason: &'static str,
+    pub unmet: Unmet,
+}
+
 /// One directive.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -103,6 +123,8 @@ pub struct Row {
     /// A choice that is read, and reported as the other.
     pub synonym: Option<(&'static str, &'static str)>,
     pub check: Option<TextCheck>,
+    /// Nothing reads it.
+    pub unsupported: Option<Unsupported>,
 }
 
 impl Row {
@@ -180,6 +202,26 @@ impl Row {
         self
     }
 
+    /// Nothing reads the directive, for this reason.
+    pub const fn unsupported(mut self, reason: &'static str) -> Row {
+        self.unsupported = Some(Unsupported { reason, unmet: Unmet::Ignored });
+        self
+    }
+
+    /// Of an unsupported directive: what becomes of values other than the default.
+    pub const fn unmet(mut self, unmet: Unmet) -> Row {
+        if let Some(unsupported) = &mut self.unsupported {
+            unsupported.unmet = unmet;
+        }
+        self
+    }
+
+    /// The reason for which this value cannot be in force, if it cannot.
+    pub fn objection(&self, value: &Value) -> Option<&'static str> {
+        let unsupported = self.unsupported.filter(|unsupported| unsupported.unmet != Unmet::Shown)?;
+        (*value != self.default_value()).then_some(unsupported.reason)
+    }
+
     pub const fn unit(mut self, unit: Unit) -> Row {
         if let Kind::Integer { min, max, .. } = self.kind {
             self.kind = Kind::Integer { min, max, unit };
@@ -206,6 +248,7 @@ const fn row(directive: Directive, name: &'static str, kind: Kind, default: Pres
         clamp: None,
         synonym: None,
         check: None,
+        unsupported: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::directive::Directive;
-use super::row::{Kind, Row};
+use super::row::{Kind, Row, Unmet, Unsupported};
 use super::table::{self, Found};
 use super::value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value, words_of};
 use crate::glob;
@@ -18,11 +18,13 @@ use crate::glob;
 #[derive(Clone, Debug)]
 pub struct Config {
     values: Box<[Value]>,
+    /// What a file asks of unsupported directives: in force are their defaults, but CONFIG REWRITE writes these.
+    unmet: Vec<(Directive, Value)>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { values: table::rows().iter().map(|row| row.default_value()).collect() }
+        Config { values: table::rows().iter().map(|row| row.default_value()).collect(), unmet: Vec::new() }
     }
 }
 
@@ -32,7 +34,36 @@ impl Config {
     }
 
     pub(super) fn replace(&mut self, directive: Directive, value: Value) {
+        self.unmet.retain(|(unmet, _)| *unmet != directive);
         self.values[directive.index()] = value;
+    }
+
+    /// Takes the values out of force that nothing here acts on.
+    pub(super) fn set_unmet_aside(&mut self) {
+        for row in table::rows() {
+            let value = self.value(row.directive);
+            if row.unsupported.is_some_and(|unsupported| unsupported.unmet == Unmet::Ignored)
+                && row.objection(value).is_some()
+            {
+                let value = value.clone();
+                self.replace(row.directive, row.default_value());
+                self.unmet.push((row.directive, value));
+            }
+        }
+    }
+
+    /// What CONFIG REWRITE writes.
+    pub(super) fn written(&self, directive: Directive) -> &Value {
+        let unmet = self.unmet.iter().find(|(unmet, _)| *unmet == directive);
+        unmet.map_or_else(|| self.value(directive), |(_, value)| value)
+    }
+
+    /// Unsupported directives that were given another value than their default.
+    pub fn unmet(&self) -> impl Iterator<Item = (&'static Row, Unsupported)> {
+        table::rows().iter().filter_map(|row| {
+            let unsupported = row.unsupported?;
+            (*self.written(row.directive) != row.default_value()).then_some((*row, unsupported))
+        })
     }
 
     /// A `yes`/`no` directive.
@@ -130,7 +161,7 @@ impl Config {
     }
 
     /// The primary to follow from the start.
-    pub fn upstream(&self) -> Option<&Upstream> {
+    pub(super) fn upstream(&self) -> Option<&Upstream> {
         match self.value(Directive::Replicaof) {
             Value::ReplicaOf(upstream) => upstream.as_ref(),
             _ => wrong_kind(Directive::Replicaof),
@@ -248,8 +279,8 @@ impl ConfigStore {
         Ok(())
     }
 
-    /// Changes values without asking hooks or looking at flags: for commands that change what a directive reports, as
-    /// REPLICAOF does.
+    /// Changes values without asking hooks or looking at flags: for the server itself, when it must do with another value
+    /// than it was given.
     pub fn update(&self, change: impl FnOnce(&mut ConfigEdit)) {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut edit = ConfigEdit { config: Config::clone(&self.snapshot()) };
@@ -325,6 +356,7 @@ fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> 
             };
             Ok(moved.map_or(value, |path| Value::Text(Some(path.into()))))
         });
+        let value = value.and_then(|value| row.objection(&value).map_or(Ok(value), |reason| Err(reason.to_owned())));
         let value = value.map_err(|text| {
             restore_dir(&new, old, hooks);
             failed(found.name, &text)

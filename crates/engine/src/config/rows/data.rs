@@ -2,7 +2,7 @@
 
 use crate::config::check;
 use crate::config::directive::Directive::*;
-use crate::config::row::{INT_MAX, INT_MIN, Kind, Row, choice, flag, integer, memory, special, text};
+use crate::config::row::{INT_MAX, INT_MIN, Kind, Row, Unmet, choice, flag, integer, memory, special, text};
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
@@ -15,7 +15,7 @@ pub const ROWS: &[Row] = &[
     flag(ImportMode, "import-mode", false),
     integer(ListCompressDepth, "list-compress-depth", 0, 0, INT_MAX),
     integer(ListMaxListpackSize, "list-max-listpack-size", -2, INT_MIN, INT_MAX).alias("list-max-ziplist-size"),
-    text(LocaleCollate, "locale-collate", "").keeps_empty().checked(check::locale),
+    text(LocaleCollate, "locale-collate", "").keeps_empty().checked(check::locale).unsupported("Cinnabar sorts by the order of bytes").unmet(Unmet::Shown),
     special(NotifyKeyspaceEvents, "notify-keyspace-events", Kind::KeyspaceEvents, ""),
     choice(SanitizeDumpPayload, "sanitize-dump-payload", &["no", "yes", "clients"], "no"),
     integer(SetMaxIntsetEntries, "set-max-intset-entries", 512, 0, i64::MAX),

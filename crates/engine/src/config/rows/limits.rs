@@ -11,7 +11,7 @@ pub const ROWS: &[Row] = &[
     // Bytes of all of a worker's scripts together; 0 is no limit. Ours.
     memory(LuaMemoryLimit, "lua-memory-limit", 0, 0, i64::MAX),
     integer(MaxNewConnectionsPerCycle, "max-new-connections-per-cycle", 10, 1, 1000),
-    integer(MaxNewTlsConnectionsPerCycle, "max-new-tls-connections-per-cycle", 1, 1, 1000),
+    integer(MaxNewTlsConnectionsPerCycle, "max-new-tls-connections-per-cycle", 1, 1, 1000).unsupported("Cinnabar has no TLS"),
     integer(MaxClients, "maxclients", 10000, 1, UINT_MAX),
     memory(MaxMemoryClients, "maxmemory-clients", 0, -100, i64::MAX).unit(Unit::MemoryOrPercent),
     memory(ProtoMaxBulkLen, "proto-max-bulk-len", 512 << 20, 1 << 20, i64::MAX),

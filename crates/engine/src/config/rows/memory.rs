@@ -3,17 +3,20 @@
 use crate::config::directive::Directive::*;
 use crate::config::row::{INT_MAX, Row, Unit, choice, flag, integer, memory};
 
+/// Valkey's words, where it is built without.
+const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
+
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    integer(ActiveDefragCycleMax, "active-defrag-cycle-max", 25, 1, 99),
-    integer(ActiveDefragCycleMin, "active-defrag-cycle-min", 1, 1, 99),
-    integer(ActiveDefragCycleUs, "active-defrag-cycle-us", 500, 0, 100000),
-    memory(ActiveDefragIgnoreBytes, "active-defrag-ignore-bytes", 100 << 20, 1, i64::MAX),
-    integer(ActiveDefragMaxScanFields, "active-defrag-max-scan-fields", 1000, 1, i64::MAX),
-    integer(ActiveDefragThresholdLower, "active-defrag-threshold-lower", 10, 0, 1000),
-    integer(ActiveDefragThresholdUpper, "active-defrag-threshold-upper", 100, 0, 1000),
+    integer(ActiveDefragCycleMax, "active-defrag-cycle-max", 25, 1, 99).unsupported(NO_DEFRAGMENTATION),
+    integer(ActiveDefragCycleMin, "active-defrag-cycle-min", 1, 1, 99).unsupported(NO_DEFRAGMENTATION),
+    integer(ActiveDefragCycleUs, "active-defrag-cycle-us", 500, 0, 100000).unsupported(NO_DEFRAGMENTATION),
+    memory(ActiveDefragIgnoreBytes, "active-defrag-ignore-bytes", 100 << 20, 1, i64::MAX).unsupported(NO_DEFRAGMENTATION),
+    integer(ActiveDefragMaxScanFields, "active-defrag-max-scan-fields", 1000, 1, i64::MAX).unsupported(NO_DEFRAGMENTATION),
+    integer(ActiveDefragThresholdLower, "active-defrag-threshold-lower", 10, 0, 1000).unsupported(NO_DEFRAGMENTATION),
+    integer(ActiveDefragThresholdUpper, "active-defrag-threshold-upper", 100, 0, 1000).unsupported(NO_DEFRAGMENTATION),
     integer(ActiveExpireEffort, "active-expire-effort", 1, 1, 10),
-    flag(ActiveDefrag, "activedefrag", false),
+    flag(ActiveDefrag, "activedefrag", false).unsupported(NO_DEFRAGMENTATION),
     flag(ActiveRehashing, "activerehashing", true),
     flag(JemallocBgThread, "jemalloc-bg-thread", true),
     flag(LazyfreeLazyEviction, "lazyfree-lazy-eviction", true),

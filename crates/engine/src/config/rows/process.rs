@@ -2,7 +2,7 @@
 
 use crate::config::check;
 use crate::config::directive::Directive::*;
-use crate::config::row::{INT_MAX, Kind, Row, choice, choices, flag, integer, special, text};
+use crate::config::row::{INT_MAX, Kind, Row, Unmet, choice, choices, flag, integer, special, text};
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
@@ -19,6 +19,6 @@ pub const ROWS: &[Row] = &[
     flag(SetProcTitle, "set-proc-title", true).immutable(),
     choices(ShutdownOnSigint, "shutdown-on-sigint", &["default", "save", "nosave", "now", "force", "safe", "failover"], "default"),
     choices(ShutdownOnSigterm, "shutdown-on-sigterm", &["default", "save", "nosave", "now", "force", "safe", "failover"], "default"),
-    integer(ShutdownTimeout, "shutdown-timeout", 10, 0, INT_MAX),
+    integer(ShutdownTimeout, "shutdown-timeout", 10, 0, INT_MAX).unsupported("Cinnabar has no replicas to wait for").unmet(Unmet::Shown),
     choice(Supervised, "supervised", &["upstart", "systemd", "auto", "no"], "no").immutable(),
 ];

@@ -4,18 +4,18 @@ use super::*;
 
 #[test]
 fn get_takes_names_and_patterns() {
-    let store = store("slave-priority 7");
+    let store = store("min-slaves-to-write 7");
     assert_eq!(names(&store, &["PORT", "port"]), ["PORT"]);
     assert_eq!(names(&store, &["nothing"]), [""; 0]);
     assert_eq!(
-        names(&store, &["slave-pri*", "replica-priority", "maxmemory-[ps]*"]),
-        ["slave-priority", "replica-priority", "maxmemory-policy", "maxmemory-samples"]
+        names(&store, &["min-slaves-t*", "min-replicas-to-write", "maxmemory-[ps]*"]),
+        ["min-slaves-to-write", "min-replicas-to-write", "maxmemory-policy", "maxmemory-samples"]
     );
     assert_eq!(names(&store, &["watchdog*"]), [""; 0]);
     assert_eq!(names(&store, &["watchdog-period"]), ["watchdog-period"]);
     // A name without wildcards is not a pattern, even when it has an escape.
     assert_eq!(names(&store, &["p\\ort"]), [""; 0]);
-    assert_eq!(get(&store, "replica-priority"), "7");
+    assert_eq!(get(&store, "min-replicas-to-write"), "7");
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn set_is_all_or_nothing() {
         assert_eq!(get(&store, "timeout"), "0");
     }
     assert_eq!(store.generation(), generation);
-    assert_eq!(set(&store, &[("timeout", "5"), ("slave-priority", "5"), ("replica-priority", "6")]), Ok(()));
-    assert_eq!((get(&store, "timeout").as_str(), get(&store, "slave-priority").as_str()), ("5", "6"));
+    assert_eq!(set(&store, &[("timeout", "5"), ("min-slaves-to-write", "5"), ("min-replicas-to-write", "6")]), Ok(()));
+    assert_eq!((get(&store, "timeout").as_str(), get(&store, "min-slaves-to-write").as_str()), ("5", "6"));
     assert!(store.generation() > generation);
 }
 
@@ -107,6 +107,34 @@ fn the_server_can_change_what_is_reported() {
     for (name, value) in [("maxclients", "5"), ("pidfile", "/run/x.pid"), ("daemonize", "yes")] {
         assert_eq!(get(&store, name), value);
     }
+}
+
+#[test]
+fn what_is_unsupported_is_refused_or_kept_for_the_file() {
+    let text = "replica-priority 7\nactivedefrag yes\nmasterauth a\nrepl-backlog-size 1mb\ntimeout 3";
+    let store = store(text);
+    let unmet = |store: &ConfigStore| store.snapshot().unmet().map(|(row, _)| row.name).collect::<Vec<_>>();
+    assert_eq!(unmet(&store), ["activedefrag", "primaryauth", "repl-backlog-size", "replica-priority"]);
+    for (name, shown) in [("slave-priority", "100"), ("activedefrag", "no"), ("primaryauth", "a"), ("timeout", "3")] {
+        assert_eq!(get(&store, name), shown);
+    }
+    let rewritten = |store: &ConfigStore| {
+        let config = store.snapshot();
+        let input = RewriteInput { old: text.as_bytes(), config: &config, users: &[], modules: &[], all: false };
+        String::from_utf8(rewrite(input)).unwrap()
+    };
+    let kept = "replica-priority 7\nactivedefrag yes\nprimaryauth \"a\"\nrepl-backlog-size 1mb\ntimeout 3\n";
+    assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
+    let refused =
+        |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
+    assert_eq!(set(&store, &[("replica-priority", "7")]), refused("replica-priority", "Cinnabar has no replication"));
+    assert_eq!(set(&store, &[("tls-port", "1")]), refused("tls-port", "Cinnabar has no TLS"));
+    // What may be set replaces what the file said.
+    let pairs = [("activedefrag", "no"), ("replica-priority", "100"), ("primaryauth", "b")];
+    assert_eq!(set(&store, &pairs), Ok(()));
+    assert_eq!(unmet(&store), ["primaryauth", "repl-backlog-size"]);
+    let kept = "replica-priority 100\nactivedefrag no\nprimaryauth \"b\"\nrepl-backlog-size 1mb\ntimeout 3\n";
+    assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! What directives do to the process: those that are read, and those that are unsupported.
+
+use crate::dialogue::{ask, ask_integer, dialogue};
+use crate::harness::{Folder, Server, eventually, run_to_end};
+use std::fs;
+
+/// The processors that each thread with this name may run on.
+fn processors(server: &Server, name: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server's threads").flatten();
+    let status = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    let named = status.filter(|status| status.starts_with(&format!("Name:\t{name}")));
+    let line = |status: String| {
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
+    };
+    named.filter_map(line).collect()
+}
+
+#[test]
+fn threads_stay_on_the_processors_that_they_are_given() {
+    let free = Server::start(&[]);
+    let all = processors(&free, "worker-0").pop().expect("a worker");
+    let last = all.rsplit([',', '-']).next().expect("a processor").to_owned();
+    let first = all.split([',', '-']).next().expect("a processor").to_owned();
+    let server = Server::start(&["--server-cpulist", &first, "--bio_cpulist", &last, "--appendonly", "yes"]);
+    // A thread asks for its processors when it runs first.
+    assert!(eventually(|| processors(&server, "worker-") == [first.clone(), first.clone()]));
+    for name in ["reaper-", "aof"] {
+        assert!(eventually(|| processors(&server, name).iter().all(|list| *list == last)), "{name}");
+        assert!(!processors(&server, name).is_empty(), "{name}");
+    }
+    assert!(processors(&free, "reaper-").iter().all(|list| *list == all));
+}
+
+#[test]
+fn del_leaves_freeing_to_others_if_it_may() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let members: Vec<String> = (0..5000).map(|member| format!("member-{member}")).collect();
+    let mut freed_after = |command: &str| {
+        redis::cmd("SADD").arg("s").arg(&members).query::<i64>(&mut client).expect("added");
+        dialogue(&mut client, &[("CONFIG RESETSTAT", "OK"), (command, "1")]);
+        let count = |client: &mut redis::Connection, field: &str| {
+            let info: String = redis::cmd("INFO").arg("memory").query(client).expect("INFO");
+            info.lines().find_map(|line| line.strip_prefix(field)).and_then(|count| count.parse::<i64>().ok())
+        };
+        assert!(eventually(|| count(&mut client, "lazyfree_pending_objects:") == Some(0)));
+        count(&mut client, "lazyfreed_objects:").expect("a number")
+    };
+    assert_eq!([freed_after("DEL s"), freed_after("UNLINK s")], [1, 1]);
+    dialogue(&mut server.client(), &[("CONFIG SET lazyfree-lazy-user-del no", "OK")]);
+    assert_eq!([freed_after("DEL s"), freed_after("UNLINK s")], [0, 1]);
+}
+
+#[test]
+fn there_is_no_start_without_what_a_promise_needs() {
+    let folder = Folder::new();
+    for (directive, value, reason) in [
+        ("cluster-enabled", "yes", "Cinnabar has no cluster mode"),
+        ("replicaof", "127.0.0.1 1", "Cinnabar has no replication"),
+        ("tls-port", "1", "Cinnabar has no TLS"),
+        ("tls-cert-file", "x", "Cinnabar has no TLS"),
+        ("rdma-port", "1", "No RDMA building support."),
+    ] {
+        let log = folder.path().join("log");
+        let option = format!("--{directive}");
+        let arguments = ["--port", "0", "--logfile", &log.to_string_lossy(), &option, value];
+        let (status, _) = run_to_end(&folder, &arguments);
+        assert!(!status.success(), "{directive}");
+        let text = folder.read("log");
+        assert!(text.ends_with(&format!(" # Can't start with '{directive}': {reason}\n")), "{text}");
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_said_and_kept() {
+    let mut server = Server::start_with(|folder, port| {
+        let text =
+            format!("port {port}\nrepl-timeout 5\nslave-priority 7\nactive-defrag-cycle-us 7\nrepl-backlog-size 1mb\n");
+        let file = folder.write("the.conf", &text);
+        vec![file.to_string_lossy().into_owned()]
+    });
+    let line = "These directives of the configuration have no effect: active-defrag-cycle-us (";
+    let log = server.folder.read("stdout");
+    assert_eq!(log.matches(line).count(), 1, "{log}");
+    assert!(
+        log.contains("; repl-backlog-size, repl-timeout, replica-priority (Cinnabar has no replication)\n"),
+        "{log}"
+    );
+    let refused = "-ERR CONFIG SET failed (possibly related to argument 'repl-timeout') - Cinnabar has no replication";
+    dialogue(
+        &mut server.client(),
+        &[
+            ("CONFIG GET repl-timeout", "[\"repl-timeout\", \"60\"]"),
+            ("CONFIG SET repl-timeout 5", refused),
+            ("CONFIG SET repl-timeout 60", "OK"),
+            ("CONFIG SET repl-backlog-size 2mb", "OK"),
+            ("CONFIG REWRITE", "OK"),
+        ],
+    );
+    let file = server.folder.read("the.conf");
+    assert!(
+        file.contains("\nrepl-timeout 60\nreplica-priority 7\nactive-defrag-cycle-us 7\nrepl-backlog-size 2mb\n"),
+        "{file}"
+    );
+    server.crash();
+    assert_eq!(ask(&mut server.client(), "CONFIG GET replica-priority"), "[\"replica-priority\", \"100\"]");
+    assert!(ask_integer(&mut server.client(), "DBSIZE") == 0);
+}
