@@ -3,7 +3,8 @@
 //!
 //! `CINNABAR_CRASH_ROUNDS=50` makes the crash test thorough.
 
-use crate::harness::Server;
+use crate::dialogue::ask;
+use crate::harness::{Server, eventually, is_peer, on_each_thread_count, send};
 use redis::{Connection, RedisResult, cmd, pipe};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -124,4 +125,64 @@ fn a_killed_save_leaves_the_file_before_or_its_own() {
         }
         assert!(server.stop().success());
     }
+}
+
+#[test]
+fn a_save_keeps_nobody_waiting_but_its_client() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with_threads(1, &[]);
+    let mut client = server.client();
+    for (command, reply) in [("MSET a 1 b 2 c 3", "OK"), ("CONFIG SET rdb-key-save-delay 100000000", "OK")] {
+        assert_eq!(ask(&mut client, command), reply);
+    }
+    let mut saving = server.socket();
+    send(&mut saving, b"SAVE\r\nGET a\r\n");
+    assert!(eventually(|| ask(&mut client, "BGSAVE").contains("Background save already in progress")));
+    for (command, reply) in [
+        ("SAVE", "-ERR Background save already in progress"),
+        ("PING", "PONG"),
+        ("SET a 2", "OK"),
+        ("MGET a b", "[\"2\", \"2\"]"),
+        ("LASTSAVE", &ask(&mut client, "LASTSAVE")),
+        ("MULTI", "OK"),
+        ("SAVE", "-ERR Command not allowed inside a transaction"),
+        ("DISCARD", "OK"),
+        ("CONFIG SET rdb-key-save-delay 0", "OK"),
+    ] {
+        assert_eq!(ask(&mut client, command), reply, "{command}");
+    }
+    saving.set_nonblocking(true).expect("a socket");
+    assert!(saving.peek(&mut [0]).is_err(), "it is not over");
+    // It goes on without the client, until the server ends.
+    drop(saving);
+    assert!(eventually(|| !ask(&mut client, "CLIENT LIST").contains("cmd=save")));
+    assert!(ask(&mut client, "BGSAVE").contains("Background save already in progress"));
+    assert!(!server.folder.path().join("dump.rdb").exists());
+    send(&mut server.socket(), b"SHUTDOWN SAVE\r\n");
+    let folder = server.folder.path().to_owned();
+    let files = || std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|file| file.file_name());
+    assert!(eventually(|| files().any(|name| name == "dump.rdb")));
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_save_answers_when_the_file_is_there_or_cannot_be() {
+    on_each_thread_count(&["--enable-protected-configs", "yes"], |server| {
+        let mut client = server.client();
+        assert_eq!(ask(&mut client, "SET k v"), "OK");
+        for round in 0..20 {
+            let name = format!("file-{round}.rdb");
+            assert_eq!(ask(&mut client, &format!("CONFIG SET dbfilename {name}")), "OK");
+            assert_eq!(ask(&mut client, "SAVE"), "OK");
+            assert!(server.folder.path().join(&name).exists());
+        }
+        let gone = server.folder.path().join("gone");
+        std::fs::create_dir(&gone).expect("a folder");
+        assert_eq!(ask(&mut client, &format!("CONFIG SET dir {}", gone.display())), "OK");
+        std::fs::remove_dir(&gone).expect("no folder");
+        assert_eq!(ask(&mut client, "SAVE"), "-ERR");
+        assert_eq!(ask(&mut client, "PING"), "PONG");
+    });
 }

@@ -171,6 +171,60 @@ impl Cx<'_> {
     }
 }
 
+/// A command that another thread goes on with while its client waits.
+pub(crate) struct Elsewhere {
+    ticket: Arc<Ticket>,
+    worker: usize,
+    protocol: Protocol,
+}
+
+impl Cx<'_> {
+    /// The client waits for what another thread will [answer](Elsewhere::end). None where nobody may wait.
+    pub(crate) fn wait_elsewhere(&mut self, args: &Args<'_>) -> Option<Elsewhere> {
+        if !self.may_block() {
+            return None;
+        }
+        let (worker, protocol) = (self.session.worker, self.reply.protocol());
+        self.wait(args, [], Wait { to_its_end: true, ..Wait::until(0) });
+        let Flow::Wait(ticket) = &self.flow else { return None };
+        Some(Elsewhere { ticket: Arc::clone(ticket), worker, protocol })
+    }
+
+    /// There is no such thread.
+    pub(crate) fn wait_no_more(&mut self) {
+        if let Flow::Wait(ticket) = &self.flow
+            && ticket.finish()
+        {
+            self.flow = Flow::Next;
+        }
+    }
+}
+
+impl Elsewhere {
+    pub(crate) fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// Replies a status or an error, if the client is still there.
+    pub(crate) fn end(self, engine: &Engine, outcome: Result<&'static str, Error>) {
+        let Elsewhere { ticket, worker, protocol } = self;
+        let mut reply = Reply::new(Vec::new(), protocol);
+        match &outcome {
+            Ok(status) => reply.simple(status),
+            Err(error) => reply.error(error),
+        }
+        let deliver = move |engine: &Engine, server: Server| {
+            if let Err(error) = outcome {
+                engine.metrics()[server.worker].count_error(error.as_bytes());
+            }
+            if ticket.finish() {
+                engine.host().deliver(&ticket, reply.take());
+            }
+        };
+        engine.host().on_worker(worker, Box::new(deliver));
+    }
+}
+
 /// CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
 pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let with_error = match args.len() {

@@ -1,14 +1,14 @@
 //! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
 //!
-//! Saving is the same in all ways: a [cut](engine::cut) is walked by one thread while all others serve. SAVE lets its
-//! client wait for the end; the thread that saves in the background is the host's. One save at a time;
-//! [`Saves`](engine::saves::Saves) knows of it.
+//! Saving is the same in all ways: a [cut](engine::cut) is walked by a thread of the host's while all others serve. SAVE
+//! lets its client wait for the end, and nobody else. One save at a time; [`Saves`](engine::saves::Saves) knows of it.
 
 use crate::aof;
 use crate::args::Args;
 use crate::cx::Cx;
 use crate::dump;
 use crate::row::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::script;
 use crate::version::CINNABAR;
 use engine::config::{Config, Directive};
 use engine::held::Patience;
@@ -58,16 +58,31 @@ pub const COMMANDS: &[Command] = &[
 
 const IN_PROGRESS: Error = Error::text("ERR Background save already in progress");
 
+const FAILED: Error = Error::text("ERR");
+
 const REWRITING: Error = Error::text(
     "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
 );
 
-fn save_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    match save_now(cx.engine, Some(cx.session.patience)) {
-        Ok(()) => cx.reply.ok(),
-        Err(error) if error.kind() == ErrorKind::ResourceBusy => return Err(IN_PROGRESS),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(Error::NOT_NOW),
-        Err(_) => return Err(Error::text("ERR")),
+fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.engine.saves().is_running() {
+        return Err(IN_PROGRESS);
+    }
+    // Inside of a script or a transaction, where it does not belong, there may be locks that it would wait for.
+    let waiting = cx.wait_elsewhere(args).ok_or(FAILED)?;
+    let work = move |engine: &Engine| {
+        let outcome = match save_now(engine, Some(Patience::Long)) {
+            Ok(()) => Ok("OK"),
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => Err(IN_PROGRESS),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(script::busy(engine)),
+            Err(_) => Err(FAILED),
+        };
+        waiting.end(engine, outcome);
+    };
+    if let Err(error) = cx.engine.host().in_background(Directive::ServerCpulist, Box::new(work)) {
+        cx.engine.host().log(&format!("Error saving DB on disk: {error}"));
+        cx.wait_no_more();
+        return Err(FAILED);
     }
     Ok(())
 }
@@ -108,7 +123,7 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     if !start(cx.engine) {
-        return Err(Error::text("ERR"));
+        return Err(FAILED);
     }
     // For who asks before the thread has begun.
     let mut keys = 0;
@@ -149,7 +164,7 @@ fn start(engine: &Engine) -> bool {
     if !engine.saves().begin(Some(host.unix_us(0) / 1000)) {
         return false;
     }
-    match host.in_background(Directive::BgsaveCpulist, save_in_background) {
+    match host.in_background(Directive::BgsaveCpulist, Box::new(save_in_background)) {
         Ok(()) => {
             engine.saves().forks.fetch_add(1, Relaxed);
             host.notice(&format!("Background saving started by pid {}", host.process().id));

@@ -18,9 +18,10 @@ mod state;
 use commands::aof::{load_and_begin, tick, wrote};
 use commands::{Args, Now, Session, dispatch, load};
 use disk::{Disk, Faults};
+use engine::blocked::{Server, Ticket};
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::effects::{Event, Garbage};
-use engine::host::{Alone, Host, NewFile};
+use engine::host::{Alone, Errand, Host, NewFile, WorkerErrand};
 use engine::{Engine, Options};
 use persistence::aof::journal::Policy;
 use persistence::aof::storage::Storage;
@@ -38,6 +39,8 @@ struct Keeper {
     disk: Disk,
     engine: OnceLock<Weak<Engine>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What the client that waited is told.
+    delivered: Mutex<Option<Vec<u8>>>,
 }
 
 impl Host for Keeper {
@@ -63,10 +66,19 @@ impl Host for Keeper {
         self.disk.open(path)
     }
 
-    fn in_background(&self, _: Directive, work: fn(&Engine)) -> io::Result<()> {
+    fn in_background(&self, _: Directive, work: Errand) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())
+    }
+
+    fn on_worker(&self, worker: usize, work: WorkerErrand) {
+        let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
+        work(&engine, Server { worker, now_us: NOW.unix_us });
+    }
+
+    fn deliver(&self, _: &Arc<Ticket>, reply: Vec<u8>) {
+        *self.delivered.lock().unwrap() = Some(reply);
     }
 }
 
@@ -147,7 +159,12 @@ struct Machine {
 
 impl Machine {
     fn start(mode: Mode, disk: Disk) -> Machine {
-        let host = Arc::new(Keeper { disk: disk.clone(), engine: OnceLock::new(), threads: Mutex::default() });
+        let host = Arc::new(Keeper {
+            disk: disk.clone(),
+            engine: OnceLock::new(),
+            threads: Mutex::default(),
+            delivered: Mutex::default(),
+        });
         let engine = Arc::new(Engine::new(&OPTIONS, Arc::clone(&host) as Arc<dyn Host>));
         host.engine.set(Arc::downgrade(&engine)).unwrap();
         engine.install_log(Arc::new(Aof::new(Arc::new(disk.clone()), b"logs", b"log.aof")));
@@ -177,7 +194,14 @@ impl Machine {
     }
 
     fn run(&mut self, words: &[&str]) -> String {
-        run(&self.engine, &mut self.session, words)
+        let reply = run(&self.engine, &mut self.session, words);
+        if !reply.is_empty() {
+            return reply;
+        }
+        // The client waits for a thread.
+        let thread = self.host.threads.lock().unwrap().pop();
+        thread.into_iter().for_each(|thread| thread.join().unwrap());
+        String::from_utf8(self.host.delivered.lock().unwrap().take().unwrap()).unwrap()
     }
 
     fn write(&mut self, write: Write) -> bool {

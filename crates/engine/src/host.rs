@@ -155,7 +155,7 @@ pub trait Host: Send + Sync {
     }
 
     /// Runs `work` on another thread, on the processors that a directive lists.
-    fn in_background(&self, _cpus: Directive, _work: fn(&Engine)) -> io::Result<()> {
+    fn in_background(&self, _cpus: Directive, _work: Errand) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

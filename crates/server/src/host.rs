@@ -13,7 +13,6 @@ use crate::oom;
 use crate::reaper::Reaper;
 use crate::shared::{Shared, this_worker};
 use crate::title;
-use engine::Engine;
 use engine::blocked::Ticket;
 use engine::config::{Config, Directive};
 use engine::effects::{Event, Garbage};
@@ -337,7 +336,7 @@ impl engine::host::Host for EngineHost {
         Ok((Box::new(file), size))
     }
 
-    fn in_background(&self, cpus: Directive, work: fn(&Engine)) -> io::Result<()> {
+    fn in_background(&self, cpus: Directive, work: Errand) -> io::Result<()> {
         let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
         let save = move || {
             affinity::pin(&shared.engine.config().snapshot(), cpus);

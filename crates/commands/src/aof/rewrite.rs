@@ -28,7 +28,7 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
     }
     stats.scheduled.store(false, Relaxed);
     stats.started_at.store(host.unix_us(0) / 1000, Relaxed);
-    match host.in_background(Directive::AofRewriteCpulist, run) {
+    match host.in_background(Directive::AofRewriteCpulist, Box::new(run)) {
         Ok(()) => {
             engine.saves().forks.fetch_add(1, Relaxed);
             true

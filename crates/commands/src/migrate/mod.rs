@@ -27,14 +27,11 @@ mod exchange;
 mod run;
 
 use crate::args::Args;
-use crate::blocking::Wait;
-use crate::cx::{Cx, Flow};
+use crate::cx::Cx;
 use crate::row::{Command, ROW, WRITE, key, keyword};
 use engine::links::Address;
 use engine::{Engine, Error};
-use resp::Reply;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -157,31 +154,15 @@ fn migrate(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.ok();
         return Ok(());
     }
-    let (db, worker, protocol) = (cx.keys.db_index(), cx.session.worker, cx.reply.protocol());
-    cx.wait(args, [], Wait { to_its_end: true, ..Wait::until(0) });
-    let Flow::Wait(ticket) = &cx.flow else { return Ok(()) };
-    let waiting = Arc::clone(ticket);
+    let db = cx.keys.db_index();
+    let Some(waiting) = cx.wait_elsewhere(args) else { return Ok(()) };
     let work = move |engine: &Engine| {
-        let Some(outcome) = run::run(engine, worker, &order, db, named) else { return };
-        let mut reply = Reply::new(Vec::new(), protocol);
-        match &outcome {
-            Ok(status) => reply.simple(status),
-            Err(error) => reply.error(error),
+        if let Some(outcome) = run::run(engine, waiting.worker(), &order, db, named) {
+            waiting.end(engine, outcome);
         }
-        let deliver = move |engine: &Engine, server: engine::blocked::Server| {
-            if let Err(error) = outcome {
-                engine.metrics()[server.worker].count_error(error.as_bytes());
-            }
-            if waiting.finish() {
-                engine.host().deliver(&waiting, reply.take());
-            }
-        };
-        engine.host().on_worker(worker, Box::new(deliver));
     };
     if engine.host().abroad(Box::new(work)).is_err() {
-        if ticket.finish() {
-            cx.flow = Flow::Next;
-        }
+        cx.wait_no_more();
         return Err(exchange::NOT_CONNECTED);
     }
     Ok(())
