@@ -213,6 +213,14 @@ impl Cut {
         self.0.as_ref().is_some_and(|open| !open.large.is_empty() && open.left.is_none())
     }
 
+    /// To be called after [`touch`](Cut::touch), before anything of an entry is changed but its value, or that is taken
+    /// out as a whole.
+    pub fn begin(&mut self, entry: &KeyEntry) {
+        if let Some(open) = &mut self.0 {
+            open.begin(entry);
+        }
+    }
+
     /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones.
     /// `bytes`: which ones of a string.
     #[cold]

@@ -236,7 +236,7 @@ impl<'k> Edit<'k> {
     pub fn set_deadline(&mut self, deadline: Option<i64>) {
         let local = self.local;
         let new = deadline.map(|at| at.max(0) as u64);
-        let old = self.with_entry(|entry| {
+        let old = self.with_head(|entry| {
             let old = entry.deadline();
             entry.set_deadline(new);
             old
@@ -470,7 +470,7 @@ impl<'k> Edit<'k> {
             self.event(EventClass::NEW, "new");
             return;
         }
-        let done = self.with_entry(|entry| {
+        let done = self.with_head(|entry| {
             let (old, new) = match ttl {
                 Ttl::Keep => (entry.deadline(), entry.deadline()),
                 _ => (entry.deadline(), new_deadline),
@@ -532,6 +532,20 @@ impl<'k> Edit<'k> {
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         self.with_entry_at(None, change)
+    }
+
+    /// For what a key has beside its value, and to put another value in the place of that, which is then
+    /// [discarded](Self::discard) as it was.
+    fn with_head<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
+        let spot = self.spot()?;
+        let Db { table, cut, .. } = &mut *self.db;
+        if cut.is_open() {
+            cut.touch(table, self.engine.hasher(), self.local);
+            if let Some(found) = table.at(spot) {
+                cut.begin(&found);
+            }
+        }
+        Some(table.at_mut(spot)?.update(change))
     }
 
     /// `bytes`: those of a string that change.

@@ -11,7 +11,7 @@ use engine::held::Held;
 use engine::host::{Alone, Host, Scratch};
 use engine::keys::Keys;
 use engine::origin::Origin;
-use engine::value::{KeyEntry, Object};
+use engine::value::{KeyEntry, NewString, Object};
 use engine::{Engine, Options};
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -61,6 +61,8 @@ fn change(engine: &Engine, name: &str, how: u8, n: u64) {
             0 => _ = edit.remove(),
             1 => edit.put(KeyEntry::new(names[0], NewValue::Int(5), None, 0)),
             2 => edit.set_deadline(Some(n as i64 + 10)),
+            4 => edit.set_string(NewString::encode(Cow::Borrowed(word)), engine::edit::Ttl::Keep),
+            5 => edit.set_object(Object::String(word.repeat(3000)), engine::edit::Ttl::At(n as i64 + 10)),
             3 => {
                 if let Some((entry, readers)) = edit.take() {
                     edit.commit_silently(1);
@@ -274,6 +276,59 @@ impl Sink for Unchanged {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[test]
+fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
+    const TEXT: usize = 56 << 20;
+    let host = WithScratch::default();
+    let spilled = Arc::clone(&host.spilled);
+    let engine = Engine::new(&Options { shards: 1, databases: 1, ..Options::default() }, Arc::new(host));
+    let mut stream = Stream::default();
+    for n in 1..=30_000 {
+        stream.append(Id::new(n, 0), [(&b"field"[..], &b"a value"[..])].into_iter(), packing().stream());
+    }
+    let names: [&[u8]; 2] = [b"stream", b"text"];
+    let mut expected = Vec::new();
+    for (name, object) in names.into_iter().zip([Object::Stream(Box::new(stream)), Object::String(vec![7; TEXT])]) {
+        let entry = Decoded::Object(object).into_entry(name, Some(1 << 40), 0);
+        assert!(crate::pieces::is_large(&entry.value()));
+        expected.push((0, name.to_vec(), told(&entry.value()), Some(1 << 40)));
+        put(&engine, 0, entry);
+    }
+    let mut save_options = options();
+    save_options.style.compress = false;
+    save_options.sum = false;
+    // In the moment after the cut, and when some of each was written.
+    for (from, replaces) in [(1, false), (TEXT / 2, false), (1, true)] {
+        let mut left = true;
+        let mut file = Meanwhile(
+            |len| {
+                if len < from || !std::mem::take(&mut left) {
+                    return;
+                }
+                for name in names {
+                    with_keys(&engine, &[name], 1, |keys| {
+                        let mut edit = keys.edit(keys.key(name));
+                        [Some(9 << 40), None, Some(1 << 40)].into_iter().for_each(|at| edit.set_deadline(at));
+                        if replaces {
+                            edit.set_string(NewString::encode(Cow::Borrowed(b"another")), engine::edit::Ttl::Clear);
+                        }
+                        edit.commit_silently(1);
+                    });
+                }
+            },
+            Vec::new(),
+        );
+        save::save(&engine, &save_options, &mut file).expect("saved");
+        let bytes = file.1;
+        assert!(!left);
+        let copied = engine.saves().progress.copied.load(Relaxed);
+        assert!(replaces || copied < 1 << 10, "{copied} bytes were copied");
+        assert_eq!(spilled.load(Relaxed), 0, "what is replaced is left to the save");
+        assert!(read(&bytes).expect("what was written").0 == expected, "a file of another moment");
+        engine.saves().progress.reset();
     }
 }
 
