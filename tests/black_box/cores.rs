@@ -167,3 +167,38 @@ fn an_idle_server_forgets_expired_keys_by_itself() {
     std::thread::sleep(std::time::Duration::from_millis(500));
     dialogue(&mut client, &[("DBSIZE", "0")]);
 }
+
+#[test]
+fn who_wants_many_keys_gets_through_among_those_who_want_one() {
+    const KEYS: usize = 500;
+    let server = Server::start_with_threads(4, &[]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..CLIENTS {
+            let (server, stop) = (&server, &stop);
+            scope.spawn(move || {
+                let mut client = server.client();
+                let mut n = writer;
+                while !stop.load(Ordering::Relaxed) {
+                    let mut pipeline = redis::pipe();
+                    for _ in 0..64 {
+                        n = (n * 31 + 7) % KEYS;
+                        pipeline.cmd("SET").arg(format!("key:{n}")).arg("one").ignore();
+                    }
+                    let () = pipeline.query(&mut client).expect("replies");
+                }
+            });
+        }
+        let mut client = server.client();
+        let names: Vec<String> = (0..KEYS).map(|n| format!("key:{n}")).collect();
+        for _ in 0..100 {
+            let mut all = redis::cmd("MSET");
+            names.iter().for_each(|name| _ = all.arg(name).arg("many"));
+            let () = all.query(&mut client).expect("OK");
+            let found: Vec<String> = redis::cmd("MGET").arg(&names).query(&mut client).expect("values");
+            assert!(found.iter().all(|value| value == "one" || value == "many"));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(server.stop().success());
+}

@@ -407,7 +407,7 @@ impl Engine {
     /// soon.
     pub fn begin_cut(&self, encode: Encode, then: impl FnOnce(), give_up: impl Fn() -> bool) -> io::Result<Begun> {
         let limit = (self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3;
-        let mut locks = self.locks().escalated_unless(&give_up).ok_or(io::ErrorKind::WouldBlock)?;
+        let mut locks = self.locks().escalated_unless(|| &give_up).ok_or(io::ErrorKind::WouldBlock)?;
         if !(0..self.locks().len()).all(|index| locks.take(index, &give_up)) {
             return Err(io::ErrorKind::WouldBlock.into());
         }

@@ -395,8 +395,8 @@ impl<'e> Keys<'e> {
             return Ok(());
         }
         let (engine, patience) = (self.engine, self.patience);
-        let mut any = engine.locks().escalated_unless(patience.from_now(engine)).ok_or(Error::NOT_NOW)?;
-        if !(0..engine.locks().len()).all(|index| any.take(index, patience.from_now(engine))) {
+        let mut any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
+        if !(0..engine.locks().len()).all(|index| any.take(index, patience.among_several(engine))) {
             return Err(Error::NOT_NOW);
         }
         self.held = Locks::of(Held::Anything(Box::new(any)));
@@ -435,7 +435,7 @@ impl<'e> Keys<'e> {
         if !self.reaches_all() {
             self.held.release();
             let (engine, patience) = (self.engine, self.patience);
-            let any = engine.locks().escalated_unless(patience.from_now(engine)).ok_or(Error::NOT_NOW)?;
+            let any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
             self.held = Locks::of(Held::Anything(Box::new(any)));
         }
         Ok(())
@@ -444,7 +444,7 @@ impl<'e> Keys<'e> {
     /// Locks a shard, for who has the right to any; false if that takes more patience.
     pub fn take(&mut self, index: usize) -> bool {
         let (engine, patience) = (self.engine, self.patience);
-        self.held.any().is_some_and(|any| any.take(index, patience.from_now(engine)))
+        self.held.any().is_some_and(|any| any.take(index, patience.among_several(engine)))
     }
 
     /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right

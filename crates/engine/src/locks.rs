@@ -23,6 +23,11 @@
 //! the flag is down. Everybody else who holds one ends without waiting. So a script that has changed something always
 //! gets the lock.
 //!
+//! Everybody gets through: who is short of patience gives up what it has when one lock is not free in time, and begins
+//! again later, longer for each lock the more often it has failed ([`Patience`](crate::held::Patience)). A lock whose
+//! holder only has no processor becomes free in that time, and the lock's queue is served in order. A lock of one that
+//! runs for long does not, and then it is right to come back later.
+//!
 //! Atomic: whoever holds the locks of a set of shards alone reads and writes what lies in them. Two
 //! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
 //! every shard that both touch, because all locks of a command are held until it has ended.
@@ -122,22 +127,27 @@ impl<T> LockSet<T> {
         obtain(|| lock_soon(lock), || lock_briefly(lock), give_up)
     }
 
-    /// [`several`](Self::several), or None when one of them is not free and `give_up` says that it will not be soon.
-    pub fn several_unless(
+    /// [`several`](Self::several), or None when one of them is not free and whom `begin` gives for the wait for it says
+    /// that it will not be soon.
+    pub fn several_unless<G: Fn() -> bool>(
         &self,
         indices: &mut SmallVec<[usize; 8]>,
-        give_up: impl Fn() -> bool,
+        begin: impl Fn() -> G,
     ) -> Option<Several<'_, T>> {
         indices.sort_unstable();
         indices.dedup();
         // Any lane is right; the sum spreads those who want different shards.
         let lane = &self.gate[indices.iter().sum::<usize>() % LANES].0;
-        let gate = obtain(|| read_soon(lane), || lane.try_read(), &give_up)?;
+        let gate = match lane.try_read() {
+            Some(gate) => gate,
+            None => obtain(|| read_soon(lane), || lane.try_read(), begin())?,
+        };
         loop {
-            match self.all_of(indices, &give_up) {
+            match self.all_of(indices, &begin) {
                 Ok(guards) => return Some(Several { guards, _gate: gate }),
                 Err(Obstacle::GivenUp) => return None,
                 Err(Obstacle::Need) => {
+                    let give_up = begin();
                     while self.in_need.0.load(Relaxed) {
                         if give_up() {
                             return None;
@@ -149,10 +159,10 @@ impl<T> LockSet<T> {
         }
     }
 
-    fn all_of(&self, indices: &[usize], give_up: impl Fn() -> bool) -> Result<Guards<'_, T>, Obstacle> {
+    fn all_of<G: Fn() -> bool>(&self, indices: &[usize], begin: impl Fn() -> G) -> Result<Guards<'_, T>, Obstacle> {
         let lock = |index: usize| match self.slots[index].0.try_lock() {
             Some(guard) => Ok(guard),
-            None => self.wait_unless_needed(index, &give_up),
+            None => self.wait_unless_needed(index, begin()),
         };
         indices.iter().map(|&index| Ok((index, lock(index)?))).collect()
     }
@@ -180,7 +190,7 @@ impl<T> LockSet<T> {
 
     /// The locks of all these shards; the indices are sorted and freed of repetitions here.
     pub fn several(&self, indices: &mut SmallVec<[usize; 8]>) -> Several<'_, T> {
-        self.several_unless(indices, || false).expect("nobody gives up")
+        self.several_unless(indices, || || false).expect("nobody gives up")
     }
 
     /// The right to take more locks later, for who holds some and is about to change what they guard. None when
@@ -203,13 +213,14 @@ impl<T> LockSet<T> {
     }
 
     pub fn escalated(&self) -> Escalated<'_, T> {
-        self.escalated_unless(|| false).expect("nobody gives up")
+        self.escalated_unless(|| || false).expect("nobody gives up")
     }
 
-    /// [`escalated`](Self::escalated), or None when that takes a while and `give_up` says that it will take longer.
-    pub fn escalated_unless(&self, give_up: impl Fn() -> bool) -> Option<Escalated<'_, T>> {
-        let claim = Claim(obtain(|| lock_soon(&self.claim.0), || lock_briefly(&self.claim.0), &give_up)?);
-        let lane = |lane| obtain(|| write_soon(lane), || write_briefly(lane), &give_up);
+    /// [`escalated`](Self::escalated), or None when that takes a while and whom `begin` gives for the wait for the claim, or
+    /// for a lane, says that it will take longer.
+    pub fn escalated_unless<G: Fn() -> bool>(&self, begin: impl Fn() -> G) -> Option<Escalated<'_, T>> {
+        let claim = Claim(obtain(|| lock_soon(&self.claim.0), || lock_briefly(&self.claim.0), begin())?);
+        let lane = |lane| obtain(|| write_soon(lane), || write_briefly(lane), begin());
         let gate = self.gate.iter().map(|padded| lane(&padded.0)).collect::<Option<_>>()?;
         Some(Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate, _claim: claim })
     }
@@ -320,7 +331,7 @@ mod tests {
             held.add(&set, &claim, 1, || {});
             assert_eq!((*held.get(1), *held.get(5)), (1, 5));
             assert!(!set.in_need.0.load(Relaxed) && set.claim().is_none());
-            assert!(set.escalated_unless(|| true).is_none());
+            assert!(set.escalated_unless(|| || true).is_none());
             drop(held);
         });
         assert!(set.claim().is_some());
@@ -330,11 +341,11 @@ mod tests {
     fn who_waits_may_give_up() {
         let set = LockSet::new(0..4);
         let held = set.several(&mut smallvec![1, 2]);
-        assert!(set.one_unless(1, || true).is_none() && set.several_unless(&mut smallvec![0, 1], || true).is_none());
-        assert!(set.escalated_unless(|| true).is_none() && set.claim().is_some(), "nothing is left behind");
+        assert!(set.one_unless(1, || true).is_none() && set.several_unless(&mut smallvec![0, 1], || || true).is_none());
+        assert!(set.escalated_unless(|| || true).is_none() && set.claim().is_some(), "nothing is left behind");
         drop(held);
         let one = set.one(1);
-        let mut any = set.escalated_unless(|| true).expect("nobody is in");
+        let mut any = set.escalated_unless(|| || true).expect("nobody is in");
         assert!(!any.take(1, || true) && any.take(2, || true));
         drop(one);
         assert!(any.take(1, || true));
@@ -410,6 +421,46 @@ mod interleavings {
     fn rivals_both_get_what_they_need() {
         shuttle::check_random(rivals, 20_000);
         shuttle::check_pct(rivals, 20_000, 4);
+    }
+
+    /// Who wants all, gives up when one is not free in time and waits longer the next time, among those who take one
+    /// after the other and those who take two.
+    fn impatient() {
+        let set = Arc::new(LockSet::new([10i64, 10, 10]));
+        let singles = |set: &LockSet<i64>| {
+            for index in [0, 1, 2, 0, 1, 2] {
+                *set.one(index) += 1;
+                thread::yield_now();
+            }
+        };
+        let threads = [
+            spawn(&set, singles),
+            spawn(&set, |set| transfer(&mut set.several(&mut smallvec![0, 2]), 2, 0)),
+            spawn(&set, |set| {
+                let mut tries = 0u32;
+                loop {
+                    let begin = || {
+                        let left = std::cell::Cell::new(tries);
+                        move || left.replace(left.get().saturating_sub(1)) == 0
+                    };
+                    if let Some(mut held) = set.several_unless(&mut smallvec![0, 1, 2], begin) {
+                        return transfer(&mut held, 0, 1);
+                    }
+                    tries += 1;
+                    assert!(tries < 100, "it never gets through");
+                    thread::yield_now();
+                }
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread fails"));
+        let amounts: Vec<i64> = (0..3).map(|index| *set.one(index)).collect();
+        assert_eq!(amounts, [12, 13, 11]);
+    }
+
+    #[test]
+    fn who_gives_up_gets_through_in_the_end() {
+        shuttle::check_random(impatient, 20_000);
+        shuttle::check_pct(impatient, 20_000, 4);
     }
 
     fn protocol() {

@@ -15,6 +15,7 @@ use commands::{Args, Now, OwnWords};
 use engine::Engine;
 use engine::blocked::Server;
 use engine::config::{Directive, os_message};
+use engine::held::Patience;
 use resp::{ProtocolError, Reply, Span};
 use slab::Slab;
 use std::cell::Cell;
@@ -306,6 +307,7 @@ impl Worker {
                 item.delay(connection, spans, &mut self.delayed);
                 continue;
             }
+            connection.session.patience = Patience::Short;
             // What a client publishes goes out together, unless it is told things itself.
             let must_deliver =
                 engine.audience().has_own(self.index) && (connection.session.is_told() || !item.publishes());
@@ -321,8 +323,10 @@ impl Worker {
             let [item, others @ ..] = items else { return done };
             let rest = Rest { token, items: others, spans, unparsed: *unparsed };
             (last, start) = self.run_item_apart(item, rest, now);
-            if matches!(last, Flow::NotNow) {
-                item.delay(&mut self.connections[token], spans, &mut self.delayed);
+            let connection = &mut self.connections[token];
+            match last {
+                Flow::NotNow => item.delay(connection, spans, &mut self.delayed),
+                _ => connection.session.patience = Patience::Short,
             }
         }
         if has_begun {

@@ -112,6 +112,8 @@ impl<'b> Item<'b> {
     /// The command is tried again a little later.
     pub fn delay(&mut self, connection: &mut Connection, spans: &[Span], delayed: &mut Vec<usize>) {
         self.put_back(connection, spans);
+        let patience = &mut connection.session.patience;
+        *patience = patience.after_failure(delayed.is_empty());
         connection.delayed = true;
         delayed.push(self.token);
     }
