@@ -1,8 +1,8 @@
 //! Messages, events and monitors' lines, from any worker to any other.
 
 use crate::dialogue::{ask, ask_integer, dialogue};
-use crate::harness::{Server, expect_bytes, is_peer, on_each_thread_count, send};
-use std::io::{BufRead, BufReader};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, is_peer, on_each_thread_count, send};
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 
 /// A socket that has sent this and got its answer.
@@ -200,4 +200,87 @@ fn monitors_see_each_clients_commands_in_order() {
             assert!(stats.contains("cmdstat_set:calls=300,"), "{stats}");
         }
     });
+}
+
+/// A client whose worker waits for what it says to the debugger, and serves nobody.
+fn debugging(server: &Server) -> TcpStream {
+    let mut socket = after(server, b"SCRIPT DEBUG SYNC\r\n", b"+OK\r\n");
+    send(&mut socket, b"*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n");
+    expect_bytes(&mut socket, b"*2\r\n+* Stopped at 1");
+    socket
+}
+
+#[test]
+fn who_publishes_to_a_worker_that_takes_nothing_waits_and_nothing_is_lost() {
+    const MESSAGES: usize = 600;
+    const SIZE: usize = 128 << 10;
+    const SUBSCRIBERS: usize = 4;
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with_threads(2, &["--client-output-buffer-limit", "pubsub 0 0 0"]);
+    let subscribe = || after(&server, b"SUBSCRIBE news\r\n", b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    let subscribers: Vec<TcpStream> = (0..SUBSCRIBERS).map(|_| subscribe()).collect();
+    let mut others: Vec<TcpStream> = (0..6).map(|_| server.socket()).collect();
+    let mut debugger = debugging(&server);
+    for socket in &mut others {
+        send(socket, b"PING\r\n");
+        socket.set_nonblocking(true).expect("a socket");
+    }
+    // Those of the worker that goes on.
+    let mut served = Vec::new();
+    assert!(eventually(|| {
+        let (answered, left) =
+            std::mem::take(&mut others).into_iter().partition(|socket| socket.peek(&mut [0]).is_ok());
+        others = left;
+        served.extend::<Vec<_>>(answered);
+        served.len() >= 2
+    }));
+    for socket in &mut served {
+        socket.set_nonblocking(false).expect("a socket");
+        expect_bytes(socket, b"+PONG\r\n");
+    }
+    let (mut observer, mut publisher) = (served.pop().expect("one"), served.pop().expect("another"));
+    std::thread::scope(|scope| {
+        for mut socket in subscribers {
+            scope.spawn(move || {
+                let head = format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n${SIZE}\r\n");
+                for _ in 0..MESSAGES {
+                    expect_bytes(&mut socket, head.as_bytes());
+                    assert_eq!(bytes_of(&mut socket, SIZE + 2).len(), SIZE + 2);
+                }
+            });
+        }
+        let mut writer = publisher.try_clone().expect("a socket");
+        scope.spawn(move || {
+            let request = format!("*3\r\n$7\r\nPUBLISH\r\n$4\r\nnews\r\n${SIZE}\r\n{}\r\n", "x".repeat(SIZE));
+            (0..MESSAGES).for_each(|_| send(&mut writer, request.as_bytes()));
+        });
+        // Until nothing more goes on.
+        let (mut seen, mut same) = (0, 0);
+        while same < 200 && seen < MESSAGES {
+            let calls = published(&mut observer);
+            same = if calls == seen && calls > 0 { same + 1 } else { 0 };
+            seen = calls;
+        }
+        assert!(seen * SIZE < 32 << 20, "{seen} messages wait for the worker");
+        send(&mut debugger, b"*1\r\n$1\r\nc\r\n");
+        let reply = format!(":{SUBSCRIBERS}\r\n").repeat(MESSAGES);
+        expect_bytes(&mut publisher, reply.as_bytes());
+    });
+    assert!(server.stop().success());
+}
+
+/// How many messages have been published.
+fn published(socket: &mut TcpStream) -> usize {
+    send(socket, b"INFO commandstats\r\n");
+    let mut reader = BufReader::new(socket);
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("a header");
+    let len: usize = line.trim_start_matches('$').trim_end().parse().expect("a length");
+    let mut text = vec![0; len + 2];
+    reader.read_exact(&mut text).expect("the text");
+    let text = String::from_utf8(text).expect("text");
+    let calls = text.split_once("cmdstat_publish:calls=").and_then(|(_, rest)| rest.split_once(','));
+    calls.map_or(0, |(calls, _)| calls.parse().expect("a number"))
 }

@@ -66,6 +66,19 @@ pub enum Push {
     RedirectionBroken(Arc<Tracker>),
 }
 
+impl Push {
+    /// Bytes that it takes while it waits, about.
+    pub fn size(&self) -> usize {
+        const REST: usize = 128;
+        REST + match self {
+            Push::Message(message) => message.channel.len() + message.payload.len(),
+            Push::Monitor(line) => line.len(),
+            Push::Invalidation { stale, .. } => stale.size(),
+            Push::RedirectionBroken(_) => 0,
+        }
+    }
+}
+
 /// Subscribers of one name by worker.
 type Counts = SmallVec<[u32; 8]>;
 
@@ -100,6 +113,8 @@ struct Side {
     for_itself: AtomicBool,
     for_others: AtomicBool,
     monitors: AtomicUsize,
+    /// Much waits for it already.
+    full: AtomicBool,
 }
 
 /// Connections of one worker by what they listen to.
@@ -319,11 +334,16 @@ impl Audience {
         self.monitors.load(Relaxed) > 0
     }
 
-    /// Sends a line to all monitors. `from`: the worker that calls.
+    /// Whether much waits for this worker already.
+    pub fn set_full(&self, worker: usize, full: bool) {
+        self.workers[worker].full.store(full, Relaxed);
+    }
+
+    /// Sends a line to all monitors but those of workers for whom much waits. `from`: the worker that calls.
     pub fn feed_monitors(&self, from: usize, line: &[u8]) {
         let line: Arc<[u8]> = line.into();
         for (worker, side) in self.workers.iter().enumerate() {
-            if side.monitors.load(Relaxed) > 0 {
+            if side.monitors.load(Relaxed) > 0 && !side.full.load(Relaxed) {
                 self.post(from, worker, Push::Monitor(Arc::clone(&line)));
             }
         }

@@ -86,6 +86,7 @@ impl Hindrance {
     const UNLOGGED: u8 = 8;
     const LIMITED: u8 = 16;
     const SHORT_OF_REPLICAS: u8 = 32;
+    const CONGESTED: u8 = 64;
 
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -110,6 +111,11 @@ impl Hindrance {
     /// The log cannot be written: nothing may be changed.
     pub fn is_unlogged(self) -> bool {
         self.0 & Hindrance::UNLOGGED != 0
+    }
+
+    /// A worker has not taken what its clients are to be told, and that is much: what would add to it does not run.
+    pub fn is_congested(self) -> bool {
+        self.0 & Hindrance::CONGESTED != 0
     }
 
     /// The last save failed: nothing may be written.
@@ -154,6 +160,10 @@ impl Saves {
 
     pub fn set_limited(&self, on: bool) {
         self.set(Hindrance::LIMITED, on);
+    }
+
+    pub fn set_congested(&self, on: bool) {
+        self.set(Hindrance::CONGESTED, on);
     }
 
     /// Whether writes are refused because the log cannot be written.

@@ -150,6 +150,16 @@ pub enum Stale {
     Everything,
 }
 
+impl Stale {
+    /// Bytes of the names.
+    pub fn size(&self) -> usize {
+        match self {
+            Stale::Keys(keys) => keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
+            Stale::Everything => 0,
+        }
+    }
+}
+
 /// A key was changed: what is left to do about it when the locks are given up.
 #[derive(Debug)]
 pub struct Change {

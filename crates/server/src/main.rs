@@ -9,6 +9,7 @@ mod aof;
 mod banner;
 mod client_limits;
 mod clock;
+mod congestion;
 mod connection;
 mod crash;
 mod daemon;

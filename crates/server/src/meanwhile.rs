@@ -27,6 +27,7 @@ use commands::{Args, Now, Session};
 use mio::Events;
 use resp::{Limits, Progress, RequestParser};
 use scoped_tls_hkt::scoped_thread_local;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
@@ -202,7 +203,7 @@ impl Worker {
                 while let Some(letter) = self.inbox.take() {
                     match letter {
                         Letter::Stop => self.take_letter(letter, clock::now()),
-                        others => self.kept_letters.push(others),
+                        others => self.keep_letter(others),
                     }
                 }
             }
@@ -240,15 +241,24 @@ impl Worker {
         self.settle_at_once();
         while let Some(letter) = self.inbox.take() {
             match letter {
-                Letter::Connection { .. } | Letter::Pushes(_) => self.take_letter(letter, now),
+                Letter::Connection { .. } | Letter::Pushes { .. } => self.take_letter(letter, now),
                 // Nobody is to wait for a script in silence.
                 Letter::Settle { left } => _ = left.fetch_sub(1, Release),
                 Letter::Stop => {
                     self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
                     self.take_letter(letter, now);
                 }
-                others => self.kept_letters.push(others),
+                others => self.keep_letter(others),
             }
+        }
+    }
+
+    /// For the end of the script; what need not be said twice is kept once.
+    fn keep_letter(&mut self, letter: Letter) {
+        let is_same = |other: &Letter| discriminant(other) == discriminant(&letter);
+        let once = matches!(letter, Letter::PauseChanged | Letter::Durable);
+        if !once || !self.kept_letters.iter().any(is_same) {
+            self.kept_letters.push(letter);
         }
     }
 }

@@ -12,7 +12,6 @@
 
 use crate::connection::Connection;
 use crate::heavy::VISIT_BYTES;
-use crate::mailbox::Letter;
 use crate::worker::Worker;
 use commands::pubsub::encode;
 use commands::tracking;
@@ -99,7 +98,7 @@ impl Worker {
         }
         self.deliver_own();
         for (worker, pushes) in self.shared.engine.audience().take_outgoing(self.index) {
-            self.shared.post(worker, Letter::Pushes(pushes));
+            self.shared.post_pushes(worker, pushes);
         }
     }
 

@@ -2,8 +2,10 @@
 
 use crate::acceptor::Acceptor;
 use crate::aof::Bell;
+use crate::congestion::Congestion;
 use crate::mailbox::{Letter, Mailbox};
 use engine::Engine;
+use engine::audience::Push;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ pub struct Shared {
     /// Connections of each worker, for spreading new ones.
     loads: Box<[AtomicUsize]>,
     mailboxes: OnceLock<Vec<Mailbox>>,
+    pub congestion: Congestion,
     /// Wakes the main thread, which ends the server.
     stop: OnceLock<mio::Waker>,
     pub stopping: AtomicBool,
@@ -55,6 +58,7 @@ impl Shared {
             workers,
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: OnceLock::new(),
+            congestion: Congestion::new(workers),
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             bell,
@@ -83,6 +87,13 @@ impl Shared {
         if let Some(mailbox) = self.mailboxes.get().and_then(|mailboxes| mailboxes.get(worker)) {
             mailbox.post(letter, SELF.get() == worker);
         }
+    }
+
+    /// Sends a worker what its clients are to be told.
+    pub fn post_pushes(&self, worker: usize, pushes: Vec<Push>) {
+        let bytes = pushes.iter().map(Push::size).sum();
+        self.congestion.add(&self.engine, worker, bytes);
+        self.post(worker, Letter::Pushes { pushes, bytes });
     }
 
     pub fn post_all(&self, letter: impl Fn() -> Letter) {

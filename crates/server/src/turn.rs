@@ -294,7 +294,8 @@ impl Worker {
                 steady = false;
                 continue;
             }
-            if self.is_lent && !item.runs_meanwhile() {
+            let must_not_add = engine.saves().hindrance().is_congested() && item.may_push(engine);
+            if must_not_add || self.is_lent && !item.runs_meanwhile() {
                 item.delay(connection, spans, &mut self.delayed);
                 continue;
             }

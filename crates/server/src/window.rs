@@ -13,7 +13,7 @@ use crate::connection::{Connection, Wire};
 use commands::ahead::{self, Asked};
 use commands::dispatch::{self, Prepared};
 use commands::familiar::Familiar;
-use commands::row::READONLY;
+use commands::row::{MAY_REPLICATE, READONLY, WRITE};
 use commands::steady::Plain;
 use commands::table::Entry;
 use commands::{Args, OwnWords};
@@ -125,6 +125,23 @@ impl<'b> Item<'b> {
                 prepared.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
             }
             _ => false,
+        }
+    }
+
+    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names no
+    /// key and does nothing of that is answered in any case.
+    #[cold]
+    pub fn may_push(&self, engine: &Engine) -> bool {
+        match &self.what {
+            What::Command { prepared, .. } | What::Queued { prepared, .. } => prepared.entry().is_some_and(|entry| {
+                let command = entry.command;
+                prepared.runs_scripts()
+                    || command.flags.has(WRITE.and(MAY_REPLICATE))
+                    || command.name == "exec"
+                    || !command.keys.is_empty() && engine.audience().is_monitored()
+            }),
+            What::Book { .. } | What::BookQueued { .. } => true,
+            What::Violation(_) | What::BookViolation | What::Done => false,
         }
     }
 

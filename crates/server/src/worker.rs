@@ -334,7 +334,10 @@ impl Worker {
         match letter {
             Letter::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
             Letter::PauseChanged => self.release_postponed(),
-            Letter::Pushes(pushes) => self.deliver(&pushes),
+            Letter::Pushes { pushes, bytes } => {
+                self.shared.congestion.remove(&self.shared.engine, self.index, bytes);
+                self.deliver(&pushes);
+            }
             Letter::Durable => self.release_replies(now),
             Letter::Settle { left } => self.settling.push((left, 0)),
             Letter::Sleep { until } => self.asleep_until = Some(until),
