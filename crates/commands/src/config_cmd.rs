@@ -17,6 +17,7 @@ use engine::config::{
 };
 use engine::{Engine, Error};
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 const COMMON: Flags = ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE);
 
@@ -249,29 +250,42 @@ fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn rewrite(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    rewrite_file(cx, false)
+/// The disk may be slow: another thread waits for it.
+fn rewrite(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let Some(waiting) = cx.wait_elsewhere(args) else { return rewrite_file(cx, false) };
+    let work = move |engine: &Engine| waiting.end(engine, write_file(engine, false).map(|()| "OK"));
+    if cx.engine.host().in_background(Directive::ServerCpulist, Box::new(work)).is_err() {
+        cx.wait_no_more();
+        return rewrite_file(cx, false);
+    }
+    Ok(())
 }
 
 /// `all`: directives with their default values too, if the file does not have them yet.
 pub(crate) fn rewrite_file(cx: &mut Cx<'_>, all: bool) -> Result<(), Error> {
-    let host = cx.engine.host();
+    write_file(cx.engine, all)?;
+    cx.reply.ok();
+    Ok(())
+}
+
+fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let host = engine.host();
     let file = host.process().config_file;
     if file.is_empty() {
         return Err(Error::new(format!("ERR {NO_CONFIG_FILE}")));
     }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let old = match host.read_file(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         result => result,
     };
     let result = old.and_then(|old| {
-        let config = cx.engine.config().snapshot();
+        let config = engine.config().snapshot();
         let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all };
         host.replace_file(&file, &rewritten(input))
     });
-    result.map_err(|error| Error::new(format!("ERR Rewriting config file: {}", system_text(&error))))?;
-    cx.reply.ok();
-    Ok(())
+    result.map_err(|error| Error::new(format!("ERR Rewriting config file: {}", system_text(&error))))
 }
 
 #[cfg(test)]

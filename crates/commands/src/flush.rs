@@ -9,7 +9,6 @@ use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, Piecewise};
 use crate::row::{ALL_DBS, Command, FAST, Group, READONLY, ROW, WRITE};
 use crate::save::save_now;
-use engine::Error;
 use engine::access::is_due;
 use engine::config::Directive;
 use engine::expiry::ExpiryIndex;
@@ -18,10 +17,14 @@ use engine::hash::KeyHasher;
 use engine::shard::{Db, Table};
 use engine::value::{KeyEntry, Object};
 use engine::watch::Presence;
-use std::io::ErrorKind;
+use engine::{Engine, Error};
 use std::mem::{swap, take};
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 const FLUSH: Command = Command {
     group: Group::Server,
@@ -194,6 +197,25 @@ struct FreeBeforeReply {
     /// Collections from these tables that take more than a piece.
     large: Vec<Object>,
     saves: bool,
+    /// A thread saves; whether it has ended.
+    saving: Option<Arc<AtomicBool>>,
+}
+
+impl FreeBeforeReply {
+    /// Whether what is to be saved is, or cannot be.
+    fn has_saved(&mut self, engine: &Engine) -> bool {
+        if let Some(ended) = &self.saving {
+            return ended.load(Acquire);
+        }
+        let ended = Arc::<AtomicBool>::default();
+        self.saving = Some(Arc::clone(&ended));
+        let work = move |engine: &Engine| {
+            // A failure has been logged.
+            let _ = save_now(engine, None);
+            ended.store(true, Release);
+        };
+        engine.host().in_background(Directive::ServerCpulist, Box::new(work)).is_err()
+    }
 }
 
 /// Entries that are freed in one piece: some hundred microseconds' worth.
@@ -215,17 +237,11 @@ impl Piecewise for FreeBeforeReply {
             tables.pop();
         }
         let done = tables.is_empty() && large.is_empty();
-        if done {
-            if self.saves {
-                let saved = save_now(cx.engine, Some(cx.session.patience));
-                if saved.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
-                    // A script has locks for long: in the next piece. One that fails otherwise has been logged.
-                    return false;
-                }
-            }
-            cx.reply.ok();
+        if !done || self.saves && !self.has_saved(cx.engine) {
+            return false;
         }
-        done
+        cx.reply.ok();
+        true
     }
 }
 

@@ -25,7 +25,7 @@ use disk::Disk;
 use engine::blocked::Server;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::effects::{Event, Garbage};
-use engine::host::{Host, NewFile};
+use engine::host::{Errand, Host, NewFile};
 use engine::{Engine, Options};
 use fastrand::Rng;
 use persistence::aof::storage::Storage;
@@ -65,7 +65,7 @@ impl Host for Keeper {
         self.disk.open(path)
     }
 
-    fn in_background(&self, work: fn(&Engine)) -> io::Result<()> {
+    fn in_background(&self, _: Directive, work: Errand) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())
