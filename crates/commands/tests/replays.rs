@@ -57,7 +57,7 @@ impl Host for Keeper {
         self.clock.load(SeqCst) * 1000
     }
 
-    fn create_file(&self, path: &[u8]) -> io::Result<Box<dyn NewFile>> {
+    fn create_file(&self, path: &[u8], _: bool) -> io::Result<Box<dyn NewFile>> {
         self.disk.create(path)
     }
 
