@@ -140,8 +140,23 @@ fn the_end_without_a_wish_leaves_a_report() {
         for part in [cause, "STACK TRACE DONE", "worker-0", "# Server\r\n", "CLIENT LIST OUTPUT", "addr=127.0.0.1:"] {
             assert!(log.contains(part), "{command}{signal:?}: no {part:?} in\n{log}");
         }
+        let (_, stacks) = log.split_once("STACK TRACE ------\n").expect("stacks");
+        let (stacks, _) = stacks.split_once("------ STACK TRACE DONE").expect("their end");
+        let unknown: Vec<&str> = stacks.lines().filter(|line| !is_of_a_stack(line.trim())).collect();
+        assert!(unknown.is_empty(), "{command}{signal:?}: {unknown:?}");
+        assert_eq!(log.contains(", last command: debug, of client "), !command.is_empty(), "{log}");
         assert_eq!(server.wait().signal(), Some(end), "which leaves a core file where the system wants one");
     }
+}
+
+/// `3: commands::debug::panic` and `at src/debug.rs:7:9` of the failed thread, `123 worker-0: S (sleeping) ep_poll` of others.
+fn is_of_a_stack(line: &str) -> bool {
+    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let told = rest.split_once(": ").and_then(|(_, told)| told.split(", last command: ").next());
+    let is_frame = first.strip_suffix(':').is_some_and(is_number) || first == "at";
+    let is_thread = is_number(first) && told.is_some_and(|told| (2..=3).contains(&told.split(' ').count()));
+    line.is_empty() || is_frame || is_thread
 }
 
 #[test]

@@ -18,8 +18,8 @@
 //! them and is waited for only so long.
 //!
 //! A fatal signal is reported by a thread that waits for it, while the failed thread meets its fault again and again.
-//! Beside each thread stands what it does, in the terms that readers of such reports search for: `debugCommand` for a
-//! worker whose latest client called DEBUG, `bioProcessBackgroundJobs` for a background thread.
+//! Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
+//! served last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
 use crate::clock;
 use crate::log;
@@ -224,21 +224,19 @@ fn threads(server: Option<&Shared>) -> String {
         let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim();
         let (number, name, wait) = (entry.file_name(), read("comm"), read("wchan"));
         let (number, name) = (number.to_string_lossy(), name.trim_end());
-        let does = doing(server, name);
-        writeln!(text, "{number} {name} {does}: {state} {wait}").expect("a String takes everything");
+        let served = server.and_then(|server| served(server, name)).unwrap_or_default();
+        writeln!(text, "{number} {name}: {state} {wait}{served}").expect("a String takes everything");
     }
     text
 }
 
-fn doing(server: Option<&Shared>, thread: &str) -> String {
-    if thread.starts_with("reaper-") {
-        return "bioProcessBackgroundJobs".to_owned();
-    }
-    let Some(client) = server.and_then(|server| latest_client(server, thread)) else { return String::new() };
+/// The latest command of whom this thread served last.
+fn served(server: &Shared, thread: &str) -> Option<String> {
+    let client = latest_client(server, thread)?;
     let id = client.last_command.load(Relaxed).checked_sub(1);
     let of = |entry: &&Entry| Some(entry.id) == id || entry.subcommands.iter().any(|sub| Some(sub.id) == id);
-    let command = Table::get().iter().find(of).map(|entry| format!("{}Command", entry.command.name));
-    format!("{} of client {}", command.unwrap_or_default(), client.id)
+    let command = Table::get().iter().find(of).map_or("none", |entry| entry.command.name);
+    Some(format!(", last command: {command}, of client {}", client.id))
 }
 
 /// Whom the worker with this thread served last.
@@ -276,4 +274,29 @@ fn ask<A: Send + 'static>(server: &Arc<Shared>, question: impl FnOnce(&Shared) -
     });
     asked.ok()?;
     answer.recv_timeout(PATIENCE).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_told_of_in_the_words_of_the_system() {
+        let (ready, is_ready) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = thread::Builder::new().name("reaper-7".to_owned()).spawn(move || {
+            ready.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            let _ = stopped.recv();
+        });
+        let number = is_ready.recv().unwrap();
+        let line_of =
+            |text: String| text.lines().find(|line| line.starts_with(&format!("{number} "))).map(str::to_owned);
+        let line = line_of(threads(None)).unwrap();
+        let (named, told) = line.split_once(": ").unwrap();
+        assert_eq!(named, format!("{number} reaper-7"));
+        let words: Vec<&str> = told.split(' ').collect();
+        assert!(words.len() == 3 && words[1].starts_with('(') && words[1].ends_with(')'), "{line}");
+        drop(stop);
+        thread.unwrap().join().unwrap();
+    }
 }
