@@ -5,6 +5,8 @@
 //! needed is a complaint too: the tables only shrink.
 #![forbid(unsafe_code)]
 
+#[path = "tidy/directives.rs"]
+mod directives;
 #[path = "tidy/source.rs"]
 mod source;
 
@@ -166,6 +168,11 @@ fn architecture_says_why_each_dependency_is_there() {
         .collect();
     complaints.sort();
     expect_none(complaints);
+}
+
+#[test]
+fn every_directive_is_read_or_unsupported() {
+    expect_none(directives::complaints(&sources()));
 }
 
 // ---- rules on one source -------------------------------------------------------------------------------------------
