@@ -60,3 +60,21 @@ impl Settings {
         Limits { max_bulk_len: self.max_bulk_len, authenticated }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_done_in_the_background_when_more_is_asked_for() {
+        for (hz, effort, tick, budget) in [(1, 1, 50, 256), (10, 2, 50, 320), (100, 10, 10, 832), (500, 5, 2, 512)] {
+            let store = ConfigStore::new(Config::default());
+            store.update(|config| {
+                config.set_int(Directive::Hz, hz);
+                config.set_int(Directive::ActiveExpireEffort, effort);
+            });
+            let settings = Settings::new(&store);
+            assert_eq!((settings.tick, settings.expire_budget), (tick, budget), "{hz} {effort}");
+        }
+    }
+}
