@@ -22,6 +22,7 @@
 //! The change log must not get a command that waits: on success a handler names its other form with
 //! [`log_as`](engine::edit::Edit::log_as).
 
+use crate::admission::{self, Verdict};
 use crate::args::Args;
 use crate::cx::{Cx, Flow, KeyArgs, Now};
 use crate::row::Command;
@@ -303,7 +304,11 @@ impl Request for Blocked {
         if engine.has_log() {
             args.make_lasting();
         }
-        if let Err(error) = (self.row.run)(&mut cx, &mut args) {
+        let ran = match admission::admit_retry(engine, self.row) {
+            Verdict::Refuse(error) => Err(error),
+            _ => (self.row.run)(&mut cx, &mut args),
+        };
+        if let Err(error) = ran {
             engine.metrics()[server.worker].count_error(error.as_bytes());
             cx.reply.error(&error);
         }

@@ -14,6 +14,7 @@
 //!
 //! The change log gets RESP commands, whoever asked.
 
+use crate::admission::{self, Request, Verdict};
 use crate::args::Args;
 use crate::cx::{Cx, Flow, KeyArgs, Now};
 use crate::row::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
@@ -23,7 +24,6 @@ use crate::table::Table;
 use engine::access::is_due;
 use engine::edit::Ttl;
 use engine::effects::{EventClass, Logged};
-use engine::pause::Paused;
 use engine::value::{NewString, Type};
 use engine::{Engine, Error};
 use resp::number::{parse_f64_c, parse_i64_c};
@@ -55,30 +55,35 @@ static COMMANDS: [Command; 10] = [
 const UNKNOWN: &str = "Unknown cmd";
 const NOT_A_SORTED_SET: &str = "expect zset";
 
-/// Runs one request and replies in a frame. [`Flow::NotNow`]: it is to be run again later, and has replied nothing.
+/// Runs one request and replies in a frame. [`Flow::NotNow`] and [`Flow::Postponed`]: it is to be run again later, and has
+/// replied nothing.
 pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
-    if !session.authenticated {
-        reply.book_error(BookCode::Unknown, "authentication required");
-    } else if let Some(command) = find(args) {
-        if let Flow::NotNow = execute(engine, session, command, args, now, reply) {
-            reply.drop_frame();
-            return Flow::NotNow;
+    let flow = match find(args) {
+        Some(row) => match admission::admit(engine, session, &Request::of_row(row), now) {
+            Verdict::Run => execute(engine, session, row, args, now, reply),
+            Verdict::Wait => Flow::Postponed,
+            Verdict::Refuse(error) => refuse(reply, &error),
+        },
+        None if !admission::needs_password(engine, session) => {
+            reply.book_error(BookCode::Unknown, UNKNOWN);
+            Flow::Next
         }
-    } else {
-        reply.book_error(BookCode::Unknown, UNKNOWN);
+        None => refuse(reply, &Error::NO_AUTH),
+    };
+    match flow {
+        Flow::NotNow | Flow::Postponed => reply.drop_frame(),
+        _ => reply.end_frame(),
     }
-    reply.end_frame();
-    Flow::Next
+    flow
 }
 
-/// Whether the request has to wait for the end of the pause that is on.
-pub fn is_postponed(engine: &Engine, args: &Args<'_>) -> bool {
-    match engine.pause().paused() {
-        Paused::Nothing => false,
-        Paused::Writes => find(args).is_some_and(|command| command.flags.has(WRITE)),
-        Paused::All => true,
+fn refuse(reply: &mut Reply, error: &Error) -> Flow {
+    match *error == Error::NO_AUTH {
+        true => reply.book_error(BookCode::Unknown, "authentication required"),
+        false => reply.error(error),
     }
+    Flow::Next
 }
 
 fn find(args: &Args<'_>) -> Option<&'static Command> {
@@ -260,6 +265,7 @@ fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::configure;
     use engine::Options;
     use engine::host::Alone;
     use engine::testing::MemoryLog;
@@ -423,6 +429,7 @@ mod tests {
             assert_eq!(client.ask(request), err(1, "Unknown cmd"), "{request}");
         }
         client.session.authenticated = false;
+        configure(&client.engine, "requirepass", "secret");
         for request in ["get k", "nope"] {
             assert_eq!(client.ask(request), err(1, "authentication required"), "{request}");
         }

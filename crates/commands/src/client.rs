@@ -8,7 +8,7 @@ use crate::cx::{Cx, Flow, Piecewise};
 use crate::dispatch::before_nul;
 use crate::help::HELP;
 use crate::others::Others;
-use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::row::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, SETTLES, STALE};
 use crate::session::Replies;
 use crate::tracking;
 use engine::Error;
@@ -155,7 +155,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "pause",
         since: "3.0.0",
         arity: -3,
-        flags: COMMON.and(ADMIN),
+        flags: COMMON.and(ADMIN).and(SETTLES),
         syntax: "timeout:int [mode: WRITE | ALL]@6.2.0",
         summary: "Suspends commands processing.",
         history: &[("6.2.0", "`CLIENT PAUSE WRITE` mode added along with the `mode` option.")],

@@ -46,6 +46,8 @@ pub enum Flow {
     WaitOn,
     /// The command has done nothing: it wants a lock that a script has for long, and is to be run again a little later.
     NotNow,
+    /// The command has done nothing and is to be run again when the pause is over that is on.
+    Postponed,
     /// The server ends (SHUTDOWN).
     Shutdown,
 }

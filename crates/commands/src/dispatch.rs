@@ -5,15 +5,13 @@
 //! handler, locks the shards of the keys, calls the handler, puts its write into the change log,
 //! unlocks, and lets the engine carry out what is left.
 
-use crate::aof;
+use crate::admission::{self, Request, Verdict};
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
 use crate::keyspec::{self, key_indices};
 use crate::measure;
-use crate::monitor;
-use crate::pubsub;
-use crate::row::{ALLOW_BUSY, Command, DENY_OOM, LOADING, NO_AUTH, WRITE};
+use crate::row::Command;
 use crate::script;
 use crate::session::{Replies, Session};
 use crate::stranger;
@@ -28,7 +26,7 @@ use engine::keys::Keys;
 use engine::origin::{Asker, Origin};
 use engine::tracking::Author;
 use engine::{Engine, Error};
-use resp::{Protocol, Reply};
+use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A command that was looked up, with the hashes of its keys.
@@ -167,38 +165,60 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry)
-            if is_admitted(session, entry, reply.protocol())
-                && is_possible(engine, session, entry, now)
-                && monitor::admits(session, entry) =>
-        {
-            if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
-                end_reply(session, reply, start);
-                return Flow::Next;
+        Some(entry) if admission::is_open(engine, session) => {
+            run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
+        }
+        Some(entry) => {
+            let request = Request::of(engine, session, entry, args);
+            match admission::admit(engine, session, &request, now) {
+                Verdict::Run
+                    if session.multi.is_some()
+                        && transaction::queue(engine, session, entry, &prepared.keys, args, reply) =>
+                {
+                    Flow::Next
+                }
+                Verdict::Run => run_admitted(engine, session, entry, &prepared.keys, args, now, reply),
+                Verdict::Wait => return Flow::Postponed,
+                Verdict::Refuse(error) => {
+                    reject(engine, session, args, &error, reply);
+                    Flow::Next
+                }
             }
-            let flow = call(engine, session, entry, &prepared.keys, args, now, reply);
-            if matches!(flow, Flow::NotNow) {
-                return put_off(engine, session, args, reply, start);
-            }
-            if session.caching {
-                tracking::end_caching(session, entry);
-            }
-            flow
         }
         None if stranger::is_one(&args[0]) => {
             stranger::tell(engine, session, now);
             Flow::Abort
         }
-        _ => {
-            // Looked up again for the reason, which is rare.
-            let error =
-                find(args).map_or_else(|error| error, |entry| refusal(engine, session, entry, reply.protocol()));
-            reject(engine, session, args, &error, reply);
+        None => {
+            let unknown = find(args).err().filter(|_| !admission::needs_password(engine, session));
+            reject(engine, session, args, &unknown.unwrap_or(Error::NO_AUTH), reply);
             Flow::Next
         }
     };
-    if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
-        mute(session, reply, start);
+    match flow {
+        Flow::NotNow => put_off(engine, session, args, reply, start),
+        flow => {
+            if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
+                mute(session, reply, start);
+            }
+            flow
+        }
+    }
+}
+
+#[inline(always)]
+fn run_admitted(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    keys: &KeyArgs,
+    args: &mut Args<'_>,
+    now: Now,
+    reply: &mut Reply,
+) -> Flow {
+    let flow = call(engine, session, entry, keys, args, now, reply);
+    if session.caching && !matches!(flow, Flow::NotNow) {
+        tracking::end_caching(session, entry);
     }
     flow
 }
@@ -215,96 +235,6 @@ fn put_off(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut 
     reject(engine, session, args, &script::busy(engine), reply);
     end_reply(session, reply, start);
     Flow::Next
-}
-
-/// Whether some commands cannot run for now.
-#[inline(always)]
-fn is_hindered(engine: &Engine) -> bool {
-    !engine.saves().hindrance().is_none() || engine.scripts().is_busy()
-}
-
-/// Whether the client may run this command in the state that it is in.
-#[inline(always)]
-fn is_admitted(session: &Session, entry: &Entry, protocol: Protocol) -> bool {
-    (session.authenticated || entry.command.flags.has(NO_AUTH))
-        && (session.subscriptions.is_none() || pubsub::admits(entry, protocol))
-}
-
-/// Whether the command would be refused, for what its client or the server is.
-pub(crate) fn is_refused(engine: &Engine, session: &Session, entry: &Entry, protocol: Protocol) -> bool {
-    !is_admitted(session, entry, protocol) || hindered(engine, session, entry).is_some()
-}
-
-/// Whether the server is in a state in which the command can run.
-#[inline(always)]
-fn is_possible(engine: &Engine, session: &Session, entry: &Entry, now: Now) -> bool {
-    !is_hindered(engine) || is_possible_yet(engine, session, entry, now)
-}
-
-#[inline(never)]
-fn is_possible_yet(engine: &Engine, session: &Session, entry: &Entry, now: Now) -> bool {
-    if engine.saves().hindrance().is_limited() {
-        engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
-    }
-    hindered(engine, session, entry).is_none()
-}
-
-/// Why the command cannot run for now.
-#[cold]
-fn hindered(engine: &Engine, session: &Session, entry: &Entry) -> Option<Error> {
-    // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
-    let lockless = entry.command.keys.is_empty() && session.watching.is_none();
-    let hindrance = engine.saves().hindrance();
-    if engine.scripts().is_busy() && !(entry.command.flags.has(ALLOW_BUSY) && lockless) {
-        // The script may be one that is read from the log.
-        let loads = hindrance.is_loading() && !entry.command.flags.has(LOADING);
-        return Some(if loads { Error::LOADING } else { script::busy(engine) });
-    }
-    if hindrance.is_short_of_memory() && needs_memory(session, entry) {
-        return Some(Error::OUT_OF_MEMORY);
-    }
-    if hindrance.is_loading() && !entry.command.flags.has(LOADING) {
-        return Some(Error::LOADING);
-    }
-    let is_told = entry.command.flags.has(WRITE) || entry.full_name == "ping";
-    if hindrance.is_unlogged() && is_told {
-        return Some(aof::refusal(engine));
-    }
-    (hindrance.is_failed() && is_told).then_some(Error::SAVE_FAILED)
-}
-
-/// Whether the command is to be refused where memory is short: by its row, or by those that it would run; and what is
-/// only queued takes memory, too.
-fn needs_memory(session: &Session, entry: &Entry) -> bool {
-    match session.queued_flags() {
-        Some(queued) if entry.full_name == "exec" => queued.has(DENY_OOM),
-        Some(_) => !transaction::runs_at_once(entry),
-        None => entry.command.flags.has(DENY_OOM),
-    }
-}
-
-/// Why a command that exists is refused.
-fn refusal(engine: &Engine, session: &Session, entry: &Entry, protocol: Protocol) -> Error {
-    if is_admitted(session, entry, protocol) {
-        return hindered(engine, session, entry).unwrap_or(monitor::REFUSAL);
-    }
-    pubsub::refusal(session, entry)
-}
-
-/// Puts the command into the client's transaction, or says why not; false if it runs at once.
-#[cold]
-fn queue(
-    engine: &Engine,
-    session: &mut Session,
-    entry: &'static Entry,
-    keys: &KeyArgs,
-    args: &Args<'_>,
-    reply: &mut Reply,
-) -> bool {
-    transaction::queue(engine, session, entry, keys, args, reply).unwrap_or_else(|error| {
-        reject(engine, session, args, &error, reply);
-        true
-    })
 }
 
 /// Replies why a command does not run, and counts it where there is one of that name.
@@ -402,6 +332,8 @@ pub(crate) fn call_row<'e>(
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
     match Held::keys_with(engine, key_args.iter().map(|(_, hash)| *hash), session.patience) {
+        // The locks are free for who changes what it was admitted by, and this command has done nothing.
+        Some(_) if session.admitted.promises() != engine.saves().hindrance().promises() => (Flow::NotNow, false),
         Some(held) => call_locked(engine, session, row, held, key_args, args, now, reply),
         None => (Flow::NotNow, false),
     }
@@ -423,6 +355,7 @@ fn call_locked<'e>(
     let mut keys = Keys::new(engine, held, db, session.origin(engine, now));
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
+    keys.set_admitted(session.admitted);
     let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);
@@ -475,7 +408,7 @@ pub(crate) fn replay<'e>(
 ) {
     let prepared = prepare(engine, args);
     let Some(entry) = prepared.entry else { return };
-    if session.multi.is_some() && queue(engine, session, entry, &prepared.keys, args, reply) {
+    if session.multi.is_some() && transaction::queue(engine, session, entry, &prepared.keys, args, reply) {
         return;
     }
     let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
@@ -535,7 +468,8 @@ pub fn step<'e>(
     done
 }
 
-/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes.
+/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes. One that has to wait
+/// for the end of a pause has done and replied nothing ([`Flow::Postponed`]).
 pub fn execute<'e>(
     engine: &'e Engine,
     session: &'e mut Session,

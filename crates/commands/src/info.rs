@@ -281,7 +281,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     let pause = source.engine.pause();
     let is_called = pause.is_called();
     let cause = if is_called { "client_pause" } else { "migrate" };
-    let (reason, actions) = match pause.paused() {
+    let (reason, actions) = match source.engine.paused() {
         Paused::Nothing => ("none", "none"),
         Paused::Writes => (cause, "write"),
         Paused::All => (cause, "all"),

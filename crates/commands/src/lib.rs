@@ -29,6 +29,7 @@
 
 pub mod absent;
 mod acl_category;
+mod admission;
 pub mod ahead;
 pub mod aof;
 pub mod args;

@@ -10,7 +10,7 @@
 use crate::args::Args;
 use crate::cx::{Cx, Now};
 use crate::redact::{REDACTED, is_secret};
-use crate::row::{ADMIN, Command, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, READONLY, ROW, STALE, WRITE};
+use crate::row::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
 use crate::session::Session;
 use crate::table::Entry;
 use engine::Error;
@@ -30,12 +30,6 @@ pub const COMMANDS: &[Command] = &[Command {
 
 /// A monitor counts as a replica, which has its keys from elsewhere.
 pub(crate) const REFUSAL: Error = Error::text("ERR Replica can't interact with the keyspace");
-
-/// Whether the client may run this command: one that is no monitor, any.
-#[inline(always)]
-pub(crate) fn admits(session: &Session, entry: &Entry) -> bool {
-    !session.info.monitor.load(Relaxed) || !entry.command.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))
-}
 
 fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     if !cx.may_block() {

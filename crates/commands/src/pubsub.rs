@@ -16,7 +16,6 @@ use crate::cx::Cx;
 use crate::help::HELP;
 use crate::row::{Command, FAST, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, ROW, STALE, key};
 use crate::session::{Replies, Session};
-use crate::table::Entry;
 use engine::audience::{Kind, Message, Name};
 use engine::clients::ClientInfo;
 use engine::config::keyspace_events::{KEYEVENT, KEYSPACE};
@@ -355,19 +354,15 @@ const ADMITTED: [&str; 9] =
     ["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"];
 
 /// Whether a client with a subscription may run this command: in RESP3, where messages look like nothing else, any.
-pub(crate) fn admits(entry: &Entry, protocol: Protocol) -> bool {
+pub(crate) fn admits(full_name: &str, protocol: Protocol) -> bool {
     // SLOWLOG RESET is not RESET.
-    protocol != Protocol::Resp2 || ADMITTED.contains(&&*entry.full_name)
+    protocol != Protocol::Resp2 || ADMITTED.contains(&full_name)
 }
 
 /// Why this command does not run, though its arguments are right.
-pub(crate) fn refusal(session: &Session, entry: &Entry) -> Error {
-    if !session.authenticated {
-        return Error::NO_AUTH;
-    }
+pub(crate) fn refusal(full_name: &str) -> Error {
     Error::new(format!(
-        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-        entry.full_name
+        "ERR Can't execute '{full_name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
     ))
 }
 

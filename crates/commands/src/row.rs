@@ -62,6 +62,10 @@ flags! {
 /// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and those who look into them.
 pub const SYSTEM: Flags = Flags(1 << 23);
 
+/// Nor this one: when it replies no command is under way any more that ran before it, so a transaction that has it takes
+/// all locks.
+pub const SETTLES: Flags = Flags(1 << 24);
+
 /// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
 pub const MOVABLE_KEYS_NAME: &str = "movablekeys";
 
@@ -74,6 +78,11 @@ impl Flags {
 
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
+    }
+
+    /// All flags but these.
+    pub const fn complement(self) -> Flags {
+        Flags(!self.0)
     }
 
     #[inline]

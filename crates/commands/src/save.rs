@@ -325,13 +325,13 @@ fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
     engine.host().notice("Saving the final RDB snapshot before exiting.");
     // What is written after the last cut would be lost.
     let now = engine.host().unix_us(0) / 1000;
-    engine.pause().begin(Paused::Writes, now.saturating_add(ENDING_MAX), now);
+    engine.begin_pause(Paused::Writes, now.saturating_add(ENDING_MAX), now);
     engine.host().pause_changed();
     let saved = save_last(engine);
     if !saved {
         let then = if forced { ". Exit anyway." } else { ", can't exit." };
         engine.host().log(&format!("Error trying to save the DB{then}"));
-        engine.pause().end();
+        engine.end_pause();
         engine.host().pause_changed();
     }
     saved

@@ -9,6 +9,7 @@ use engine::Engine;
 use engine::clients::ClientInfo;
 use engine::held::Patience;
 use engine::origin::{Asker, Origin};
+use engine::saves::Hindrance;
 use engine::tracking::Tracker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,6 +50,8 @@ pub struct Session {
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     pub watching: Option<Box<Watching>>,
+    /// The state of the server by which its present command was admitted.
+    pub(crate) admitted: Hindrance,
     /// What its commands do about locks that are not free.
     pub patience: Patience,
     /// What it subscribes to, if anything.
@@ -67,10 +70,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// The flags of the commands that are queued for EXEC and will run, together; None outside of a transaction.
-    pub fn queued_flags(&self) -> Option<Flags> {
+    /// The flags of the commands that are queued for EXEC and will run, together, and those that one of them has not;
+    /// None outside of a transaction.
+    pub(crate) fn queued_flags(&self) -> Option<(Flags, Flags)> {
         let is_broken = self.watching.as_ref().is_some_and(|watching| watching.is_broken());
-        self.multi.as_ref().map(|multi| if is_broken { Flags::NONE } else { multi.flags() })
+        self.multi.as_ref().map(|multi| if is_broken { (Flags::NONE, Flags::NONE) } else { multi.flags() })
     }
 
     /// Whether a command of its [may run in a row](crate::steady): it is authenticated, in no transaction, gets
@@ -114,6 +118,7 @@ impl Session {
             import_source: false,
             multi: None,
             watching: None,
+            admitted: Hindrance::default(),
             patience: Patience::Long,
             subscriptions: None,
             tracker: None,

@@ -77,6 +77,11 @@ pub fn run_row<'e, 'b>(
             cx.flow = Flow::NotNow;
             break;
         };
+        // Under the lock: what has begun to hold since the command was let in holds for it.
+        if !engine.saves().hindrance().is_limit_only() {
+            cx.flow = Flow::NotNow;
+            break;
+        }
         cx.keys.begin_with(shard, guard, db);
         cx.key_args = plain.key;
         if run_held(engine, &mut cx, &mut args, db) {

@@ -43,6 +43,12 @@ impl ApplyHooks for NoHooks {
     }
 }
 
+/// Sets a directive behind the back of all commands.
+pub fn configure(engine: &Engine, name: &str, value: &str) {
+    let caller = Caller { local: true, loading: false };
+    engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).expect("a legal value");
+}
+
 /// A client of an engine of its own, with a clock that stands still until it is moved.
 pub struct Client {
     engine: Arc<Engine>,
@@ -64,8 +70,7 @@ impl Client {
 
     /// Sets a directive behind the back of all commands.
     pub fn configure(&self, name: &str, value: &str) {
-        let caller = Caller { local: true, loading: false };
-        self.engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).expect("a legal value");
+        configure(&self.engine, name, value);
     }
 
     /// One that hears of all events but those that reads cause.

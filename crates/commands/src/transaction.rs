@@ -19,7 +19,7 @@ use crate::cx::{Cx, Flow, KeyArgs};
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
-use crate::row::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SKIP_COMMANDLOG, STALE, WRITE, key};
+use crate::row::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key};
 use crate::script;
 use crate::session::Session;
 use crate::table::Entry;
@@ -94,7 +94,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
+pub(crate) const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
 const ABORTED: Error = Error::text("EXECABORT Transaction discarded because of previous errors.");
 
 /// A transaction that is being put together.
@@ -105,6 +105,8 @@ pub struct Multi {
     aborted: bool,
     /// Those of all queued commands together.
     flags: Flags,
+    /// Those that one of them has not.
+    lacking: Flags,
 }
 
 #[derive(Debug)]
@@ -129,8 +131,12 @@ impl Watching {
 }
 
 impl Multi {
-    pub fn flags(&self) -> Flags {
-        self.flags
+    fn new(aborted: bool) -> Multi {
+        Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE }
+    }
+
+    pub(crate) fn flags(&self) -> (Flags, Flags) {
+        (self.flags, self.lacking)
     }
 }
 
@@ -146,28 +152,27 @@ pub(crate) fn queue(
     keys: &KeyArgs,
     args: &Args<'_>,
     reply: &mut Reply,
-) -> Result<bool, Error> {
+) -> bool {
     let Some(multi) = session.multi.as_mut().filter(|_| !runs_at_once(entry)) else {
-        return Ok(false);
+        return false;
     };
-    if entry.command.flags.has(NO_MULTI) {
-        return Err(NOT_IN_MULTI);
-    }
     reply.simple("QUEUED");
     // What will not run need not be kept.
     let is_broken = session.watching.as_ref().is_some_and(|watching| watching.is_broken());
     if !multi.aborted && !is_broken {
-        multi.flags = multi.flags.and(script::flags_of(engine, entry, args));
+        let flags = script::flags_of(engine, entry, args);
+        multi.flags = multi.flags.and(flags);
+        multi.lacking = multi.lacking.and(flags.complement());
         multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
         session.info.queued.store(multi.commands.len() as i32, Relaxed);
         let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
         session.info.queued_bytes.fetch_add(bytes, Relaxed);
     }
-    Ok(true)
+    true
 }
 
 /// Whether it is not queued.
-pub(crate) fn runs_at_once(entry: &Entry) -> bool {
+fn runs_at_once(entry: &Entry) -> bool {
     AT_ONCE.contains(&&*entry.full_name)
 }
 
@@ -182,7 +187,7 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, is_exec: bool, err
         return Some(Error::new([b"EXECABORT Transaction discarded because of: ", reason].concat()));
     }
     if let Some(multi) = &mut session.multi {
-        **multi = Multi { commands: Vec::new(), aborted: true, flags: Flags::NONE };
+        **multi = Multi::new(true);
         forget_queued(session);
     }
     None
@@ -208,7 +213,7 @@ pub fn forget(engine: &Engine, session: &mut Session) {
 }
 
 fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.session.multi = Some(Box::new(Multi { commands: Vec::new(), aborted: false, flags: Flags::NONE }));
+    cx.session.multi = Some(Box::new(Multi::new(false)));
     cx.session.info.in_multi.store(true, Relaxed);
     cx.session.info.queued.store(0, Relaxed);
     cx.reply.ok();
@@ -309,6 +314,9 @@ fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 /// Whether it cannot be told from a command's arguments which keys it touches.
 pub(crate) fn may_touch_more(command: &Command) -> bool {
+    if command.flags.has(SETTLES) {
+        return true;
+    }
     if command.keys.is_empty() {
         let harmless = matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
         // TIME and the like.

@@ -23,6 +23,7 @@ use crate::scripts::Scripts;
 use crate::shard::{EntryHint, Shard, ShardStats};
 use crate::tracking::{Author, Tracking};
 use crate::value::Value;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use structures::hashtable::{BucketHint, HintedArray};
@@ -385,7 +386,7 @@ impl Engine {
 
     /// Whether keys whose time is over stay, though nobody sees them, until somebody writes to them.
     pub fn keeps_expired(&self) -> bool {
-        self.pause.is_on() || self.is_importing()
+        self.is_paused() || self.is_importing()
     }
 
     /// The data of another server is being brought (`import-mode`), which decides what goes.
@@ -459,6 +460,22 @@ impl Engine {
         } else {
             AccessClock::Recency(seconds as u32 & structures::entry::MAX_META)
         }
+    }
+
+    /// Goes through the locks, the gate and then those of the shards from `next` on, and is true when it has had each.
+    /// Whatever had locks before the first call has given them up then, and whatever has had some since has seen what
+    /// the caller changed before it. False: one is not free yet, and `give_up` says that it takes a while.
+    pub fn pass_locks(&self, next: &mut usize, give_up: impl Fn() -> bool) -> bool {
+        if self.locks.several_unless(&mut SmallVec::new(), || &give_up).is_none() {
+            return false;
+        }
+        while *next < self.locks.len() {
+            if self.locks.one_unless(*next, &give_up).is_none() {
+                return false;
+            }
+            *next += 1;
+        }
+        true
     }
 
     /// First step of looking up a batch: asks for the key's bucket. Takes no lock.

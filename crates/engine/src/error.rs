@@ -102,8 +102,8 @@ texts! {
     LFU_SELECTED = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
     LOADING = "LOADING Valkey is loading the dataset in memory";
-    SHORT_OF_REPLICAS = "NOREPLICAS Not enough good replicas to write.";
     SAVE_FAILED = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the RDB error.";
+    SHORT_OF_REPLICAS = "NOREPLICAS Not enough good replicas to write.";
     NO_AUTH = "NOAUTH Authentication required.";
 }
 

@@ -94,6 +94,10 @@ impl Engine {
         {
             // A long script may have it; others are not to wait for that.
             let Some(mut guard) = self.locks().one_unless(index, || true) else { return (0, false) };
+            // Under the lock: nothing goes any more once a pause is said to be on.
+            if self.expiry_is_paused() {
+                return (0, false);
+            }
             let shard = &mut *guard;
             let resizes = self.config().snapshot().flag(Directive::ActiveRehashing);
             for db in 0..self.databases() as u32 {

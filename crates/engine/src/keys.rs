@@ -14,6 +14,7 @@ use crate::hash::KeyHash;
 use crate::held::{Held, Locks, Patience};
 use crate::locks::Claim;
 use crate::origin::{Asker, Origin};
+use crate::saves::Hindrance;
 use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
@@ -42,6 +43,8 @@ pub struct Keys<'e> {
     /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
     no_touch: bool,
     patience: Patience,
+    /// What the command was admitted by; None: nobody admitted it.
+    admitted: Option<Hindrance>,
     pub effects: Effects,
 }
 
@@ -58,6 +61,7 @@ impl<'e> Keys<'e> {
             used: Used::at(origin.now),
             no_touch: origin.asker.sees_expired(),
             patience: Patience::Long,
+            admitted: None,
             effects: Effects::default(),
         }
     }
@@ -111,6 +115,26 @@ impl<'e> Keys<'e> {
 
     pub fn set_patience(&mut self, patience: Patience) {
         self.patience = patience;
+    }
+
+    /// The state of the server by which the command was admitted.
+    pub fn set_admitted(&mut self, by: Hindrance) {
+        self.admitted = Some(by);
+    }
+
+    /// Whether what the command was admitted by still holds. To be asked under its locks, before it has done anything.
+    #[inline(always)]
+    pub fn is_admitted(&self) -> bool {
+        self.admitted.is_none_or(|by| by.promises() == self.engine.saves().hindrance().promises())
+    }
+
+    /// Gives up locks that were taken for what must not run any more.
+    fn if_admitted(&mut self) -> Result<(), Error> {
+        if self.is_admitted() {
+            return Ok(());
+        }
+        self.held.release();
+        Err(Error::NOT_NOW)
     }
 
     /// The database that keys are looked up in from now on.
@@ -349,6 +373,7 @@ impl<'e> Keys<'e> {
     pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.is_nothing() {
             self.held = Locks::of(Held::keys_with(self.engine, hashes, self.patience).ok_or(Error::NOT_NOW)?);
+            self.if_admitted()?;
         }
         Ok(())
     }
@@ -400,7 +425,7 @@ impl<'e> Keys<'e> {
             return Err(Error::NOT_NOW);
         }
         self.held = Locks::of(Held::Anything(Box::new(any)));
-        Ok(())
+        self.if_admitted()
     }
 
     /// Everything in the place of the locks that the row asked for. Only before anything was looked at: others
@@ -437,6 +462,7 @@ impl<'e> Keys<'e> {
             let (engine, patience) = (self.engine, self.patience);
             let any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
             self.held = Locks::of(Held::Anything(Box::new(any)));
+            self.if_admitted()?;
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 //! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
 //! holds writes back likewise while it sends keys that do not rest otherwise.
 //!
-//! Two words that every worker reads before each command and hardly anybody writes.
+//! What has to wait is part of the word that every command looks at ([`Hindrance`](crate::saves::Hindrance)); here is why,
+//! and until when.
 
+use crate::Engine;
+use crate::saves::Saves;
 use crate::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What has to wait. The greater includes the smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +21,6 @@ pub enum Paused {
 
 /// The pause of a server.
 pub struct Pause {
-    paused: AtomicU8,
     /// Unix time in milliseconds.
     until: AtomicI64,
     causes: Mutex<Causes>,
@@ -35,26 +37,50 @@ struct Causes {
 impl Default for Pause {
     fn default() -> Self {
         let causes = Causes { called: Paused::Nothing, holds: 0 };
-        Pause { paused: AtomicU8::new(0), until: AtomicI64::new(0), causes: Mutex::new(causes) }
+        Pause { until: AtomicI64::new(0), causes: Mutex::new(causes) }
+    }
+}
+
+impl Engine {
+    /// What has to wait now.
+    pub fn paused(&self) -> Paused {
+        self.saves().hindrance().paused()
+    }
+
+    /// True from [`begin_pause`](Self::begin_pause) until [`end_pause`](Self::end_pause), or the
+    /// [`end_pause_if_over`](Self::end_pause_if_over) that comes after its time; and while somebody
+    /// [holds](Self::hold_writes) writes back.
+    pub fn is_paused(&self) -> bool {
+        self.paused() != Paused::Nothing
+    }
+
+    /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
+    /// milder. Commands that were admitted before are over when all locks have been [passed](Self::pass_locks).
+    pub fn begin_pause(&self, paused: Paused, until: i64, now: i64) {
+        self.pause().begin(self.saves(), paused, until, now);
+    }
+
+    pub fn end_pause(&self) {
+        self.pause().end(self.saves());
+    }
+
+    /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
+    pub fn end_pause_if_over(&self, now: i64) -> bool {
+        self.pause().end_if_over(self.saves(), now)
+    }
+
+    /// Nobody writes until as many have called [`release_writes`](Self::release_writes); commands that run already end
+    /// first.
+    pub fn hold_writes(&self) {
+        self.pause().hold(self.saves(), true);
+    }
+
+    pub fn release_writes(&self) {
+        self.pause().hold(self.saves(), false);
     }
 }
 
 impl Pause {
-    /// True from [`begin`](Self::begin) until [`end`](Self::end), or the [`end_if_over`](Self::end_if_over) that comes
-    /// after its time; and while somebody [holds](Self::hold) writes back.
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.paused.load(Ordering::Acquire) != 0
-    }
-
-    pub fn paused(&self) -> Paused {
-        match self.paused.load(Ordering::Acquire) {
-            0 => Paused::Nothing,
-            1 => Paused::Writes,
-            _ => Paused::All,
-        }
-    }
-
     /// Whether a client has asked for it.
     pub fn is_called(&self) -> bool {
         self.causes.lock().called != Paused::Nothing
@@ -65,54 +91,42 @@ impl Pause {
         self.until.load(Ordering::Acquire)
     }
 
-    /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
-    /// milder.
-    pub fn begin(&self, paused: Paused, until: i64, now: i64) {
+    fn begin(&self, saves: &Saves, paused: Paused, until: i64, now: i64) {
         let mut causes = self.causes.lock();
         let (old, old_until) = (causes.called, self.until());
         let on = old != Paused::Nothing && old_until > now;
         causes.called = if on { paused.max(old) } else { paused };
-        self.publish(&causes, if on { until.max(old_until) } else { until });
+        self.publish(saves, &causes, if on { until.max(old_until) } else { until });
     }
 
-    pub fn end(&self) {
+    fn end(&self, saves: &Saves) {
         let mut causes = self.causes.lock();
         causes.called = Paused::Nothing;
-        self.publish(&causes, i64::MAX);
+        self.publish(saves, &causes, i64::MAX);
     }
 
-    /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
-    pub fn end_if_over(&self, now: i64) -> bool {
+    fn end_if_over(&self, saves: &Saves, now: i64) -> bool {
         let mut causes = self.causes.lock();
         let over = causes.called != Paused::Nothing && now >= self.until();
         if over {
             causes.called = Paused::Nothing;
-            self.publish(&causes, i64::MAX);
+            self.publish(saves, &causes, i64::MAX);
         }
         over
     }
 
-    /// Nobody writes until as many have called [`release`](Self::release); commands that run already end first.
-    pub fn hold(&self) {
+    fn hold(&self, saves: &Saves, on: bool) {
         let mut causes = self.causes.lock();
-        causes.holds += 1;
-        self.publish(&causes, self.until_called(&causes));
+        causes.holds = if on { causes.holds + 1 } else { causes.holds - 1 };
+        let until = if causes.called == Paused::Nothing { i64::MAX } else { self.until() };
+        self.publish(saves, &causes, until);
     }
 
-    pub fn release(&self) {
-        let mut causes = self.causes.lock();
-        causes.holds -= 1;
-        self.publish(&causes, self.until_called(&causes));
-    }
-
-    fn until_called(&self, causes: &Causes) -> i64 {
-        if causes.called == Paused::Nothing { i64::MAX } else { self.until() }
-    }
-
-    fn publish(&self, causes: &Causes, until: i64) {
+    /// The causes are locked: one thread at a time.
+    fn publish(&self, saves: &Saves, causes: &Causes, until: i64) {
         let held = if causes.holds > 0 { Paused::Writes } else { Paused::Nothing };
         self.until.store(until, Ordering::Release);
-        self.paused.store(causes.called.max(held) as u8, Ordering::Release);
+        saves.set_paused(causes.called.max(held));
     }
 }
 
@@ -122,32 +136,35 @@ mod tests {
 
     #[test]
     fn a_pause_is_not_made_milder_or_shorter_while_it_is_on() {
-        let pause = Pause::default();
-        pause.begin(Paused::All, 200, 0);
-        pause.begin(Paused::Writes, 20, 10);
-        assert_eq!((pause.paused(), pause.until()), (Paused::All, 200));
-        assert!(!pause.end_if_over(199) && pause.end_if_over(200) && !pause.end_if_over(201) && !pause.is_on());
-        pause.begin(Paused::Writes, 300, 210);
-        pause.begin(Paused::Writes, 400, 220);
-        assert_eq!((pause.paused(), pause.until()), (Paused::Writes, 400));
-        pause.end();
-        assert!(!pause.is_on());
+        let (pause, saves) = (Pause::default(), Saves::default());
+        let paused = || saves.hindrance().paused();
+        pause.begin(&saves, Paused::All, 200, 0);
+        pause.begin(&saves, Paused::Writes, 20, 10);
+        assert_eq!((paused(), pause.until()), (Paused::All, 200));
+        assert!(!pause.end_if_over(&saves, 199) && pause.end_if_over(&saves, 200) && !pause.end_if_over(&saves, 201));
+        assert_eq!(paused(), Paused::Nothing);
+        pause.begin(&saves, Paused::Writes, 300, 210);
+        pause.begin(&saves, Paused::Writes, 400, 220);
+        assert_eq!((paused(), pause.until()), (Paused::Writes, 400));
+        pause.end(&saves);
+        assert_eq!(paused(), Paused::Nothing);
     }
 
     #[test]
     fn writes_that_are_held_back_wait_for_all_who_do_that() {
-        let pause = Pause::default();
-        pause.hold();
-        pause.hold();
-        pause.begin(Paused::All, 200, 0);
-        assert_eq!((pause.paused(), pause.until(), pause.is_called()), (Paused::All, 200, true));
-        pause.release();
-        assert!(pause.end_if_over(200) && !pause.end_if_over(200) && !pause.is_called());
-        assert_eq!((pause.paused(), pause.until()), (Paused::Writes, i64::MAX));
-        pause.begin(Paused::Writes, 20, 0);
-        pause.end();
-        assert!(pause.is_on());
-        pause.release();
-        assert!(!pause.is_on());
+        let (pause, saves) = (Pause::default(), Saves::default());
+        let paused = || saves.hindrance().paused();
+        pause.hold(&saves, true);
+        pause.hold(&saves, true);
+        pause.begin(&saves, Paused::All, 200, 0);
+        assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, 200, true));
+        pause.hold(&saves, false);
+        assert!(pause.end_if_over(&saves, 200) && !pause.end_if_over(&saves, 200) && !pause.is_called());
+        assert_eq!((paused(), pause.until()), (Paused::Writes, i64::MAX));
+        pause.begin(&saves, Paused::Writes, 20, 0);
+        pause.end(&saves);
+        assert_eq!(paused(), Paused::Writes);
+        pause.hold(&saves, false);
+        assert_eq!(paused(), Paused::Nothing);
     }
 }

@@ -1,14 +1,15 @@
 //! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for
 //! commands that may not run meanwhile.
 
+use crate::pause::Paused;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// The state of saving and loading.
 #[derive(Default)]
 pub struct Saves {
     /// Why commands may not run: bits of [`Hindrance`].
-    hindrance: AtomicU8,
+    hindrance: AtomicU16,
     running: AtomicBool,
     /// One is to begin when the present one has ended.
     pub scheduled: AtomicBool,
@@ -75,18 +76,24 @@ pub struct Loading {
     pub keys_expired: AtomicU64,
 }
 
-/// What keeps commands from running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hindrance(u8);
+/// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.
+///
+/// A command looks before it takes its locks and, for what is [promised](Hindrance::promises), once more when it has
+/// them. So whoever changes the word and then [passes every lock](crate::Engine::pass_locks) knows that no command of
+/// before is still under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hindrance(u16);
 
 impl Hindrance {
-    const LOADING: u8 = 1;
-    const FAILED: u8 = 2;
-    const SHORT_OF_MEMORY: u8 = 4;
-    const UNLOGGED: u8 = 8;
-    const LIMITED: u8 = 16;
-    const SHORT_OF_REPLICAS: u8 = 32;
-    const CONGESTED: u8 = 64;
+    const LOADING: u16 = 1;
+    const FAILED: u16 = 2;
+    const SHORT_OF_MEMORY: u16 = 4;
+    const UNLOGGED: u16 = 8;
+    const LIMITED: u16 = 16;
+    const WRITES_PAUSED: u16 = 32;
+    const ALL_PAUSED: u16 = 64;
+    const SHORT_OF_REPLICAS: u16 = 128;
+    const CONGESTED: u16 = 256;
 
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -96,6 +103,22 @@ impl Hindrance {
     #[inline]
     pub fn is_limit_only(self) -> bool {
         self.0 & !Hindrance::LIMITED == 0
+    }
+
+    /// The part that somebody relies on who was told that it holds. Memory and mailboxes are none of it: what they take up
+    /// is measured now and then only.
+    #[inline]
+    pub fn promises(self) -> Hindrance {
+        Hindrance(self.0 & !(Hindrance::LIMITED | Hindrance::SHORT_OF_MEMORY | Hindrance::CONGESTED))
+    }
+
+    /// What has to wait.
+    pub fn paused(self) -> Paused {
+        match self.0 & (Hindrance::WRITES_PAUSED | Hindrance::ALL_PAUSED) {
+            0 => Paused::Nothing,
+            Hindrance::WRITES_PAUSED => Paused::Writes,
+            _ => Paused::All,
+        }
     }
 
     /// The data set is being read: only commands that need no data run.
@@ -171,7 +194,14 @@ impl Saves {
         self.set(Hindrance::UNLOGGED, on);
     }
 
-    fn set(&self, bit: u8, on: bool) {
+    /// To be called by one thread at a time.
+    pub(crate) fn set_paused(&self, paused: Paused) {
+        // In this order no moment is milder than both.
+        self.set(Hindrance::ALL_PAUSED, paused == Paused::All);
+        self.set(Hindrance::WRITES_PAUSED, paused == Paused::Writes);
+    }
+
+    fn set(&self, bit: u16, on: bool) {
         if (self.hindrance().0 & bit != 0) == on {
             return;
         }

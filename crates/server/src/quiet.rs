@@ -1,7 +1,7 @@
 //! Rows of plain commands while the server is quiet: [`commands::steady`] for the items of a window.
 //!
 //! What is looked at before each command is what somebody else may have changed since the last one, and no more than
-//! that: a pause, a hindrance, a script that has become long, messages of this worker's for its own clients, room in
+//! that: a hindrance, a script that has become long, messages of this worker's for its own clients, room in
 //! memory. Everything else that a command may have to wait for is the business of
 //! [`Worker::run_some`](crate::worker::Worker::run_some).
 
@@ -52,8 +52,7 @@ impl Quiet<'_> {
 
     #[inline(always)]
     fn holds(&self, engine: &Engine, own: &AtomicBool, item: &Item<'_>) -> bool {
-        !engine.pause().is_on()
-            && engine.saves().hindrance().is_limit_only()
+        engine.saves().hindrance().is_limit_only()
             && !engine.scripts().is_busy()
             && !own.load(Relaxed)
             && (!self.is_limited || self.has_room(engine, item))

@@ -19,12 +19,16 @@ pub struct Settings {
     pub timeout: i64,
     /// The same for connections of the book protocol.
     pub book_timeout: i64,
-    pub password_set: bool,
     /// Milliseconds between two looks at what is due.
     pub tick: i64,
     /// Keys that may expire at once.
     pub expire_budget: usize,
     pub clients: ClientLimits,
+}
+
+/// Whether a client has to authenticate itself before it may do anything.
+pub fn requires_password(store: &ConfigStore) -> bool {
+    !store.snapshot().text(Directive::RequirePass).is_empty()
 }
 
 impl Settings {
@@ -52,7 +56,6 @@ impl Settings {
             clients: ClientLimits::of(config),
             tick: (1000 / config.int(Directive::Hz).max(1)).min(TICK_MAX),
             expire_budget: EXPIRE_BUDGET + EXPIRE_BUDGET / 4 * (config.int(Directive::ActiveExpireEffort) - 1) as usize,
-            password_set: !config.text(Directive::RequirePass).is_empty(),
         }
     }
 

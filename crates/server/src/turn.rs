@@ -265,7 +265,7 @@ impl Worker {
                 done += ran;
                 match flow {
                     Flow::Next => {}
-                    Flow::NotNow => items[done - 1].delay(connection, spans, &mut self.delayed),
+                    Flow::NotNow => items[done - 1].put_off(&flow, connection, spans, &mut self.delayed),
                     flow => {
                         last = as_job(connection, items[done - 1].entry(), flow);
                         has_begun = connection.job.is_some();
@@ -288,8 +288,7 @@ impl Worker {
             let replied = self.reply.len() - start;
             connection.has_enough |= replied > VISIT_REPLY_MAX
                 && (replied > LIMITED_REPLY_MAX || !self.settings.clients.is_hard(connection));
-            let may_wait = connection.has_enough || connection.is_busy() || engine.pause().is_on();
-            if may_wait && (connection.has_enough || must_wait(engine, connection, item, spans)) {
+            if connection.has_enough || connection.is_busy() {
                 item.put_back(connection, spans);
                 steady = false;
                 continue;
@@ -304,8 +303,8 @@ impl Worker {
                 break;
             }
             let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
-            if matches!(flow, Flow::NotNow) {
-                item.delay(connection, spans, &mut self.delayed);
+            if matches!(flow, Flow::NotNow | Flow::Postponed) {
+                item.put_off(&flow, connection, spans, &mut self.delayed);
                 continue;
             }
             connection.session.patience = Patience::Short;
@@ -326,7 +325,7 @@ impl Worker {
             (last, start) = self.run_item_apart(item, rest, now);
             let connection = &mut self.connections[token];
             match last {
-                Flow::NotNow => item.delay(connection, spans, &mut self.delayed),
+                Flow::NotNow | Flow::Postponed => item.put_off(&last, connection, spans, &mut self.delayed),
                 _ => connection.session.patience = Patience::Short,
             }
         }
@@ -355,7 +354,7 @@ impl Worker {
 
     fn follow(&mut self, token: usize, flow: Flow) {
         match flow {
-            Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::NotNow => {}
+            Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::NotNow | Flow::Postponed => {}
             Flow::Wait(ticket) => self.block(token, ticket),
             Flow::Close => self.connections[token].closing = true,
             Flow::Abort => {
@@ -519,30 +518,6 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
     log::verbose(format_args!("Protocol error ({error}) from client: {client}. Query buffer: {input}"));
 }
 
-/// Whether the connection is not ready for what comes next, or has to wait from now on for the end of a pause.
-#[cold]
-fn must_wait(engine: &Engine, connection: &mut Connection, item: &Item<'_>, spans: &[Span]) -> bool {
-    if !connection.is_busy() {
-        let postponed = match &item.what {
-            What::Command { spans: range, own, prepared } => {
-                let own = if prepared.runs_scripts() { own.clone() } else { OwnWords::default() };
-                let args = Args::request(item.bytes, &spans[range.clone()], own);
-                commands::pause::postpones(engine, &connection.session, prepared, &args)
-            }
-            What::Queued { args, prepared } => commands::pause::postpones(engine, &connection.session, prepared, args),
-            What::Book { spans: range } => {
-                let args = Args::parsed(item.bytes, &spans[range.clone()], OwnWords::default());
-                commands::book::is_postponed(engine, &args)
-            }
-            What::BookQueued { args } => commands::book::is_postponed(engine, args),
-            What::Violation(_) | What::BookViolation | What::Done => false,
-        };
-        connection.postponed = postponed;
-        connection.session.info.postponed.store(postponed, Relaxed);
-    }
-    connection.is_busy()
-}
-
 /// Where the filling of windows stands in the inputs.
 #[derive(Clone, Copy)]
 struct Place {
@@ -566,7 +541,7 @@ fn run_item(
         What::Command { spans: range, own, prepared } => {
             let mut args = Args::request(item.bytes, &spans[range.clone()], std::mem::take(own));
             let flow = run_command(engine, connection, prepared, &mut args, now, reply);
-            if matches!(flow, Flow::NotNow) {
+            if matches!(flow, Flow::NotNow | Flow::Postponed) {
                 *own = args.into_own();
             }
             flow
@@ -590,7 +565,7 @@ fn run_item(
 
 fn run_book(engine: &Engine, connection: &mut Connection, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     let flow = commands::book::run(engine, &mut connection.session, args, now, reply);
-    if !matches!(flow, Flow::NotNow) {
+    if !matches!(flow, Flow::NotNow | Flow::Postponed) {
         engine.metrics()[connection.session.worker].commands.add(1);
     }
     flow

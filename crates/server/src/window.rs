@@ -11,6 +11,7 @@
 
 use crate::connection::{Connection, Wire};
 use commands::ahead::{self, Asked};
+use commands::cx::Flow;
 use commands::dispatch::{self, Prepared};
 use commands::familiar::Familiar;
 use commands::row::{MAY_REPLICATE, READONLY, WRITE};
@@ -23,6 +24,7 @@ use engine::keys::Key;
 use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Commands of a window, at most: what is asked for ahead of them fits into the nearest cache.
 pub const WINDOW: usize = 64;
@@ -116,6 +118,16 @@ impl<'b> Item<'b> {
         *patience = patience.after_failure(delayed.is_empty());
         connection.delayed = true;
         delayed.push(self.token);
+    }
+
+    /// It has done nothing and is run again: after a pause, or a little later.
+    pub fn put_off(&mut self, flow: &Flow, connection: &mut Connection, spans: &[Span], delayed: &mut Vec<usize>) {
+        if !matches!(flow, Flow::Postponed) {
+            return self.delay(connection, spans, delayed);
+        }
+        self.put_back(connection, spans);
+        connection.postponed = true;
+        connection.session.info.postponed.store(true, Relaxed);
     }
 
     /// Whether it does nothing but leave a message for others.

@@ -21,7 +21,7 @@ use crate::log;
 use crate::mailbox::{Inbox, Letter, WAKE};
 use crate::moderation::Moderation;
 use crate::outbox::{Outbox, Resized};
-use crate::settings::Settings;
+use crate::settings::{Settings, requires_password};
 use crate::shared::{Shared, become_worker};
 use crate::turn::ARENA;
 use crate::window::{self, Item, LookAhead};
@@ -276,7 +276,7 @@ impl Worker {
             until = until.min(*deadline);
         }
         let pause = self.shared.engine.pause();
-        if self.index == 0 && pause.is_on() {
+        if self.index == 0 && self.shared.engine.is_paused() {
             until = until.min(pause.until());
         }
         let left = until.saturating_mul(1000).saturating_sub(clock::now().unix_us);
@@ -356,7 +356,8 @@ impl Worker {
                 session.token = token;
                 session.patience = Patience::Short;
                 session.info.token.store(token, Relaxed);
-                session.authenticated = !self.settings.password_set;
+                // Not the worker's copy: who set the password was told OK before this worker's turn may end.
+                session.authenticated = !requires_password(self.shared.engine.config());
                 session.was_authenticated = session.authenticated;
                 let (wire, protocol) = if book {
                     (Wire::Book, Protocol::Book)
@@ -440,7 +441,7 @@ impl Worker {
             }
         }
         let engine = &self.shared.engine;
-        if self.index == 0 && engine.pause().is_on() && engine.pause().end_if_over(now.unix_ms()) {
+        if self.index == 0 && engine.is_paused() && engine.end_pause_if_over(now.unix_ms()) {
             self.shared.post_all(|| Letter::PauseChanged);
             self.release_postponed();
         }

@@ -104,7 +104,7 @@ struct Hold<'e>(&'e Engine);
 
 impl Hold<'_> {
     fn of_writes(engine: &Engine) -> Hold<'_> {
-        engine.pause().hold();
+        engine.hold_writes();
         engine.host().pause_changed();
         Hold(engine)
     }
@@ -112,7 +112,7 @@ impl Hold<'_> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        self.0.pause().release();
+        self.0.release_writes();
         self.0.host().pause_changed();
     }
 }

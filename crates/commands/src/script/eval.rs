@@ -7,6 +7,7 @@ use super::failure::Failed;
 use super::flags::ScriptFlags;
 use super::interpreter::{self, Compiled, Interpreter, Outcome, Words};
 use super::run::{Call, Code, Obstacle, RUN, Reach, Run};
+use crate::admission;
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow};
@@ -14,8 +15,8 @@ use crate::dispatch;
 use crate::help::HELP;
 use crate::measure;
 use crate::monitor;
-use crate::row::{ALLOW_BUSY, Command, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW};
-use crate::row::{SKIP_MONITOR, STALE, key};
+use crate::row::{ALLOW_BUSY, Command, DENY_OOM, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT};
+use crate::row::{READONLY, ROW, SKIP_MONITOR, STALE, WRITE, key};
 use engine::Error;
 use engine::scripts::Sha;
 use mlua::Value;
@@ -270,16 +271,13 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
     if call.read_only {
         return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
     }
-    let hindrance = cx.engine.saves().hindrance();
-    if hindrance.is_failed() {
-        return Err(Error::SAVE_FAILED);
-    }
-    if hindrance.is_short_of_memory() && !flags.has(ScriptFlags::ALLOW_OOM) {
-        return Err(Error::text(
+    let may_grow = flags.has(ScriptFlags::ALLOW_OOM);
+    match admission::refusal_in_script(cx.engine, WRITE.and(DENY_OOM), may_grow, false) {
+        Some(error) if error == Error::OUT_OF_MEMORY => Err(Error::text(
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-        ));
+        )),
+        refusal => refusal.map_or(Ok(()), Err),
     }
-    Ok(())
 }
 
 /// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.

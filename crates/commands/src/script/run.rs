@@ -10,12 +10,13 @@ use super::failure::Failure;
 use super::flags::ScriptFlags;
 use super::functions::Callable;
 use super::interpreter::Compiled;
+use crate::admission;
 use crate::args::{Args, OwnWords};
 use crate::cx::Cx;
 use crate::dispatch;
 use crate::keyspec::key_indices;
 use crate::measure;
-use crate::row::{DENY_OOM, MAY_REPLICATE, NO_SCRIPT, WRITE};
+use crate::row::{MAY_REPLICATE, NO_SCRIPT, WRITE};
 use crate::table::{Entry, KeyPlan, Table};
 use crate::transaction::Group;
 use engine::config::Directive;
@@ -260,18 +261,9 @@ impl<'r, 'c> Run<'r, 'c> {
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
             return refused("ERR Write commands are not allowed from read-only scripts.");
         }
-        // What has begun to write goes on.
-        let hindrance = self.cx.engine.saves().hindrance();
-        if !hindrance.is_none() && !self.changed {
-            if hindrance.is_failed() && command.flags.has(WRITE) {
-                return Err(Refused { error: Error::SAVE_FAILED, entry: Some(entry) });
-            }
-            let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM) || !command.flags.has(DENY_OOM);
-            if hindrance.is_short_of_memory() && !may_grow {
-                return Err(Refused { error: Error::OUT_OF_MEMORY, entry: Some(entry) });
-            }
-        }
-        Ok(entry)
+        let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
+        let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);
+        refusal.map_or(Ok(entry), |error| Err(Refused { error, entry: Some(entry) }))
     }
 
     /// Makes sure that the command's locks are held.
