@@ -66,6 +66,8 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
     saves.loading.total_bytes.store(size, Relaxed);
     saves.loading.loaded_bytes.store(0, Relaxed);
     saves.set_loading(true);
+    // What was admitted before would write between what is loaded.
+    while !engine.pass_locks(&mut 0, || false) {}
     let options = options(engine, &config);
     let mut source = Source::new(&mut *file, options.check_sum);
     let result = read(engine, &config, &mut source, options, Mode { merge, expires: true });
