@@ -1,7 +1,7 @@
 //! The commands through a real client: what each does, its options, and its errors.
 
 use crate::dialogue::{ask, ask_integer, dialogue};
-use crate::harness::{Server, is_peer, on_each_thread_count};
+use crate::harness::{Server, eventually, is_peer, on_each_thread_count};
 use redis::ConnectionLike;
 
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range";
@@ -397,6 +397,57 @@ fn databases() {
         ("DBSIZE", "2"),
         ("GET k", "\"one\""),
     ]);
+}
+
+/// As many as there can be: those that nobody uses take neither memory nor time.
+#[test]
+fn databases_without_number() {
+    if is_peer() {
+        // It has a pointer to each.
+        return;
+    }
+    let server = Server::start(&["--databases", "2147483647", "--enable-debug-command", "yes"]);
+    let mut client = server.client();
+    dialogue(
+        &mut client,
+        &[
+            ("SELECT 2147483647", "-ERR DB index is out of range"),
+            ("SELECT 2147483646", "OK"),
+            ("DBSIZE", "0"),
+            ("GET k", "nil"),
+            ("DEL k", "0"),
+            ("RANDOMKEY", "nil"),
+            ("FLUSHDB", "OK"),
+            ("SET k v EX 1000", "OK"),
+            ("SET other v", "OK"),
+            ("COPY k copy DB 17", "1"),
+            ("MOVE other 999999", "1"),
+            ("SWAPDB 17 2147483646", "OK"),
+            ("KEYS *", "[\"copy\"]"),
+            ("SWAPDB 16 18", "OK"),
+            ("SWAPDB 3 2147483646", "OK"),
+            ("DBSIZE", "0"),
+            ("SELECT 3", "OK"),
+            ("TTL copy", "1000"),
+            ("DEBUG RELOAD", "OK"),
+            ("TTL copy", "1000"),
+            ("SELECT 17", "OK"),
+            ("GET k", "\"v\""),
+            ("PEXPIRE k 1", "1"),
+            ("SELECT 999999", "OK"),
+            ("GET other", "\"v\""),
+        ],
+    );
+    let keyspace = |client: &mut _| ask(client, "INFO keyspace");
+    let mut info = String::new();
+    // The background looks at them, too.
+    assert!(eventually(|| {
+        info = keyspace(&mut client);
+        !info.contains("db17:")
+    }));
+    assert!(info.contains("db3:keys=1,expires=1") && info.contains("db999999:keys=1,expires=0"), "{info}");
+    assert_eq!(ask(&mut client, "FLUSHALL"), "OK");
+    assert!(!keyspace(&mut client).contains("db"));
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// All keys, or as many as it takes to know that they do not fit into a reply.
 fn keys(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let (now, db) = (cx.keys.expiry_now(), cx.keys.db_index() as usize);
+    let (now, db) = (cx.keys.expiry_now(), cx.keys.db_index());
     let reply = &mut *cx.reply;
     let most = reply.len() + BOOK_REPLY_MAX;
     let mark = reply.begin_array();

@@ -23,6 +23,7 @@ use engine::overview::Overview;
 use engine::value::{NewString, Object, Value, ValueExt};
 use resp::{Protocol, Reply};
 use std::alloc::{Layout, handle_alloc_error};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -274,12 +275,14 @@ fn sleep(cx: &mut Cx<'_>, seconds: &[u8]) -> Result<(), Error> {
 fn digest(cx: &mut Cx<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
     let mut digest = Digest::default();
-    for db in 0..cx.engine.databases() {
+    let mut dbs = BTreeSet::new();
+    cx.keys.each_shard(|_, shard, _| dbs.extend(shard.dbs.iter().map(|(db, _)| db)))?;
+    for db in dbs {
         let mut mixed = false;
         cx.keys.each_shard(|_, shard, _| {
             for entry in shard.dbs[db].table.iter() {
                 if !mixed {
-                    digest.mix_database(db as u32);
+                    digest.mix_database(db);
                     mixed = true;
                 }
                 digest.add_key(entry.key(), &entry.value(), entry.deadline().is_some());
@@ -375,8 +378,9 @@ fn serialized_len(value: &Value<'_>) -> usize {
 /// How full a database's tables are, all of them together.
 fn table_stats(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let overview = Overview::of(&mut cx.keys)?;
-    let db = usize::try_from(args.int(2)?).ok().and_then(|index| overview.dbs.get(index));
-    let db = db.ok_or(Error::text("ERR Out of range database"))?;
+    let number = u32::try_from(args.int(2)?).ok().filter(|db| (*db as usize) < cx.engine.databases());
+    let number = number.ok_or(Error::text("ERR Out of range database"))?;
+    let db = overview.dbs.get(&number).copied().unwrap_or_default();
     let mut text = "[Dictionary HT]\n".to_owned();
     let mut table = |number: u8, name: &str, slots: usize, keys: usize| {
         text += &format!("Hash table {number} stats ({name}):\n table size: {slots}\n number of entries: {keys}\n");

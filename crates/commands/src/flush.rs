@@ -19,7 +19,6 @@ use engine::value::{KeyEntry, Object};
 use engine::watch::Presence;
 use engine::{Engine, Error};
 use std::mem::{swap, take};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
@@ -92,7 +91,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let db = cx.keys.db_index() as usize;
+    let db = cx.keys.db_index();
     let mut count = 0;
     cx.keys.each_shard(|_, shard, _| count += shard.dbs[db].table.len())?;
     cx.reply.int(count as i64);
@@ -100,33 +99,33 @@ fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn flushall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let all = 0..cx.engine.databases();
-    flush(cx, args, all, true)
+    flush(cx, args, None)
 }
 
 fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let db = cx.keys.db_index() as usize;
-    flush(cx, args, db..db + 1, false)
+    let db = cx.keys.db_index();
+    flush(cx, args, Some(db))
 }
 
 /// Empties all databases at once, and forgets the functions; the memory is freed in the background.
 pub(crate) fn empty_all(cx: &mut Cx<'_>) -> Result<(), Error> {
-    drop(empty(cx, 0..cx.engine.databases(), true)?);
+    drop(empty(cx, None, true)?);
     cx.engine.scripts().clear_libraries();
     Ok(())
 }
 
-fn flush(cx: &mut Cx<'_>, args: &Args<'_>, dbs: Range<usize>, all: bool) -> Result<(), Error> {
+/// One database, or all.
+fn flush(cx: &mut Cx<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Error> {
     let background = match args.len() {
         1 => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
         2 if args.is(1, "async") => true,
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::SYNTAX),
     };
-    let (mut work, removed) = empty(cx, dbs, background)?;
+    let (mut work, removed) = empty(cx, only, background)?;
     // The log is told of a flush even when there was nothing to remove.
     cx.keys.effects.dirty += removed.max(1);
-    work.saves = all && wants_save(cx);
+    work.saves = only.is_none() && wants_save(cx);
     if background && !work.saves {
         cx.reply.ok();
     } else {
@@ -155,26 +154,26 @@ fn wants_save(cx: &mut Cx<'_>) -> bool {
     !later
 }
 
-/// Empties these databases: what is left to free, unless that is done in the background, and how many keys there were.
-fn empty(cx: &mut Cx<'_>, dbs: Range<usize>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
+/// Empties one database, or all: what is left to free, unless that is done in the background, and how many keys there were.
+fn empty(cx: &mut Cx<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
     let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.now_ms());
     cx.keys.escalate()?;
     cx.keys.each_shard(|_, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
-        for index in dbs.clone() {
-            let Db { table, watchers, blocked, listings, .. } = &mut shard.dbs[index];
+        for (index, db) in shard.dbs.iter_mut().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
+            let Db { table, watchers, blocked, listings, .. } = db;
             // Some wait for a key's end.
             if !blocked.is_empty() {
-                effects.rare().ready.extend(blocked.keys().map(|key| (index as u32, key.to_vec())));
+                effects.rare().ready.extend(blocked.keys().map(|key| (index, key.to_vec())));
             }
             watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
             shard.stats.dirty += table.len() as u64;
             removed += table.len() as u64;
             let names = listings.names();
-            names.iter().for_each(|name| leave_to_readers(&mut shard.dbs[index], name, hasher));
-            let Db { table, expiry, cut, .. } = &mut shard.dbs[index];
+            names.iter().for_each(|name| leave_to_readers(db, name, hasher));
+            let Db { table, expiry, cut, .. } = db;
             // Who reads what there was frees it.
             let Some((table, expiry)) = cut.leave(take(table), take(expiry)) else { continue };
             if background {
@@ -269,12 +268,16 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let one = number(1, Error::INVALID_FIRST_DB_INDEX)?;
     let two = number(2, Error::INVALID_SECOND_DB_INDEX)?;
     let databases = cx.engine.databases();
-    let database = |n: i32| usize::try_from(n).ok().filter(|db| *db < databases).ok_or(Error::DB_INDEX);
+    let database = |n: i32| u32::try_from(n).ok().filter(|db| (*db as usize) < databases).ok_or(Error::DB_INDEX);
     let (one, two) = (database(one)?, database(two)?);
     let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
     cx.keys.escalate()?;
     cx.keys.each_shard(|_, shard, effects| {
-        let Ok([first, second]) = shard.dbs.get_disjoint_mut([one, two]) else { return };
+        if one == two || [one, two].iter().all(|db| shard.dbs.next(*db) != Some(*db)) {
+            return;
+        }
+        let mut apart = take(&mut shard.dbs[two]);
+        let (first, second) = (&mut shard.dbs[one], &mut apart);
         let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
         first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
@@ -282,12 +285,13 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         swap(&mut first.listings, &mut second.listings);
-        first.listings.all_came(one as u32);
-        second.listings.all_came(two as u32);
+        first.listings.all_came(one);
+        second.listings.all_came(two);
         for (index, db) in [(one, &*first), (two, &*second)] {
             let ready = db.blocked.keys();
-            effects.rare().ready.extend(ready.map(|key| (index as u32, key.to_vec())));
+            effects.rare().ready.extend(ready.map(|key| (index, key.to_vec())));
         }
+        shard.dbs[two] = apart;
     })?;
     cx.keys.with_shard(0, |shard, effects| {
         shard.stats.dirty += 1;
@@ -312,7 +316,7 @@ mod tests {
         client
     }
 
-    fn watch(client: &Client, db: usize, key: &[u8]) -> Arc<WatchFlag> {
+    fn watch(client: &Client, db: u32, key: &[u8]) -> Arc<WatchFlag> {
         let flag = Arc::new(WatchFlag::default());
         let engine = client.engine();
         let shard = engine.hasher().hash(key).shard();

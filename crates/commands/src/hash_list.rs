@@ -407,7 +407,7 @@ mod tests {
                 let left = writer.engine().locks().len();
                 for shard in 0..left {
                     let shard = writer.engine().locks().one(shard);
-                    assert!(shard.dbs.iter().all(|db| db.listings.is_empty()), "{write}");
+                    assert!(shard.dbs.iter().all(|(_, db)| db.listings.is_empty()), "{write}");
                 }
             }
         }
@@ -437,7 +437,7 @@ mod tests {
                 assert_untouched(&listing.end());
                 let locks = writer.engine().locks();
                 (0..locks.len())
-                    .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|db| db.listings.is_empty())));
+                    .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.listings.is_empty())));
             }
         }
     }

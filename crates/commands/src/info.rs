@@ -542,7 +542,7 @@ fn cluster(text: &mut Text, _: &Source<'_>) {
 }
 
 fn keyspace(text: &mut Text, source: &Source<'_>) {
-    for (index, db) in source.overview.dbs.iter().enumerate().filter(|(_, db)| db.keys > 0) {
+    for (index, db) in source.overview.dbs.iter().filter(|(_, db)| db.keys > 0) {
         let _ = write!(
             text.0,
             "db{index}:keys={},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",

@@ -159,7 +159,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
     let Accounts { memory, overview, clients, scripts, functions, log } = &accounts;
-    let selected = cx.session.db as usize;
+    let selected = cx.session.db;
     let keys = overview.total(|db| db.keys) as u64;
     let mut fields = Fields { cx, count: 0 };
     let mark = fields.cx.reply.begin_map();
@@ -175,7 +175,7 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     fields.int("lua.caches", *scripts);
     fields.int("functions.caches", *functions);
     // The client's own too: a table without keys has no memory here, where that of Valkey keeps some and is shown.
-    for (index, db) in overview.dbs.iter().enumerate().filter(|(index, db)| db.keys > 0 || *index == selected) {
+    for (index, db) in overview.dbs.iter().filter(|(index, db)| db.keys > 0 || **index == selected) {
         fields.name(&format!("db.{index}"));
         fields.cx.reply.map(2);
         for (name, bytes) in [("main", db.table_bytes), ("expires", db.deadline_bytes)] {

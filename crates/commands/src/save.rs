@@ -128,7 +128,7 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // For who asks before the thread has begun.
     let mut keys = 0;
     let counted =
-        cx.keys.each_shard(|_, shard, _| keys += shard.dbs.iter().map(|db| db.table.len() as u64).sum::<u64>());
+        cx.keys.each_shard(|_, shard, _| keys += shard.dbs.iter().map(|(_, db)| db.table.len() as u64).sum::<u64>());
     if counted.is_ok() {
         let _ = cx.engine.saves().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
     }

@@ -146,7 +146,7 @@ impl Walk {
         let mut visited_below = if self.exact { self.position } else { 0 };
         let mut expired = Vec::new();
         keys.with_shard(self.shard, |shard, effects| {
-            let table = &shard.dbs[db as usize].table;
+            let table = &shard.dbs[db].table;
             while let Some(position_now) = at {
                 at = table.scan(position_now, |entry| {
                     let is_new = visited_below == 0 || position(engine.hasher().local_of(entry.key())) >= visited_below;
@@ -301,7 +301,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Whether this key, of which the row knows nothing, is there.
 fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
-    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index() as usize, cx.keys.expiry_now());
+    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index(), cx.keys.expiry_now());
     let local = hash.local();
     cx.keys.with_shard(hash.shard(), |shard, _| {
         let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
@@ -351,7 +351,7 @@ enum Draw {
 fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
     let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.expiry_now());
     let mut lens = Vec::with_capacity(engine.locks().len());
-    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db as usize].table.len()))?;
+    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db].table.len()))?;
     let total = lens.iter().sum::<usize>();
     if total == 0 {
         return Ok(Draw::Empty);
@@ -363,7 +363,7 @@ fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
             continue;
         }
         return cx.keys.with_shard(index, |shard, effects| {
-            let found = shard.dbs[db as usize].table.random(fastrand::u64(..));
+            let found = shard.dbs[db].table.random(fastrand::u64(..));
             // Somebody may have emptied the shard since it was counted: drawn again.
             let Some((name, deadline)) = found.map(|entry| (entry.key().to_vec(), entry.deadline())) else {
                 return Draw::Expired;

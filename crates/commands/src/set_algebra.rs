@@ -577,7 +577,7 @@ mod tests {
                     assert_eq!(sorted(&begun.end()), expected, "{command:?} {write}");
                     let locks = writer.engine().locks();
                     (0..locks.len())
-                        .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|db| db.listings.is_empty())));
+                        .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.listings.is_empty())));
                 }
             }
         }

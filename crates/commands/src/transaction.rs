@@ -241,7 +241,7 @@ fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if watching.flag.is_raised() || watching.keys.iter().any(|known| known.db == db && *known.name == *key.name) {
             continue;
         }
-        let slot = &mut cx.keys.shard_at(key.hash).dbs[db as usize];
+        let slot = &mut cx.keys.shard_at(key.hash).dbs[db];
         let stale = is_stale(&slot.table, key.hash.local(), key.name, now);
         slot.watchers.watch(key.name, &watching.flag, stale);
         watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
@@ -333,7 +333,7 @@ fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
     let now = cx.now_ms();
     let mut broken = watching.flag.is_raised();
     for key in &watching.keys {
-        let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db as usize];
+        let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db];
         broken |= !slot.watchers.knows_stale(&key.name, &watching.flag)
             && is_stale(&slot.table, key.hash.local(), &key.name, now);
         slot.watchers.unwatch(&key.name, &watching.flag);

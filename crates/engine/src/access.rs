@@ -112,7 +112,7 @@ pub fn is_due(deadline: u64, now: i64) -> bool {
 pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, name: &[u8]) {
     let removed = {
         let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
-        shard.dbs[db as usize].table.remove(local, |entry| entry.key() == name, hasher)
+        shard.dbs[db].table.remove(local, |entry| entry.key() == name, hasher)
     };
     if let Some(entry) = removed {
         expired(engine, shard, effects, db, local, entry);
@@ -144,7 +144,7 @@ pub fn removed(
     entry: KeyEntry,
     cause: Cause,
 ) {
-    let slot = &mut shard.dbs[db as usize];
+    let slot = &mut shard.dbs[db];
     slot.cut.removed(&slot.table, engine.hasher(), local, &entry);
     if let Some(deadline) = entry.deadline() {
         slot.expiry.keys.remove(deadline, local);
@@ -200,7 +200,7 @@ pub fn expire_elements(
     now: i64,
     max: usize,
 ) -> usize {
-    let slot = &mut shard.dbs[db as usize];
+    let slot = &mut shard.dbs[db];
     if !slot.listings.is_empty()
         && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
     {

@@ -233,7 +233,7 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
                 engine.leave_for_later(Leftover::Ready((db, name)));
                 break;
             };
-            let Some(ticket) = next(&guard.dbs[db as usize], &name, hash, tried, server) else { break };
+            let Some(ticket) = next(&guard.dbs[db], &name, hash, tried, server) else { break };
             tried = ticket.arrival;
             let chance = chance(&ticket, guard, hash);
             let Attempt { reply, mut effects } = ticket.request.attempt(engine, chance, server);
@@ -269,7 +269,7 @@ pub fn leave(engine: &Engine, ticket: &Arc<Ticket>) {
     }
     for key in &ticket.keys {
         match engine.locks().one_unless(key.hash.shard(), || engine.scripts().is_long()) {
-            Some(mut shard) => shard.dbs[key.db as usize].blocked.leave(&key.name, ticket.arrival),
+            Some(mut shard) => shard.dbs[key.db].blocked.leave(&key.name, ticket.arrival),
             None => return engine.leave_for_later(Leftover::Ticket(Arc::clone(ticket))),
         }
     }

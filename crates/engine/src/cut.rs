@@ -37,6 +37,7 @@ use crate::sync::unlock_fairly;
 use crate::value::{KeyEntry, Object, Value};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub trait Encoder: Send + Sync {
 }
 
 /// What is left to be written of a large value.
-pub trait Rest: Send {
+pub trait Rest: Send + Sync {
     /// Appends about `max` bytes more; whether these were the last.
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool;
 
@@ -176,8 +177,8 @@ pub struct Begun {
     /// Whether there are collections whose elements have deadlines.
     pub timed: bool,
     pub keys: u64,
-    /// Keys of each database and how many of them have deadlines.
-    pub databases: Vec<(u64, u64)>,
+    /// Keys of each database that has any, and how many of them have deadlines.
+    pub databases: BTreeMap<u32, (u64, u64)>,
     pub libraries: Arc<Libraries>,
     pub copies: Arc<Copies>,
 }
@@ -419,22 +420,23 @@ impl Engine {
         let mut begun = Begun {
             timed: false,
             keys: 0,
-            databases: vec![(0, 0); self.databases()],
+            databases: BTreeMap::new(),
             libraries: self.scripts().libraries(),
             copies: Arc::clone(&copies),
         };
         for index in 0..self.locks().len() {
-            for (home, db) in locks.get(index).dbs.iter_mut().enumerate() {
+            for (home, db) in locks.get(index).dbs.iter_mut() {
                 if db.table.is_empty() {
                     continue;
                 }
                 begun.timed |= !db.expiry.elements.is_empty();
                 begun.keys += db.table.len() as u64;
-                begun.databases[home].0 += db.table.len() as u64;
-                begun.databases[home].1 += db.expiry.keys.len() as u64;
+                let (keys, deadlines) = begun.databases.entry(home).or_default();
+                *keys += db.table.len() as u64;
+                *deadlines += db.expiry.keys.len() as u64;
                 db.cut = Cut(Some(Box::new(Open {
                     encode: Arc::clone(&encode),
-                    home: home as u32,
+                    home,
                     cells: Cells::by_class(db.table.len(), 0),
                     kept: Kept::new(Arc::clone(&copies), true),
                     large: IndexMap::default(),
@@ -452,7 +454,7 @@ impl Engine {
     /// Ends the cut, also when it was not walked through. Takes each lock once.
     pub fn end_cut(&self) {
         for index in 0..self.locks().len() {
-            let open: Vec<_> = self.locks().one(index).dbs.iter_mut().filter_map(|db| db.cut.0.take()).collect();
+            let open: Vec<_> = self.locks().one(index).dbs.iter_mut().filter_map(|(_, db)| db.cut.0.take()).collect();
             // Without the lock: there may be much to free.
             let mut garbage = Vec::new();
             for open in open {
@@ -519,8 +521,8 @@ impl Engine {
             return Err(Cancelled);
         }
         let mut guard = self.locks().one(shard);
-        let is_it = |slot: &&mut Db| slot.cut.0.as_ref().is_some_and(|open| open.home == db);
-        let Some(Db { table, cut, .. }) = guard.dbs.iter_mut().find(is_it) else { return Ok(None) };
+        let is_it = |slot: &(u32, &mut Db)| slot.1.cut.0.as_ref().is_some_and(|open| open.home == db);
+        let Some((_, Db { table, cut, .. })) = guard.dbs.iter_mut().find(is_it) else { return Ok(None) };
         let Some(open) = cut.0.as_mut() else { return Ok(None) };
         let result = work(open, table);
         // Whoever waits is next: the walk comes back too soon for him to take the lock by himself.

@@ -51,6 +51,7 @@ pub struct Edit<'k> {
 }
 
 impl<'k> Edit<'k> {
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
     pub(crate) fn new(
         engine: &'k Engine,
@@ -62,7 +63,7 @@ impl<'k> Edit<'k> {
         spot: Option<Spot>,
         origin: Origin,
     ) -> Self {
-        let db = &mut shard.dbs[db_index as usize];
+        let db = &mut shard.dbs[db_index];
         Edit {
             engine,
             db,
@@ -599,7 +600,7 @@ impl OneStep<'_> {
         class: EventClass,
         change: impl FnOnce(&mut C) -> Option<(u64, R)>,
     ) -> Option<R> {
-        if !self.shard.dbs[self.db as usize].listings.is_empty() {
+        if !self.shard.dbs[self.db].listings.is_empty() {
             return None;
         }
         self.update(class, |entry| {
@@ -615,7 +616,7 @@ impl OneStep<'_> {
 
     #[inline(always)]
     fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
-        let db = &mut self.shard.dbs[self.db as usize];
+        let db = &mut self.shard.dbs[self.db];
         let is_told = db.has_audience() || self.engine.tracking().is_on() || self.engine.wants_event(class);
         if is_told || db.cut.is_open() {
             return None;

@@ -58,7 +58,7 @@ struct AccessPolicy {
 /// An in-memory data structure store that any number of threads may use at once.
 pub struct Engine {
     locks: LockSet<Shard>,
-    /// By database, then by shard.
+    /// By database, then by shard. Where there are many databases some share theirs: hints may be wrong.
     hints: Box<[SharedHint]>,
     hasher: KeyHasher,
     databases: usize,
@@ -110,6 +110,9 @@ impl Default for Attention {
         Attention { nanos: AtomicU64::new(u64::MAX), bytes: AtomicU64::new(u64::MAX) }
     }
 }
+
+/// Databases with hints of their own; a power of two.
+const HINTED: usize = 16;
 
 /// A table's hint where every thread can read it. Set by whoever holds the shard's lock; the two words may be of
 /// different moments.
@@ -165,8 +168,8 @@ impl Engine {
         let shards = options.shards.clamp(1, 4096).next_power_of_two();
         let databases = options.databases.max(1);
         Engine {
-            locks: LockSet::new((0..shards).map(|_| Shard::new(databases))),
-            hints: (0..shards * databases).map(|_| SharedHint::default()).collect(),
+            locks: LockSet::new((0..shards).map(|_| Shard::default())),
+            hints: (0..shards * databases.next_power_of_two().min(HINTED)).map(|_| SharedHint::default()).collect(),
             hasher: KeyHasher::new(options.hash_seed, shards.trailing_zeros()),
             databases,
             host,
@@ -355,7 +358,7 @@ impl Engine {
         let shards = self.locks.len();
         let each = usize::try_from(keys).unwrap_or(usize::MAX) / shards;
         for index in 0..shards {
-            let table = &mut self.locks.one(index).dbs[db as usize].table;
+            let table = &mut self.locks.one(index).dbs[db].table;
             if table.is_empty() {
                 table.reserve(each);
                 table.set_resizing(false);
@@ -366,7 +369,7 @@ impl Engine {
     /// All keys that were expected are there.
     pub fn end_expecting(&self) {
         for index in 0..self.locks.len() {
-            self.locks.one(index).dbs.iter_mut().for_each(|db| db.table.set_resizing(true));
+            self.locks.one(index).dbs.iter_mut().for_each(|(_, db)| db.table.set_resizing(true));
         }
     }
 
@@ -489,7 +492,7 @@ impl Engine {
     #[inline]
     pub fn entry_hint(&self, db: u32, hash: KeyHash) -> EntryHint {
         match self.locks.try_one(hash.shard()) {
-            Some(shard) => shard.dbs[db as usize].table.entry_hint(hash.local()),
+            Some(shard) => shard.dbs[db].table.entry_hint(hash.local()),
             None => EntryHint::NOWHERE,
         }
     }
@@ -498,7 +501,7 @@ impl Engine {
     #[inline(never)]
     pub fn prefetch_chain(&self, db: u32, hash: KeyHash) {
         if let Some(shard) = self.locks.try_one(hash.shard()) {
-            shard.dbs[db as usize].table.prefetch_chain(hash.local());
+            shard.dbs[db].table.prefetch_chain(hash.local());
         }
     }
 
@@ -507,14 +510,14 @@ impl Engine {
     pub fn show_table(&self, db: u32, hash: KeyHash) {
         let index = hash.shard();
         if let Some(shard) = self.locks.try_one(index) {
-            self.hint(db, index).set(shard.dbs[db as usize].table.bucket_hint());
+            self.hint(db, index).set(shard.dbs[db].table.bucket_hint());
         }
     }
 
     /// For several commands that look up elements of the same collection: asks for all of these.
     pub fn prefetch_elements<'a>(&self, db: u32, key: Key<'_>, elements: impl Iterator<Item = &'a [u8]>) {
         let Some(shard) = self.locks.try_one(key.hash.shard()) else { return };
-        let found = shard.dbs[db as usize].table.find(key.hash.local(), |entry| entry.key() == key.name);
+        let found = shard.dbs[db].table.find(key.hash.local(), |entry| entry.key() == key.name);
         if let Some(Value::Payload(object)) = found.as_ref().map(|found| found.value()) {
             object.prefetch(elements);
         }
@@ -522,7 +525,7 @@ impl Engine {
 
     #[inline]
     fn hint(&self, db: u32, shard: usize) -> &SharedHint {
-        &self.hints[db as usize * self.locks.len() + shard]
+        &self.hints[(db as usize * self.locks.len() + shard) & (self.hints.len() - 1)]
     }
 
     /// The command that tells the change log of a key whose time is over; `lazyfree-lazy-expire` chooses it.
@@ -617,14 +620,14 @@ impl Engine {
 
     /// Keys in a database.
     pub fn len(&self, db: u32) -> usize {
-        (0..self.locks.len()).map(|index| self.locks.one(index).dbs[db as usize].table.len()).sum()
+        (0..self.locks.len()).map(|index| self.locks.one(index).dbs[db].table.len()).sum()
     }
 
     pub fn summary(&self, db: u32, now: i64) -> DbSummary {
         let (mut sum, mut ttl_sum, mut ttl_count) = (DbSummary::default(), 0u128, 0u128);
         for index in 0..self.locks.len() {
             let shard = self.locks.one(index);
-            let slot = &shard.dbs[db as usize];
+            let slot = &shard.dbs[db];
             sum.keys += slot.table.len();
             sum.expires += slot.expiry.keys.len();
             sum.volatile += slot.expiry.elements.len();

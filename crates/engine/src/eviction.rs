@@ -323,7 +323,7 @@ impl Engine {
             };
             let hash = self.hasher().hash(&best.name);
             let Some(mut shard) = self.locks().try_one(hash.shard()) else { continue };
-            let found = shard.dbs[best.db as usize].table.find(hash.local(), |entry| entry.key() == best.name);
+            let found = shard.dbs[best.db].table.find(hash.local(), |entry| entry.key() == best.name);
             if found.and_then(|entry| score(&entry, policy, clock)).is_some_and(|score| score >= best.score) {
                 return Evicted::Bytes(self.remove_evicted(config, &mut shard, effects, best.db, &best.name));
             }
@@ -338,12 +338,12 @@ impl Engine {
         let wanted = if by_deadline { COMPARED } else { samples };
         self.somewhere(policy, wanted, |shard, left| {
             let mut drawn = 0;
-            for (db, slot) in shard.dbs.iter().enumerate() {
+            for (db, slot) in shard.dbs.iter() {
                 let count = policy.offers(slot).min(if by_deadline { 1 } else { left });
                 for _ in 0..count {
                     let Some(entry) = self.sample(policy, slot) else { continue };
                     let Some(score) = score(&entry, policy, clock) else { continue };
-                    remember(pool, score, db as u32, entry.key());
+                    remember(pool, score, db, entry.key());
                 }
                 drawn += count;
             }
@@ -367,11 +367,14 @@ impl Engine {
     fn evict_at_random(&self, config: &Config, policy: Policy, effects: &mut Effects) -> Evicted {
         let mut bytes = 0;
         let drawn = self.somewhere(policy, 1, |shard, _| {
-            let first = fastrand::usize(..shard.dbs.len());
-            let drawn = (first..shard.dbs.len()).chain(0..first).find_map(|db| {
-                let slot = Some(&shard.dbs[db]).filter(|slot| policy.offers(slot) > 0)?;
-                self.sample(policy, slot).map(|entry| (db as u32, entry.key().to_vec()))
-            });
+            let count = shard.dbs.iter().count();
+            let from = fastrand::usize(..count);
+            let all = || shard.dbs.iter();
+            let drawn = all()
+                .skip(from)
+                .chain(all().take(from))
+                .filter(|(_, slot)| policy.offers(slot) > 0)
+                .find_map(|(db, slot)| self.sample(policy, slot).map(|entry| (db, entry.key().to_vec())));
             if let Some((db, name)) = drawn {
                 bytes = self.remove_evicted(config, shard, effects, db, &name);
             }
@@ -388,7 +391,7 @@ impl Engine {
         let first = fastrand::usize(..shards);
         let (mut taken, mut held) = (0, Vec::new());
         let mut look = |shard: &mut Shard, taken: &mut usize| {
-            if shard.dbs.iter().any(|slot| policy.offers(slot) > 0) {
+            if shard.dbs.iter().any(|(_, slot)| policy.offers(slot) > 0) {
                 *taken += visit(shard, wanted - *taken);
             }
         };
@@ -422,7 +425,7 @@ impl Engine {
     fn remove_evicted(&self, config: &Config, shard: &mut Shard, effects: &mut Effects, db: u32, name: &[u8]) -> u64 {
         let local = self.hasher().local_of(name);
         let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
-        let Some(entry) = shard.dbs[db as usize].table.remove(local, |entry| entry.key() == name, hasher) else {
+        let Some(entry) = shard.dbs[db].table.remove(local, |entry| entry.key() == name, hasher) else {
             return 0;
         };
         let beyond = if let Value::Payload(object) = entry.value() { object.memory_usage(WEIGHED) } else { 0 };

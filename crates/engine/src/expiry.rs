@@ -100,12 +100,14 @@ impl Engine {
             }
             let shard = &mut *guard;
             let resizes = self.config().snapshot().flag(Directive::ActiveRehashing);
-            for db in 0..self.databases() as u32 {
+            let mut next = Some(0);
+            while let Some(db) = next.and_then(|number| shard.dbs.next(number)) {
+                next = db.checked_add(1);
                 keys += self.expire_keys(shard, &mut effects, db, now, max - keys);
                 elements += self.expire_elements(shard, &mut effects, db, now, max - elements);
                 if resizes {
                     let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
-                    shard.dbs[db as usize].table.step(RESIZE_STEP, hasher);
+                    shard.dbs[db].table.step(RESIZE_STEP, hasher);
                 }
             }
             self.record_expired(&mut effects);
@@ -126,7 +128,7 @@ impl Engine {
     fn expire_keys(&self, shard: &mut Shard, effects: &mut Effects, db: u32, now: i64, max: usize) -> usize {
         let mut removed = 0;
         while removed < max
-            && let Some(at) = shard.dbs[db as usize].expiry.keys.pop_due(now as u64)
+            && let Some(at) = shard.dbs[db].expiry.keys.pop_due(now as u64)
         {
             removed += 1;
             let due = |entry: &KeyEntry| {
@@ -134,7 +136,7 @@ impl Engine {
                     && position(self.hasher().local_of(entry.key())) == at
             };
             let hasher = |entry: &KeyEntry| self.hasher().local_of(entry.key());
-            if let Some(entry) = shard.dbs[db as usize].table.remove_at_position(at, due, hasher) {
+            if let Some(entry) = shard.dbs[db].table.remove_at_position(at, due, hasher) {
                 let local = self.hasher().local_of(entry.key());
                 access::expired(self, shard, effects, db, local, entry);
             }
@@ -145,16 +147,15 @@ impl Engine {
     fn expire_elements(&self, shard: &mut Shard, effects: &mut Effects, db: u32, now: i64, max: usize) -> usize {
         let mut removed = 0;
         while removed < max
-            && let Some(at) = shard.dbs[db as usize].expiry.elements.first_due(now as u64)
+            && let Some(at) = shard.dbs[db].expiry.elements.first_due(now as u64)
         {
             let due = |entry: &KeyEntry| {
                 element_deadline(entry).is_some_and(|deadline| is_due(deadline, now))
                     && position(self.hasher().local_of(entry.key())) == at
             };
-            let Some(name) = shard.dbs[db as usize].table.find_at_position(at, due).map(|entry| entry.key().to_vec())
-            else {
+            let Some(name) = shard.dbs[db].table.find_at_position(at, due).map(|entry| entry.key().to_vec()) else {
                 debug_assert!(false, "a record without a collection");
-                shard.dbs[db as usize].expiry.elements.pop_due(now as u64);
+                shard.dbs[db].expiry.elements.pop_due(now as u64);
                 continue;
             };
             let local = self.hasher().local_of(&name);
@@ -167,7 +168,7 @@ impl Engine {
     pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
         for name in names {
             let local = self.hasher().local_of(name);
-            let found = shard.dbs[db as usize].table.find(local, |entry| entry.key() == name);
+            let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
             if found.and_then(|entry| entry.deadline()).is_some_and(|at| is_due(at, now)) {
                 access::expire(self, shard, effects, db, local, name);
             }

@@ -173,7 +173,7 @@ impl<'e> Keys<'e> {
     fn lookup(&mut self, key: Key<'_>, used: Option<Used>, tells: bool) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        let db = self.db as usize;
+        let db = self.db;
         let table = &shard.dbs[db].table;
         let mut deadline = None;
         let spot = table.spot(local, |entry| {
@@ -215,7 +215,7 @@ impl<'e> Keys<'e> {
         if let Some(shard) = self.held.only(index)
             && !self.no_touch
         {
-            let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.has_key(key.name));
+            let found = shard.dbs[self.db].table.find(local, |entry| entry.has_key(key.name));
             let lives = |found: &Found<'_>| found.deadline().is_none_or(|at| !access::is_due(at, self.now));
             if let Some(found) = found.filter(lives) {
                 shard.stats.hits += 1;
@@ -231,26 +231,26 @@ impl<'e> Keys<'e> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
         if self.engine.keeps_expired() {
-            let found = shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
+            let found = shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
             let due = found.deadline().is_some_and(|deadline| access::is_due(deadline, self.now));
             return (!due).then_some(found);
         }
         let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
-        shard.dbs[self.db as usize].table.at(spot)
+        shard.dbs[self.db].table.at(spot)
     }
 
     /// As [`peek`](Self::peek), of a key whose time is over too.
     pub fn peek_stale(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        shard.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)
+        shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)
     }
 
     /// The value of a key that this command has [found](Self::find) before, without another trace: for commands that
     /// read several keys at the same time. What has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
         let (index, local) = place(key);
-        let found = self.held.look(index)?.dbs[self.db as usize].table.find(local, |entry| entry.key() == key.name)?;
+        let found = self.held.look(index)?.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
         Some(found.value())
     }
 
@@ -278,8 +278,7 @@ impl<'e> Keys<'e> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
         let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
-        if let Some(found) = spot.filter(|_| !self.no_touch).and_then(|spot| shard.dbs[self.db as usize].table.at(spot))
-        {
+        if let Some(found) = spot.filter(|_| !self.no_touch).and_then(|spot| shard.dbs[self.db].table.at(spot)) {
             self.used.mark(self.engine, &found);
         }
         Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
@@ -290,7 +289,7 @@ impl<'e> Keys<'e> {
     pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        let spot = shard.dbs[self.db as usize].table.spot(local, |entry| entry.key() == key.name);
+        let spot = shard.dbs[self.db].table.spot(local, |entry| entry.key() == key.name);
         Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
     }
 
@@ -387,7 +386,7 @@ impl<'e> Keys<'e> {
 
     /// The queues that a key of this hash is in.
     pub(crate) fn blocked(&mut self, db: u32, hash: KeyHash) -> &mut Blocked {
-        &mut self.shard_at(hash).dbs[db as usize].blocked
+        &mut self.shard_at(hash).dbs[db].blocked
     }
 
     /// The shard of a key whose lock is held.
@@ -547,7 +546,7 @@ fn live_spot(
     name: &[u8],
     now: i64,
 ) -> Option<Spot> {
-    let table = &shard.dbs[db as usize].table;
+    let table = &shard.dbs[db].table;
     let mut deadline = None;
     let spot = table.spot(local, |entry| {
         let same = entry.has_key(name);

@@ -58,7 +58,7 @@ impl Engine {
     /// Takes a mark off a key, whose lock may not be held; later, if a script has that for long.
     pub fn unwatch(&self, key: AwaitedKey, flag: &Arc<WatchFlag>) {
         match self.locks().one_unless(key.hash.shard(), Patience::Short.from_now(self)) {
-            Some(mut shard) => shard.dbs[key.db as usize].watchers.unwatch(&key.name, flag),
+            Some(mut shard) => shard.dbs[key.db].watchers.unwatch(&key.name, flag),
             None => self.leave_for_later(Leftover::Watch(key, Arc::clone(flag))),
         }
     }

@@ -83,7 +83,7 @@ impl Listing {
         let db = keys.db_index();
         let local = key.hash.local();
         keys.with_shard_of(key, |shard, _| {
-            let slot = &mut shard.dbs[db as usize];
+            let slot = &mut shard.dbs[db];
             let mut found = slot.table.find_mut(local, |entry| entry.key() == key.name)?;
             let follows = found.update(|entry| entry.payload_mut().is_some_and(|object| lister.begin(object)));
             let place = Mutex::new(Place { db, name: key.name.into() });
@@ -154,7 +154,7 @@ impl Listing {
             let seen = keys.with_shard_of(key, |shard, _| {
                 // It may have moved before the shard was locked.
                 let see = see.take_if(|_| *self.place.lock() == place);
-                see.map(|see| see(&mut shard.dbs[place.db as usize], local, &place.name))
+                see.map(|see| see(&mut shard.dbs[place.db], local, &place.name))
             })?;
             if let Some(seen) = seen {
                 return Ok(seen);

@@ -6,6 +6,7 @@
 use crate::Error;
 use crate::keys::Keys;
 use crate::shard::{Db, ShardStats};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::PLACES;
 
@@ -13,7 +14,8 @@ use structures::hashtable::PLACES;
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
     pub stats: ShardStats,
-    pub dbs: Vec<DbOverview>,
+    /// The one that the command works in, and those that something was ever put into.
+    pub dbs: BTreeMap<u32, DbOverview>,
     /// Keys that clients who track have read, and these clients, counted at each key.
     pub tracked_keys: usize,
     pub tracked_items: usize,
@@ -54,22 +56,23 @@ impl Overview {
     /// [`Error::NOT_NOW`]
     pub fn of(keys: &mut Keys<'_>) -> Result<Overview, Error> {
         let now = keys.expiry_now().max(0) as u64;
-        let mut overview =
-            Overview { dbs: vec![DbOverview::default(); keys.engine().databases()], ..Overview::default() };
+        let mut overview = Overview::default();
+        overview.dbs.entry(keys.db_index()).or_default();
         overview.stats.dirty = keys.engine().saves().elsewhere.load(Relaxed);
         // Mean times left, weighed by the number of keys that they are those of.
-        let mut times = vec![0u128; overview.dbs.len()];
+        let mut times: BTreeMap<u32, u128> = BTreeMap::new();
         keys.each_shard(|_, shard, _| {
             overview.stats.add(&shard.stats);
             overview.tracked_keys += shard.tracked.len();
             overview.tracked_items += shard.tracked.items();
-            for ((sum, time), db) in overview.dbs.iter_mut().zip(&mut times).zip(&shard.dbs) {
+            for (number, db) in shard.dbs.iter() {
                 let left = db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0);
-                *time += u128::from(left) * db.expiry.keys.len() as u128;
-                sum.add(db);
+                *times.entry(number).or_default() += u128::from(left) * db.expiry.keys.len() as u128;
+                overview.dbs.entry(number).or_default().add(db);
             }
         })?;
-        for (db, time) in overview.dbs.iter_mut().zip(times) {
+        for (number, time) in times {
+            let db = overview.dbs.entry(number).or_default();
             db.mean_ttl = time.checked_div(db.expires as u128).unwrap_or(0) as u64;
         }
         Ok(overview)
@@ -77,7 +80,7 @@ impl Overview {
 
     /// The sum of one number over all databases.
     pub fn total(&self, number: impl Fn(&DbOverview) -> usize) -> usize {
-        self.dbs.iter().map(number).sum()
+        self.dbs.values().map(number).sum()
     }
 }
 

@@ -8,7 +8,9 @@ use crate::listing::Listings;
 use crate::tracking::Tracked;
 use crate::value::{KeyEntry, Object, Type, ValueExt};
 use crate::watch::Watchers;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+use std::sync::{Arc, LazyLock};
 use structures::hashtable::HashTable;
 
 /// Keys and values of one database in one shard.
@@ -94,14 +96,124 @@ impl ShardStats {
 /// In this order: what all commands need lies in one cache line with the lock.
 #[repr(C)]
 pub struct Shard {
-    pub dbs: Box<[Db]>,
+    pub dbs: Databases,
     pub stats: ShardStats,
     pub tracked: Tracked,
 }
 
-impl Shard {
-    pub fn new(databases: usize) -> Self {
-        let dbs = (0..databases).map(|_| Db::default()).collect();
-        Shard { stats: ShardStats::default(), dbs, tracked: Tracked::default() }
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { dbs: Databases::new(), stats: ShardStats::default(), tracked: Tracked::default() }
+    }
+}
+
+/// The databases of a shard by their numbers. One that nothing was put into costs nothing: it can be looked at, and is
+/// made when somebody wants to change it.
+#[repr(C)]
+pub struct Databases {
+    /// The first ones, up to the highest of them that was made. Never empty.
+    low: Box<[Db]>,
+    /// Those from [`LOW`] on.
+    #[expect(clippy::box_collection, reason = "a word in the line of the shard's lock, where a map takes three")]
+    high: Option<Box<BTreeMap<u32, Db>>>,
+}
+
+/// How many databases are found at their numbers, without a search: as many as there are by default.
+const LOW: u32 = 16;
+
+/// What somebody sees of a database that was not made.
+static EMPTY: LazyLock<Db> = LazyLock::new(Db::default);
+
+impl Databases {
+    fn new() -> Self {
+        Databases { low: Box::new([Db::default()]), high: None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&self, number: u32) -> &Db {
+        self.high.as_ref().and_then(|high| high.get(&number)).unwrap_or(&EMPTY)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&mut self, number: u32) -> &mut Db {
+        if number >= LOW {
+            return self.high.get_or_insert_default().entry(number).or_default();
+        }
+        let mut low = std::mem::take(&mut self.low).into_vec();
+        low.resize_with(number as usize + 1, Db::default);
+        self.low = low.into();
+        &mut self.low[number as usize]
+    }
+
+    /// The first of those that there are from this number on.
+    pub fn next(&self, number: u32) -> Option<u32> {
+        if (number as usize) < self.low.len() {
+            return Some(number);
+        }
+        self.high.as_ref()?.range(number..).next().map(|(number, _)| *number)
+    }
+
+    /// Those that there are.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Db)> {
+        let high = self.high.iter().flat_map(|high| high.iter()).map(|(number, db)| (*number, db));
+        (0..).zip(&self.low).chain(high)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
+        let high = self.high.iter_mut().flat_map(|high| high.iter_mut()).map(|(number, db)| (*number, db));
+        (0..).zip(&mut self.low).chain(high)
+    }
+}
+
+impl Index<u32> for Databases {
+    type Output = Db;
+
+    #[inline(always)]
+    fn index(&self, number: u32) -> &Db {
+        match self.low.get(number as usize) {
+            Some(db) => db,
+            None => self.search(number),
+        }
+    }
+}
+
+impl IndexMut<u32> for Databases {
+    #[inline(always)]
+    fn index_mut(&mut self, number: u32) -> &mut Db {
+        if number as usize >= self.low.len() {
+            return self.make(number);
+        }
+        &mut self.low[number as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(dbs: &Databases) -> Vec<u32> {
+        dbs.iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn databases_are_made_when_they_are_to_be_changed() {
+        let mut dbs = Databases::new();
+        for number in [0, 1, 15, 16, u32::MAX] {
+            assert!(dbs[number].table.is_empty());
+        }
+        assert_eq!(numbers(&dbs), [0]);
+        for number in [2, u32::MAX, 16, 1, 999, u32::MAX] {
+            dbs[number].table.reserve(1000 + number as usize % 100);
+            assert!(dbs[number].table.bucket_count() > 0);
+        }
+        let made = [0, 1, 2, 16, 999, u32::MAX];
+        assert_eq!(numbers(&dbs), made);
+        assert!(dbs.iter_mut().map(|(number, _)| number).eq(made));
+        let next = |number: u32| dbs.next(number);
+        assert!(made.into_iter().all(|number| next(number) == Some(number)));
+        assert_eq!([3, 17, 1000].map(next), [Some(16), Some(999), Some(u32::MAX)]);
+        assert_eq!(Databases::new().next(1), None);
     }
 }

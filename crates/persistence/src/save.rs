@@ -101,7 +101,7 @@ fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Write 
 fn select(db: u32, begun: &Begun) -> Vec<u8> {
     let mut out = vec![opcode::SELECT_DB];
     put_length(&mut out, db.into());
-    let (keys, deadlines) = begun.databases[db as usize];
+    let (keys, deadlines) = begun.databases.get(&db).copied().unwrap_or_default();
     out.push(opcode::RESIZE_DB);
     put_length(&mut out, keys);
     put_length(&mut out, deadlines);

@@ -94,7 +94,7 @@ impl<'w> All<'w> {
         let shards: Vec<usize> = (0..self.engine.locks().len()).collect();
         let mut walk = self.walk();
         let mut result = Ok(());
-        for db in 0..self.engine.databases() as u32 {
+        for &db in self.begun.databases.keys() {
             let mut turns = self.turns();
             (turns.db, turns.groups) = (db, shards.chunks(GROUP).map(<[usize]>::to_vec).collect());
             drop(turns);
@@ -107,7 +107,7 @@ impl<'w> All<'w> {
         self.turns().is_over = true;
         self.changed.notify_all();
         result?;
-        for db in 0..self.engine.databases() as u32 {
+        for &db in self.begun.databases.keys() {
             let mut shards = shards.clone();
             walk.group(Part::Large, db, &mut shards, false)?;
         }
@@ -255,7 +255,7 @@ impl Walk<'_, '_> {
     /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
     fn drain(&mut self, at: u32) -> io::Result<()> {
         self.flush(at)?;
-        for db in 0..self.engine.databases() as u32 {
+        for &db in self.all.begun.databases.keys() {
             for shard in 0..self.engine.locks().len() {
                 if let Some(kept) = self.engine.cut_drain(shard, db).map_err(|Cancelled| cancelled())? {
                     self.keys += kept.keys;

@@ -199,7 +199,7 @@ fn pack_in_pieces(engine: &Engine, db: u32, order: &Order, one: &Named, again: b
         let step = locked(engine, db, only, |keys| {
             let entry = keys.peek_stale(keys.key(&one.0)).filter(|_| !flag.is_raised());
             let Some(entry) = entry else {
-                keys.shard_at(sent.hash).dbs[db as usize].watchers.unwatch(&one.0, &flag);
+                keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&one.0, &flag);
                 return Some(None);
             };
             gradual.step(&entry.value(), PIECE).then(|| Some(entry.deadline()))
@@ -236,7 +236,7 @@ fn pack_and_watch(engine: &Engine, db: u32, order: &Order, named: Vec<Named>, ag
 /// From now on, changes of a key that was packed are noticed.
 fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
     let (now, name) = (keys.expiry_now(), &sent.named.0);
-    let slot = &mut keys.shard_at(sent.hash).dbs[db as usize];
+    let slot = &mut keys.shard_at(sent.hash).dbs[db];
     if slot.kind(sent.hash.local(), name, now).is_some() {
         let flag = Arc::new(WatchFlag::default());
         slot.watchers.watch(name, &flag, false);
@@ -286,7 +286,7 @@ fn try_settle(
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {
         let Some(flag) = sent.flag else { continue };
-        keys.shard_at(sent.hash).dbs[db as usize].watchers.unwatch(&sent.named.0, &flag);
+        keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&sent.named.0, &flag);
         match (done, flag.is_raised()) {
             (true, false) => resting.push(sent.named),
             (true, true) => changed.push(sent.named),
