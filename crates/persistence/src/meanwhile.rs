@@ -389,6 +389,44 @@ fn a_save_that_others_help_with_is_complete() {
     }
 }
 
+/// A host whose clock goes on by a tenth of a millisecond at a time, and that counts rests.
+#[derive(Default)]
+struct Resting {
+    clock: AtomicU64,
+    rested: Arc<AtomicU64>,
+}
+
+impl Host for Resting {
+    fn free(&self, _: Vec<Garbage>) {}
+    fn events(&self, _: Vec<Event>) {}
+
+    fn nanos(&self) -> u64 {
+        self.clock.fetch_add(100_000, Relaxed)
+    }
+
+    fn rest(&self, time: std::time::Duration) {
+        self.rested.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+}
+
+#[test]
+fn a_save_that_a_client_waits_for_rests_less() {
+    let host = Resting::default();
+    let rested = Arc::clone(&host.rested);
+    let engine = Engine::new(&Options { shards: 4, databases: 1, ..Options::default() }, Arc::new(host));
+    for n in 0..20_000u32 {
+        put(&engine, 0, Decoded::Bytes(vec![7; 200]).into_entry(n.to_string().as_bytes(), None, 0));
+    }
+    let rests = [Some(1), None].map(|background| {
+        assert!(engine.saves().begin(background));
+        let busy = |_| engine.metrics()[0].turn_nanos.add(1 << 30);
+        save::save(&engine, &options(), &mut Meanwhile(busy, Vec::new())).expect("saved");
+        engine.saves().end(1, Some(0), false);
+        rested.swap(0, Relaxed)
+    });
+    assert!(rests[1] > 0 && rests[0] > 3 * rests[1], "{rests:?}");
+}
+
 /// A file that takes so many bytes.
 struct Full(usize);
 

@@ -283,8 +283,9 @@ struct Pace<'e> {
     done: u64,
 }
 
-/// A rest is so many times as long as the work before it.
+/// A rest is so many times as long as the work before it; fewer where a client waits for the end.
 const REST: u64 = 5;
+const SHORT_REST: u64 = 1;
 /// No rest is longer, in nanoseconds.
 const REST_MAX: u64 = 20_000_000;
 /// One in so many parts of their time must be used by the workers.
@@ -323,7 +324,10 @@ impl Pace<'_> {
         let (now, host) = (self.look(), self.engine.host());
         if self.calm < CALM {
             let worked = now.saturating_sub(self.began);
-            host.rest(Duration::from_nanos(worked.saturating_mul(REST).min(REST_MAX)));
+            let saves = self.engine.saves();
+            let is_waited_for = saves.is_running() && !saves.is_running_in_background();
+            let times = if is_waited_for { SHORT_REST } else { REST };
+            host.rest(Duration::from_nanos(worked.saturating_mul(times).min(REST_MAX)));
         }
         self.began = host.nanos();
     }
