@@ -5,6 +5,7 @@ use crate::blocking::Blocking;
 use crate::row::Command;
 use crate::script;
 use crate::session::Session;
+use crate::transaction::not_in_multi;
 use engine::blocked::Ticket;
 use engine::hash::KeyHash;
 use engine::keys::{Key, Keys};
@@ -109,6 +110,17 @@ impl Cx<'_> {
         match std::mem::take(&mut self.flow) {
             Flow::More(mut work) => while !work.step(self) {},
             other => self.flow = other,
+        }
+    }
+
+    /// Fails inside of a transaction or of a script: for commands that need locks to be free which these hold.
+    pub fn must_be_alone(&self) -> Result<(), Error> {
+        match self.blocking {
+            Blocking::Refused if self.session.in_script => {
+                Err(Error::text("ERR This Redis command is not allowed from script"))
+            }
+            Blocking::Refused => Err(not_in_multi(self.row.name)),
+            _ => Ok(()),
         }
     }
 

@@ -210,6 +210,7 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     if !(2..args.len()).all(known) {
         return Err(Error::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."));
     }
+    cx.must_be_alone()?;
     let engine = cx.engine;
     if !given("nosave") {
         save::save_now(engine, Some(cx.session.patience)).map_err(|error| match error.kind() {
@@ -242,6 +243,7 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 
 /// Empties the keyspace and reads the append-only file.
 fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
+    cx.must_be_alone()?;
     let engine = cx.engine;
     cx.keys.escalate()?;
     // Nobody is to see the keyspace empty.

@@ -13,7 +13,7 @@ use engine::access::is_due;
 use engine::config::Directive;
 use engine::expiry::ExpiryIndex;
 use engine::hash::KeyHasher;
-
+use engine::libraries::Change;
 use engine::shard::{Db, Table};
 use engine::value::{KeyEntry, Object};
 use engine::watch::Presence;
@@ -110,7 +110,9 @@ fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Empties all databases at once, and forgets the functions; the memory is freed in the background.
 pub(crate) fn empty_all(cx: &mut Cx<'_>) -> Result<(), Error> {
     drop(empty(cx, None, true)?);
-    cx.engine.scripts().clear_libraries();
+    cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
+    // Who reads a file in their place logs nothing.
+    cx.keys.effects.dirty = 0;
     Ok(())
 }
 

@@ -342,7 +342,7 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
     text.field("used_memory_lua_human", human(interpreters));
     text.field("used_memory_scripts_eval", accounts.scripts);
     text.field("number_of_cached_scripts", cached);
-    text.field("number_of_functions", libraries.values().map(|library| library.functions.len()).sum::<usize>());
+    text.field("number_of_functions", libraries.iter().map(|library| library.functions.len()).sum::<usize>());
     text.field("number_of_libraries", libraries.len());
     text.absent(&["used_memory_vm_functions"]);
     text.bytes("used_memory_vm_total", interpreters);

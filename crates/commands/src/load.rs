@@ -354,6 +354,7 @@ struct Loader<'i, 'e> {
     /// One a shard.
     batches: Vec<Collected>,
     delay: Delay,
+    libraries: fcall::FromFile<'e>,
     loaded: Loaded,
 }
 
@@ -364,7 +365,7 @@ impl<'i, 'e> Loader<'i, 'e> {
     fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
         let engine = inserter.engine;
         let batches = (0..engine.locks().len()).map(|_| Collected::default()).collect();
-        Loader { inserter, engine, db: 0, batches, delay, loaded: Loaded::default() }
+        Loader { inserter, engine, db: 0, batches, delay, libraries: fcall::FromFile::new(engine), loaded: Loaded::default() }
     }
 
     /// Sends off what has been collected.
@@ -457,7 +458,9 @@ impl Sink for Loader<'_, '_> {
     }
 
     fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
-        fcall::load_library(self.engine, &code, self.inserter.mode.merge)
+        let merge = self.inserter.mode.merge;
+        self.libraries
+            .add(&code, merge)
             .map_err(|error| format!("Failed creating the functions library: {error}"))
     }
 

@@ -153,7 +153,8 @@ impl Client {
         self.value_of(words.map(str::as_bytes).collect())
     }
 
-    fn value_of(&mut self, mut args: Args<'_>) -> Value {
+    /// The same of words of any bytes.
+    pub fn value_of(&mut self, mut args: Args<'_>) -> Value {
         let mut reply = Reply::default();
         dispatch::execute(&self.engine, &mut self.session, &mut args, self.now, &mut reply);
         decoded(reply)

@@ -94,7 +94,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-pub(crate) const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
 const ABORTED: Error = Error::text("EXECABORT Transaction discarded because of previous errors.");
 
 /// A transaction that is being put together.
@@ -169,6 +168,11 @@ pub(crate) fn queue(
         session.info.queued_bytes.fetch_add(bytes, Relaxed);
     }
     true
+}
+
+/// Why a command is not part of a transaction.
+pub(crate) fn not_in_multi(name: &str) -> Error {
+    Error::new(format!("ERR Command '{name}' not allowed inside a transaction"))
 }
 
 /// Whether it is not queued.
@@ -358,11 +362,11 @@ impl Group {
     }
 
     /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to
-    /// go into the log.
+    /// go into the log; what it finds to be over and removes does in any case.
     pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>, log: bool) {
         let db = cx.session.db;
-        let logs = log && cx.engine.has_log();
-        if logs {
+        let has_log = cx.engine.has_log();
+        if has_log && log {
             args.make_lasting();
         }
         let flow = std::mem::take(&mut cx.flow);
@@ -389,8 +393,10 @@ impl Group {
             cx.flow = flow;
         }
         let effects = std::mem::take(&mut cx.keys.effects);
-        if logs {
+        if has_log && log {
             cx.engine.collect(&mut self.batch, &effects, db, |out| args.put_to(out));
+        } else if has_log {
+            cx.engine.collect_expired(&mut self.batch, &effects);
         }
         self.effects.absorb(effects);
     }

@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::expiry::ExpiryIndex;
 use crate::hash::KeyHasher;
 use crate::kept::{Copies, Kept, Removed, Shared};
-use crate::scripts::Libraries;
+use crate::libraries::Libraries;
 use crate::shard::{Db, Table};
 use crate::sync::unlock_fairly;
 use crate::value::{KeyEntry, Object, Value};

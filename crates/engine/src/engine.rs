@@ -553,10 +553,7 @@ impl Engine {
 
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
     pub fn collect(&self, batch: &mut Batch, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) {
-        if let Some(rare) = effects.seen() {
-            rare.expired.iter().for_each(|(db, key)| batch.push(*db, [self.removal_word(), key].into_iter()));
-            rare.expired_elements.iter().for_each(|(db, record)| batch.push(*db, record.iter().map(Vec::as_slice)));
-        }
+        self.collect_expired(batch, effects);
         if effects.dirty > 0 {
             match effects.logged() {
                 Logged::Verbatim => batch.push_with(db, render),
@@ -565,6 +562,14 @@ impl Engine {
                 }
                 Logged::Nothing => {}
             }
+        }
+    }
+
+    /// The part of [`collect`](Self::collect) that is no work of the command: what it found to be over and removed.
+    pub fn collect_expired(&self, batch: &mut Batch, effects: &Effects) {
+        if let Some(rare) = effects.seen() {
+            rare.expired.iter().for_each(|(db, key)| batch.push(*db, [self.removal_word(), key].into_iter()));
+            rare.expired_elements.iter().for_each(|(db, record)| batch.push(*db, record.iter().map(Vec::as_slice)));
         }
     }
 

@@ -12,6 +12,7 @@ use crate::effects::{Effects, Event, EventClass};
 use crate::engine::Engine;
 use crate::hash::KeyHash;
 use crate::held::{Held, Locks, Patience};
+use crate::libraries::{Change, Libraries};
 use crate::locks::Claim;
 use crate::origin::{Asker, Origin};
 use crate::saves::Hindrance;
@@ -19,6 +20,7 @@ use crate::shard::Shard;
 use crate::sync::MutexGuard;
 use crate::value::{Collection, KeyEntry, Str, Value, ValueExt};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{Ref, Spot};
 
 /// A key's name and its hash.
@@ -463,6 +465,22 @@ impl<'e> Keys<'e> {
             self.held = Locks::of(Held::Anything(Box::new(any)));
             self.if_admitted()?;
         }
+        Ok(())
+    }
+
+    /// Makes the change of the libraries that `plan` finds to be possible, with the right to any lock, which stays with
+    /// the command until it has been logged. It counts as one change. Only for commands that hold nothing, or hold all
+    /// that they may need.
+    ///
+    /// # Errors
+    /// Those of `plan`, and [`Error::NOT_NOW`].
+    pub fn change_libraries(&mut self, plan: impl FnOnce(&Libraries) -> Result<Change, Error>) -> Result<(), Error> {
+        if self.held.is_nothing() {
+            self.escalate_anew()?;
+        }
+        self.engine.scripts().change_libraries(plan)?;
+        self.effects.dirty += 1;
+        self.engine.saves().elsewhere.fetch_add(1, Relaxed);
         Ok(())
     }
 

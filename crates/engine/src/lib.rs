@@ -30,6 +30,7 @@ pub mod kept;
 pub mod keys;
 pub mod latency;
 mod leftovers;
+pub mod libraries;
 pub mod links;
 pub mod listing;
 pub mod locks;

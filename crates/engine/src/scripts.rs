@@ -7,8 +7,9 @@
 //! A script that runs for longer than `busy-reply-threshold` makes the whole server busy: [`Scripts::is_busy`] is one
 //! flag that every worker reads before a command.
 
+use crate::libraries::{Change, Function, Libraries, Library};
 use crate::sync::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -38,27 +39,6 @@ impl Script {
         self.gone.load(Relaxed)
     }
 }
-
-/// A library of functions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Library {
-    pub name: Box<[u8]>,
-    pub code: Box<[u8]>,
-    pub functions: Vec<Function>,
-    /// Differs from every other library's, so that workers see that one was replaced.
-    pub id: u64,
-}
-
-/// A function of a library.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Function {
-    pub name: Box<[u8]>,
-    pub description: Option<Box<[u8]>>,
-    pub flags: u32,
-}
-
-/// All libraries, by name.
-pub type Libraries = BTreeMap<Box<[u8]>, Arc<Library>>;
 
 /// A running script or function, for who wants to know or to end it.
 #[derive(Debug)]
@@ -236,7 +216,7 @@ impl Scripts {
         let library = |library: &Arc<Library>| {
             OVERHEAD + library.name.len() + library.code.len() + library.functions.iter().map(function).sum::<usize>()
         };
-        self.libraries().values().map(library).sum()
+        self.libraries().iter().map(library).sum()
     }
 
     pub fn libraries(&self) -> Arc<Libraries> {
@@ -253,19 +233,15 @@ impl Scripts {
         self.next_library.fetch_add(1, Relaxed) + 1
     }
 
-    /// Changes the libraries, all at once, or leaves them as they are.
-    pub fn change_libraries<E>(&self, change: impl FnOnce(&mut Libraries) -> Result<(), E>) -> Result<(), E> {
+    /// Makes the change that `plan` finds to be possible. Only for [`Keys::change_libraries`].
+    ///
+    /// [`Keys::change_libraries`]: crate::keys::Keys::change_libraries
+    pub(crate) fn change_libraries<E>(&self, plan: impl FnOnce(&Libraries) -> Result<Change, E>) -> Result<(), E> {
         let mut libraries = self.libraries.lock();
-        let mut changed = Libraries::clone(&libraries);
-        change(&mut changed)?;
-        *libraries = Arc::new(changed);
+        let change = plan(&libraries)?;
+        Arc::make_mut(&mut libraries).apply(change);
         self.functions_version.fetch_add(1, Relaxed);
         Ok(())
-    }
-
-    pub fn clear_libraries(&self) {
-        *self.libraries.lock() = Arc::default();
-        self.functions_version.fetch_add(1, Relaxed);
     }
 
     /// Whether some script has run for longer than others are to wait silently.
@@ -367,22 +343,6 @@ mod tests {
         assert!(scripts.contains(&sha(0)) && !scripts.contains(&sha(1)) && scripts.contains(&sha(7)));
         scripts.flush();
         assert!(first.is_gone() && scripts.totals() == (0, 0));
-    }
-
-    #[test]
-    fn a_change_of_libraries_is_whole_or_none() {
-        let scripts = Scripts::default();
-        let library = |name: &[u8]| {
-            Arc::new(Library { name: name.into(), code: b"".as_slice().into(), functions: Vec::new(), id: 1 })
-        };
-        let add = |name: &'static [u8], fails: bool| {
-            scripts.change_libraries(|all| {
-                all.insert(name.into(), library(name));
-                if fails { Err(()) } else { Ok(()) }
-            })
-        };
-        assert!(add(b"a", false).is_ok() && add(b"b", true).is_err());
-        assert_eq!((scripts.libraries().len(), scripts.functions_version()), (1, 1));
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn header(options: &Options, begun: &Begun) -> Vec<u8> {
         put_string(&mut out, name.as_bytes(), false);
         put_string(&mut out, value.as_bytes(), false);
     }
-    for library in begun.libraries.values() {
+    for library in begun.libraries.iter() {
         out.push(opcode::FUNCTION);
         put_string(&mut out, &library.code, options.style.compress);
     }

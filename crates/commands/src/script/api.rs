@@ -166,7 +166,7 @@ fn set_repl(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
     if is_none || flags & !REPL_ALL != 0 {
         return Err(refusal("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."));
     }
-    RUN.with(|run| run.set_logging(flags != 0));
+    RUN.with(|run| run.set_logging(flags & REPL_AOF != 0));
     Ok(())
 }
 
@@ -187,5 +187,31 @@ fn acl_check_cmd(_: &Lua, words: MultiValue) -> mlua::Result<bool> {
     match dispatch::lookup(&args) {
         Some(_) => Ok(true),
         None => Err(refusal("Invalid command passed to server.acl_check_cmd()")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    /// Commands of the log since the last look, as lines.
+    fn logged(log: &engine::log::MemoryLog) -> Vec<String> {
+        let line = |words: Vec<Vec<u8>>| words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        log.take().into_iter().map(|(_, words)| line(words)).map(|words: Vec<String>| words.join(" ")).collect()
+    }
+
+    #[test]
+    fn what_is_over_leaves_the_log_too_whatever_a_script_says_of_its_own_work() {
+        for (flags, own) in [("NONE", false), ("SLAVE", false), ("REPLICA", false), ("AOF", true), ("ALL", true)] {
+            let mut client = Client::new();
+            client.is("SET k v PX 10", "+OK").later(20);
+            let log = client.log();
+            let script = format!(
+                "redis.set_repl(redis.REPL_{flags}) redis.call('GET', 'k') redis.call('SET', 'own', '1')"
+            );
+            assert_eq!(client.run_words(&["EVAL", &script, "0"]), "nil");
+            let expected: &[&str] = if own { &["MULTI", "UNLINK k", "SET own 1", "EXEC"] } else { &["UNLINK k"] };
+            assert_eq!(logged(&log), expected, "{flags}");
+        }
     }
 }

@@ -13,11 +13,14 @@ use crate::row::{ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATO
 use crate::row::{SKIP_MONITOR, STALE, WRITE, key};
 use engine::config::Directive;
 use engine::glob;
-use engine::scripts::{Libraries, Library, Running};
+use engine::held::Held;
+use engine::keys::Keys;
+use engine::libraries::{Change, Libraries, Library};
+use engine::scripts::Running;
 use engine::{Engine, Error};
 use persistence::dump;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..ROW };
@@ -183,20 +186,27 @@ fn exists(library: &[u8]) -> Error {
     Error::new([b"ERR Library '", library, b"' already exists"].concat())
 }
 
-/// Adds a library; fails when its name, or one of its functions' names in another library, is taken.
-fn insert(libraries: &mut Libraries, library: Library, replace: bool) -> Result<(), Error> {
-    if libraries.contains_key(&library.name) && !replace {
-        return Err(exists(&library.name));
-    }
-    libraries.remove(&library.name);
-    for function in &library.functions {
-        let taken = |other: &Arc<Library>| other.functions.iter().any(|f| f.name.eq_ignore_ascii_case(&function.name));
-        if libraries.values().any(taken) {
-            return Err(Error::new([b"ERR Function ", &function.name[..], b" already exists"].concat()));
+/// The change that puts these in; fails when the name of one of their functions is taken by a library that stays.
+fn put(libraries: &Libraries, added: Vec<Library>) -> Result<Change, Error> {
+    let stays = |name: &[u8]| added.iter().all(|library| *library.name != *name);
+    for function in added.iter().flat_map(|library| &library.functions) {
+        if libraries.with_function(&function.name).is_some_and(|owner| stays(&owner.name)) {
+            return Err(function_exists(&function.name));
         }
     }
-    libraries.insert(library.name.clone(), Arc::new(library));
-    Ok(())
+    Ok(Change { add: added.into_iter().map(Arc::new).collect(), ..Change::default() })
+}
+
+fn function_exists(name: &[u8]) -> Error {
+    Error::new([b"ERR Function ", name, b" already exists"].concat())
+}
+
+/// The change that puts one in.
+fn put_one(libraries: &Libraries, library: Library, replace: bool) -> Result<Change, Error> {
+    if libraries.contains(&library.name) && !replace {
+        return Err(exists(&library.name));
+    }
+    put(libraries, vec![library])
 }
 
 fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -212,7 +222,7 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let interpreter = Interpreter::current(scripts)?;
     if !replace && let Ok(name) = functions::library_name(&args[code]) {
         // Before it runs.
-        let taken = scripts.libraries().contains_key(&name[..]);
+        let taken = scripts.libraries().contains(&name);
         if taken {
             return Err(exists(&name));
         }
@@ -220,34 +230,51 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let made = functions::make(&interpreter, scripts, &args[code], LOAD_TIMEOUT)?;
     let id = scripts.next_library_id();
     let library = made.library(&args[code], id);
-    scripts.change_libraries(|libraries| insert(libraries, library, replace))?;
+    cx.keys.change_libraries(|libraries| put_one(libraries, library, replace))?;
     cx.reply.bulk(&made.name);
-    changed(cx);
     Ok(())
 }
 
-/// Adds a library that a file has. `replace`: in the place of what has its name. Its text may run for as long as it
-/// takes.
-pub(crate) fn load_library(engine: &Engine, code: &[u8], replace: bool) -> Result<(), Error> {
-    let scripts = engine.scripts();
-    let interpreter = Interpreter::passing(scripts)?;
-    let made = functions::make(&interpreter, scripts, code, Duration::MAX);
-    interpreter.retire(scripts);
-    let library = made?.library(code, scripts.next_library_id());
-    scripts.change_libraries(|libraries| insert(libraries, library, replace))
+/// Adds the libraries that a file has, of which all are made by one interpreter.
+pub(crate) struct FromFile<'e> {
+    engine: &'e Engine,
+    interpreter: Option<Interpreter>,
 }
 
-/// The change is counted, and goes into the log as the command that made it.
-fn changed(cx: &mut Cx<'_>) {
-    cx.keys.effects.dirty += 1;
-    cx.engine.saves().elsewhere.fetch_add(1, Relaxed);
+impl<'e> FromFile<'e> {
+    pub fn new(engine: &'e Engine) -> Self {
+        FromFile { engine, interpreter: None }
+    }
+
+    /// Adds a library. `replace`: in the place of what has its name. Its text may run for as long as it takes.
+    pub fn add(&mut self, code: &[u8], replace: bool) -> Result<(), Error> {
+        let scripts = self.engine.scripts();
+        if self.interpreter.is_none() {
+            self.interpreter = Some(Interpreter::passing(scripts)?);
+        }
+        let Some(interpreter) = &self.interpreter else { return Ok(()) };
+        let made = functions::make(interpreter, scripts, code, Duration::MAX)?;
+        let library = made.library(code, scripts.next_library_id());
+        let held = Held::Anything(Box::new(self.engine.locks().escalated()));
+        let mut keys = Keys::new(self.engine, held, 0, 0);
+        keys.change_libraries(|libraries| put_one(libraries, library, replace))
+    }
+}
+
+impl Drop for FromFile<'_> {
+    fn drop(&mut self) {
+        if let Some(interpreter) = self.interpreter.take() {
+            interpreter.retire(self.engine.scripts());
+        }
+    }
 }
 
 fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let removed = |libraries: &mut Libraries| libraries.remove(&args[2]).map(drop).ok_or(NO_LIBRARY);
-    cx.engine.scripts().change_libraries(removed)?;
+    cx.keys.change_libraries(|libraries| match libraries.contains(&args[2]) {
+        true => Ok(Change { remove: Some(args[2].into()), ..Change::default() }),
+        false => Err(NO_LIBRARY),
+    })?;
     cx.reply.ok();
-    changed(cx);
     Ok(())
 }
 
@@ -264,12 +291,8 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async") {
         return Err(Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    cx.engine.scripts().change_libraries(|libraries| {
-        libraries.clear();
-        Ok::<(), Error>(())
-    })?;
+    cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
     cx.reply.ok();
-    changed(cx);
     Ok(())
 }
 
@@ -288,7 +311,7 @@ fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let libraries = cx.engine.scripts().libraries();
     let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches_ignoring_case(pattern, name));
-    let shown: Vec<_> = libraries.values().filter(|library| wanted(&library.name)).collect();
+    let shown: Vec<_> = libraries.iter().filter(|library| wanted(&library.name)).collect();
     let reply = &mut *cx.reply;
     reply.array(shown.len());
     for library in shown {
@@ -343,7 +366,7 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.bulk(b"libraries_count");
     cx.reply.int(libraries.len() as i64);
     cx.reply.bulk(b"functions_count");
-    cx.reply.int(libraries.values().map(|library| library.functions.len()).sum::<usize>() as i64);
+    cx.reply.int(libraries.iter().map(|library| library.functions.len()).sum::<usize>() as i64);
     Ok(())
 }
 
@@ -362,7 +385,7 @@ fn show_running(cx: &mut Cx<'_>, running: &Running) {
 fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let libraries = cx.engine.scripts().libraries();
     let compress = cx.engine.config().snapshot().flag(Directive::RdbCompression);
-    cx.reply.bulk(&dump::dump_functions(libraries.values().map(|library| &*library.code), compress));
+    cx.reply.bulk(&dump::dump_functions(libraries.iter().map(|library| &*library.code), compress));
     Ok(())
 }
 
@@ -396,22 +419,85 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let texts = texts(cx.engine, &args[2])?;
     let make = |code: &Vec<u8>| functions::make(&interpreter, scripts, code, LOAD_TIMEOUT);
     let made: Vec<Made> = texts.iter().map(make).collect::<Result<_, Error>>()?;
-    scripts.change_libraries(|libraries| {
+    let mut restored: Vec<Library> = Vec::with_capacity(made.len());
+    let (mut names, mut functions) = (HashSet::new(), HashSet::new());
+    for (made, code) in made.iter().zip(&texts) {
+        let library = made.library(code, scripts.next_library_id());
+        if !names.insert(library.name.clone()) {
+            return Err(exists(&library.name));
+        }
+        if let Some(twin) = library.functions.iter().find(|f| !functions.insert(f.name.to_ascii_lowercase())) {
+            return Err(function_exists(&twin.name));
+        }
+        restored.push(library);
+    }
+    cx.keys.change_libraries(|libraries| {
         if flush {
-            libraries.clear();
+            return Ok(Change { clear: true, ..put(&Libraries::default(), restored)? });
         }
-        let mut restored = Libraries::new();
-        for (made, code) in made.iter().zip(&texts) {
-            let library = made.library(code, scripts.next_library_id());
-            insert(&mut restored, library, false)?;
+        if let Some(library) = restored.iter().find(|library| libraries.contains(&library.name) && !replace) {
+            return Err(Error::new([b"ERR Library ", &library.name[..], b" already exists"].concat()));
         }
-        if let Some(name) = restored.keys().find(|name| libraries.contains_key(*name) && !replace) {
-            return Err(Error::new([b"ERR Library ", &name[..], b" already exists"].concat()));
-        }
-        restored.keys().for_each(|name| _ = libraries.remove(name));
-        restored.into_values().try_for_each(|library| insert(libraries, Library::clone(&library), false))
+        put(libraries, restored)
     })?;
     cx.reply.ok();
-    changed(cx);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::Engine;
+    use engine::log::ChangeLog;
+    use resp::value::Value;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::sync::{Arc, Weak};
+
+    const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+
+    /// Looks whether others could change the libraries, or begin a cut, while a change is appended.
+    struct Guarded {
+        engine: Weak<Engine>,
+        appended: AtomicU64,
+    }
+
+    impl ChangeLog for Guarded {
+        fn append(&self, _: u32, _: u32, _: bool, _: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
+            let engine = self.engine.upgrade().expect("the engine");
+            assert!(engine.locks().claim().is_none(), "another change can come in between");
+            self.appended.fetch_add(1, Relaxed) + 1
+        }
+
+        fn waiting(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_change_is_in_the_log_before_the_next_can_be_made() {
+        let mut client = Client::new();
+        let engine = Arc::downgrade(client.shared_engine());
+        let log = Arc::new(Guarded { engine, appended: 0.into() });
+        client.engine().set_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+        let empty = client.value("FUNCTION DUMP");
+        let Value::Bulk(dump) = empty else { panic!("{empty:?}") };
+        assert_eq!(client.run_words(&["FUNCTION", "LOAD", LIBRARY]), "lib");
+        client.is("FUNCTION DELETE lib", "+OK").is("FUNCTION FLUSH", "+OK");
+        let restored = client.value_of([&b"FUNCTION"[..], b"RESTORE", &dump].into_iter().collect());
+        assert_eq!(restored, Value::Simple(b"OK".to_vec()));
+        assert_eq!(log.appended.load(Relaxed), 4);
+        client.is("MULTI", "+OK").is("FUNCTION FLUSH", "+QUEUED").is("EXEC", "[+OK]");
+        assert_eq!(log.appended.load(Relaxed), 5);
+    }
+
+    #[test]
+    fn names_of_functions_are_taken_by_libraries_that_stay() {
+        let mut client = Client::new();
+        let mut load = |words: &[&str]| client.run_words(&[&["FUNCTION", "LOAD"], words].concat());
+        assert_eq!(load(&[LIBRARY]), "lib");
+        assert_eq!(load(&[LIBRARY]), "-ERR Library 'lib' already exists");
+        assert_eq!(load(&["REPLACE", LIBRARY]), "lib");
+        assert_eq!(load(&[&LIBRARY.replace("lib", "other").replace("'f'", "'F'")]), "-ERR Function F already exists");
+        client.is("FUNCTION DELETE other", "-ERR Library not found").is("FCALL f 0", ":1");
+    }
 }

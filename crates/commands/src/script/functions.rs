@@ -10,13 +10,13 @@ use super::interpreter::Interpreter;
 use super::keeps::may_keep;
 use super::run::Reach;
 use engine::Error;
-use engine::scripts::{Function, Library, Scripts};
+use engine::libraries::{Function, Library};
+use engine::scripts::Scripts;
 use mlua::{Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the text of a library may run that a client sends.
@@ -98,16 +98,15 @@ impl Loaded {
         name.make_ascii_lowercase();
         if self.version.get() != version {
             let libraries = scripts.libraries();
-            let alive = |id: &u64| libraries.values().any(|library| library.id == *id);
-            self.functions.borrow_mut().retain(|_, (id, _)| alive(id));
+            let known = |name: &[u8]| libraries.with_function(name).map(|library| library.id);
+            self.functions.borrow_mut().retain(|name, (id, _)| known(name) == Some(*id));
             self.version.set(version);
         }
         if let Some((_, known)) = self.functions.borrow().get(&name[..]) {
             return Ok(Some(Rc::clone(known)));
         }
         let libraries = scripts.libraries();
-        let has = |library: &&Arc<Library>| library.functions.iter().any(|f| f.name.eq_ignore_ascii_case(&name));
-        let Some(library) = libraries.values().find(has) else { return Ok(None) };
+        let Some(library) = libraries.with_function(&name) else { return Ok(None) };
         let made = make(interpreter, scripts, &library.code, LOAD_TIMEOUT)?;
         self.keep(interpreter, made, library.id);
         Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))

@@ -110,8 +110,8 @@ fn told_flags(engine: &Engine, entry: &Entry, args: &Args<'_>) -> Option<ScriptF
         }
         "fcall" | "fcall_ro" => {
             let libraries = scripts.libraries();
-            let mut functions = libraries.values().flat_map(|library| &library.functions);
-            let found = functions.find(|function| function.name.eq_ignore_ascii_case(&args[1]))?;
+            let functions = &libraries.with_function(&args[1])?.functions;
+            let found = functions.iter().find(|function| function.name.eq_ignore_ascii_case(&args[1]))?;
             Some(ScriptFlags(found.flags))
         }
         _ => None,

@@ -51,7 +51,7 @@ fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Wr
     if let Some(seconds) = options.stamp {
         put_stamp(&mut head, seconds);
     }
-    for library in begun.libraries.values() {
+    for library in begun.libraries.iter() {
         words(&mut head, &[b"FUNCTION", b"LOAD", &library.code]);
     }
     out.put(&head)?;
