@@ -57,3 +57,5 @@ mod startup;
 mod tools;
 #[path = "black_box/waiting.rs"]
 mod waiting;
+#[path = "black_box/within.rs"]
+mod within;

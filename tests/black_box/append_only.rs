@@ -212,3 +212,42 @@ fn producers_are_known_after_the_log_was_read() {
         assert!(server.stop().success());
     }
 }
+
+/// What a log is read for was measured when it ran.
+#[test]
+fn statistics_begin_anew_with_the_server() {
+    let options = ["--appendonly", "yes", "--appendfsync", "always", "--slowlog-log-slower-than", "0"];
+    let mut server = Server::start(&options);
+    let mut connection = server.client();
+    let mut run =
+        |words: &[&str]| cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut connection).expect("a reply");
+    run(&["MULTI"]);
+    run(&["SET", "k", "1"]);
+    run(&["SELECT", "1"]);
+    run(&["RPUSH", "l", "1"]);
+    run(&["EXEC"]);
+    run(&["EVAL", "redis.call('SET', 'a', '1') return redis.call('INCR', 'a')", "0"]);
+    let incr = fs::read_dir(server.folder.path().join("appendonlydir")).expect("the log's folder");
+    let mut incr = incr.map(|file| file.expect("a file").path()).filter(|path| path.to_string_lossy().contains("incr"));
+    let incr = incr.next().expect("a file of changes");
+    let failing =
+        b"*2\r\n$4\r\nINCR\r\n$1\r\nl\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nl\r\n*1\r\n$4\r\nEXEC\r\n";
+    fs::OpenOptions::new().append(true).open(incr).expect("the file").write_all(failing).expect("to write");
+    server.crash();
+    let mut connection = server.client();
+    let mut ask =
+        |words: &[&str]| cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut connection).expect("a reply");
+    let shown = |value: redis::Value| format!("{value:?}");
+    let commands = shown(ask(&["INFO", "commandstats"]));
+    for name in ["set", "rpush", "select", "exec"] {
+        assert!(!commands.contains(&format!("cmdstat_{name}:")), "{name}: {commands}");
+    }
+    assert!(commands.contains("cmdstat_incr:calls=0,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=2"));
+    assert!(!shown(ask(&["SLOWLOG", "GET", "-1"])).contains("RPUSH"));
+    assert!(!shown(ask(&["LATENCY", "HISTOGRAM"])).contains("rpush"));
+    assert!(shown(ask(&["INFO", "stats"])).contains("unexpected_error_replies:2"));
+    let told = "is sending an error to its AOF-loading-client: '-WRONGTYPE Operation against a key holding the wrong kind of value' after processing the command";
+    for name in ["incr", "exec"] {
+        assert!(server.folder.read("stdout").contains(&format!("{told} '{name}'")), "{name}");
+    }
+}

@@ -321,3 +321,51 @@ fn a_script_is_debugged_line_by_line() {
         assert!(eventually(|| ask(&mut server.client(), "GET l") == "\"2\""));
     });
 }
+
+/// Each change is in the log where it was in memory, whichever worker made it.
+#[test]
+fn libraries_are_after_a_restart_what_they_were() {
+    let options = ["--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"];
+    let mut server = Server::start_with_threads(4, &options);
+    let code = |library: usize, client: usize| {
+        format!("#!lua name=lib{library}\nredis.register_function('f{library}', function() return {client} end)")
+    };
+    let dump = |client: &mut Connection| redis::cmd("FUNCTION").arg("DUMP").query::<Vec<u8>>(client).expect("a dump");
+    let mut client = server.client();
+    for library in 0..3 {
+        told(redis::cmd("FUNCTION").arg("LOAD").arg(code(library, 100)), &mut client);
+    }
+    let kept = dump(&mut client);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (server, kept) = (&server, &kept);
+            scope.spawn(move || {
+                let mut client = server.client();
+                let mut pipe = redis::pipe();
+                pipe.ignore_errors();
+                for step in 0..400 {
+                    let library = step % 7;
+                    pipe.cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(code(library, number));
+                    match (step + number) % 40 {
+                        3 | 13 | 23 | 33 => _ = pipe.cmd("FUNCTION").arg("DELETE").arg(format!("lib{library}")),
+                        7 => _ = pipe.cmd("FUNCTION").arg("RESTORE").arg(kept).arg("REPLACE"),
+                        17 => _ = pipe.cmd("FUNCTION").arg("RESTORE").arg(kept).arg("FLUSH"),
+                        20 => _ = pipe.cmd("FUNCTION").arg("FLUSH"),
+                        25 => {
+                            pipe.cmd("MULTI").cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(code(library, 50));
+                            pipe.cmd("SET").arg("k").arg(number).cmd("EXEC");
+                        }
+                        30 if number == 0 => _ = pipe.cmd("BGREWRITEAOF"),
+                        _ => {}
+                    }
+                }
+                let replies: Result<Vec<Value>, _> = pipe.query(&mut client);
+                replies.expect("replies");
+            });
+        }
+    });
+    let before = (dump(&mut client), ask(&mut client, "FUNCTION LIST WITHCODE"));
+    server.crash();
+    let mut client = server.client();
+    assert_eq!((dump(&mut client), ask(&mut client, "FUNCTION LIST WITHCODE")), before);
+}

@@ -418,6 +418,7 @@ pub(crate) fn replay<'e>(
     let (flow, blocking) = (Flow::Next, Blocking::Refused);
     let mut cx = Cx { engine, keys, reply, session, row, now, flow, blocking, key_args };
     if let Err(error) = (row.run)(&mut cx, args) {
+        measure::count_unexpected(engine, cx.session.worker, &entry.full_name, entry, &error);
         cx.reply.error(&error);
     }
     cx.complete();

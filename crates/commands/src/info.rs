@@ -465,7 +465,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("tracking_total_keys", source.overview.tracked_keys);
     text.field("tracking_total_items", source.overview.tracked_items);
     text.field("tracking_total_prefixes", engine.tracking().prefixes());
-    text.absent(&["unexpected_error_replies"]);
+    text.field("unexpected_error_replies", engine.saves().loading.errors.load(Relaxed));
     text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
     text.field("dump_payload_sanitizations", engine.saves().sanitizations.load(Relaxed));
     text.field("total_reads_processed", metrics::sum(workers, |worker| &worker.reads));

@@ -365,7 +365,15 @@ impl<'i, 'e> Loader<'i, 'e> {
     fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
         let engine = inserter.engine;
         let batches = (0..engine.locks().len()).map(|_| Collected::default()).collect();
-        Loader { inserter, engine, db: 0, batches, delay, libraries: fcall::FromFile::new(engine), loaded: Loaded::default() }
+        Loader {
+            inserter,
+            engine,
+            db: 0,
+            batches,
+            delay,
+            libraries: fcall::FromFile::new(engine),
+            loaded: Loaded::default(),
+        }
     }
 
     /// Sends off what has been collected.
@@ -459,9 +467,7 @@ impl Sink for Loader<'_, '_> {
 
     fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
         let merge = self.inserter.mode.merge;
-        self.libraries
-            .add(&code, merge)
-            .map_err(|error| format!("Failed creating the functions library: {error}"))
+        self.libraries.add(&code, merge).map_err(|error| format!("Failed creating the functions library: {error}"))
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {

@@ -15,11 +15,12 @@ use crate::redact::{REDACTED, is_secret};
 use crate::row::{ADMIN, FAST, SKIP_COMMANDLOG, SKIP_MONITOR};
 use crate::session::Session;
 use crate::table::{Entry, Table};
-use engine::Engine;
 use engine::command_log::{Logged, Reason};
 use engine::host::Host;
 use engine::metrics::{CommandStats, WorkerMetrics};
+use engine::{Engine, Error};
 use resp::Reply;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Arguments that a log entry has, and bytes of each.
 const LOGGED_ARGS: usize = 32;
@@ -279,6 +280,18 @@ pub(crate) fn count_rejected(engine: &Engine, worker: usize, entry: &Entry) {
 #[cold]
 pub(crate) fn count_failed(engine: &Engine, worker: usize, entry: &Entry) {
     stats(&engine.metrics()[worker], entry).failed.add(1);
+}
+
+/// A command that is read from the log, or one within it, replied an error, which it did not when it was logged.
+#[cold]
+pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, failed: &Entry, error: &Error) {
+    count_failed(engine, worker, failed);
+    engine.metrics()[worker].count_error(error.as_bytes());
+    engine.saves().loading.errors.fetch_add(1, Relaxed);
+    let text = String::from_utf8_lossy(error.as_bytes());
+    engine.host().log(&format!(
+        "== CRITICAL == This server is sending an error to its AOF-loading-client: '-{text}' after processing the command '{read}'"
+    ));
 }
 
 /// One more piece of an unfinished command was done since the clock showed `clock`, and wrote `answer` bytes.

@@ -65,10 +65,10 @@ const REWRITING: Error = Error::text(
 );
 
 fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.must_be_alone()?;
     if cx.engine.saves().is_running() {
         return Err(IN_PROGRESS);
     }
-    // Inside of a script or a transaction, where it does not belong, there may be locks that it would wait for.
     let waiting = cx.wait_elsewhere(args).ok_or(FAILED)?;
     let work = move |engine: &Engine| {
         let outcome = match save_now(engine, Some(Patience::Long)) {

@@ -29,6 +29,7 @@ use engine::blocked::AwaitedKey;
 use engine::effects::Effects;
 use engine::hash::KeyHash;
 use engine::log::Batch;
+use engine::origin::Asker;
 use engine::watch::WatchFlag;
 use engine::{Engine, Error};
 use resp::Reply;
@@ -374,10 +375,17 @@ impl Group {
         cx.keys.select(db);
         // What is kept to be shown of the outer command is not this one's.
         let kept = cx.session.kept.take();
-        let start = measure::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply);
+        // What a log is read for was measured when it ran.
+        let is_new = cx.keys.origin().asker != Asker::Replay;
+        let start = is_new.then(|| measure::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply));
         if let Err(error) = (entry.command.run)(cx, args) {
-            measure::count_failed(cx.engine, cx.session.worker, entry);
-            cx.engine.metrics()[cx.session.worker].count_error(error.as_bytes());
+            let worker = cx.session.worker;
+            if is_new || cx.session.in_script {
+                measure::count_failed(cx.engine, worker, entry);
+                cx.engine.metrics()[worker].count_error(error.as_bytes());
+            } else {
+                measure::count_unexpected(cx.engine, worker, self.row.name, entry, &error);
+            }
             cx.reply.error(&error);
         }
         if cx.session.tracker.is_some() {
@@ -386,7 +394,9 @@ impl Group {
             tracking::remember(cx, args, &keys);
         }
         cx.complete();
-        measure::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
+        if let Some(start) = start {
+            measure::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
+        }
         cx.session.kept = kept;
         // What one of them does to the connection stays.
         if !matches!(flow, Flow::Next) {

@@ -662,6 +662,7 @@ impl Engine {
     pub fn reset_stats(&self) {
         self.saves.forks.store(0, Relaxed);
         self.saves.cut_nanos.store(0, Relaxed);
+        self.saves.loading.errors.store(0, Relaxed);
         for index in 0..self.locks.len() {
             let mut shard = self.locks.one(index);
             shard.stats = ShardStats { dirty: shard.stats.dirty, ..ShardStats::default() };

@@ -74,6 +74,8 @@ pub struct Loading {
     pub loaded_bytes: AtomicU64,
     pub keys_loaded: AtomicU64,
     pub keys_expired: AtomicU64,
+    /// Commands that were read from a log and replied an error.
+    pub errors: AtomicU64,
 }
 
 /// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.

@@ -206,9 +206,8 @@ mod tests {
             let mut client = Client::new();
             client.is("SET k v PX 10", "+OK").later(20);
             let log = client.log();
-            let script = format!(
-                "redis.set_repl(redis.REPL_{flags}) redis.call('GET', 'k') redis.call('SET', 'own', '1')"
-            );
+            let script =
+                format!("redis.set_repl(redis.REPL_{flags}) redis.call('GET', 'k') redis.call('SET', 'own', '1')");
             assert_eq!(client.run_words(&["EVAL", &script, "0"]), "nil");
             let expected: &[&str] = if own { &["MULTI", "UNLINK k", "SET own 1", "EXEC"] } else { &["UNLINK k"] };
             assert_eq!(logged(&log), expected, "{flags}");

@@ -16,6 +16,7 @@ use engine::glob;
 use engine::held::Held;
 use engine::keys::Keys;
 use engine::libraries::{Change, Libraries, Library};
+use engine::origin::Origin;
 use engine::scripts::Running;
 use engine::{Engine, Error};
 use persistence::dump;
@@ -256,7 +257,7 @@ impl<'e> FromFile<'e> {
         let made = functions::make(interpreter, scripts, code, Duration::MAX)?;
         let library = made.library(code, scripts.next_library_id());
         let held = Held::Anything(Box::new(self.engine.locks().escalated()));
-        let mut keys = Keys::new(self.engine, held, 0, 0);
+        let mut keys = Keys::new(self.engine, held, 0, Origin::client(0));
         keys.change_libraries(|libraries| put_one(libraries, library, replace))
     }
 }
