@@ -214,7 +214,7 @@ fn what_needs_free_locks_is_refused_where_they_are_held() {
     }
     is("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "OK");
     for words in ["'DEBUG','RELOAD'", "'DEBUG','LOADAOF'", "'SAVE'", "'SHUTDOWN','NOSAVE'"] {
-        is(&format!("EVAL return(redis.call({words})) 0"), "-ERR This Redis command is not allowed from script");
+        is(&format!("EVAL return(redis.call({words})) 0"), "-ERR This Valkey command is not allowed from script");
     }
     is("GET k", "\"v\"");
 }

@@ -64,7 +64,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("active_defrag_key_misses", "0", DEFRAGMENTATION),
     ("total_active_defrag_time", "0", DEFRAGMENTATION),
     ("current_active_defrag_time", "0", DEFRAGMENTATION),
-    ("unexpected_error_replies", "0", REPLICATION),
     ("io_threaded_reads_processed", "0", IO_THREADS),
     ("io_threaded_writes_processed", "0", IO_THREADS),
     ("io_threaded_freed_objects", "0", IO_THREADS),

@@ -116,9 +116,7 @@ impl Cx<'_> {
     /// Fails inside of a transaction or of a script: for commands that need locks to be free which these hold.
     pub fn must_be_alone(&self) -> Result<(), Error> {
         match self.blocking {
-            Blocking::Refused if self.session.in_script => {
-                Err(Error::text("ERR This Redis command is not allowed from script"))
-            }
+            Blocking::Refused if self.session.in_script => Err(script::NOT_FROM_SCRIPT),
             Blocking::Refused => Err(not_in_multi(self.row.name)),
             _ => Ok(()),
         }

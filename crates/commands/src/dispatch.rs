@@ -9,6 +9,7 @@ use crate::admission::{self, Request, Verdict};
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs, Now, Piecewise};
+use crate::free;
 use crate::keyspec::{self, key_indices};
 use crate::measure;
 use crate::row::Command;
@@ -373,6 +374,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
     if logs {
         args.make_lasting();
     }
+    let start = cx.reply.len();
     let failed = match (cx.row.run)(cx, args) {
         Ok(()) => false,
         Err(error) if error.is_not_now() => {
@@ -392,7 +394,13 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
     }
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {
-        follow_up(engine, std::mem::take(&mut cx.keys.effects), cx.session, cx.now);
+        let mut effects = std::mem::take(&mut cx.keys.effects);
+        free::settle(engine, cx.row, &mut effects);
+        let foreground = effects.take_foreground();
+        follow_up(engine, effects, cx.session, cx.now);
+        if !foreground.is_empty() {
+            free::before_reply(cx, foreground, start);
+        }
     }
     failed
 }

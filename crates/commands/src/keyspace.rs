@@ -7,7 +7,6 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::row::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
 use engine::Error;
-use engine::config::Directive;
 use engine::edit::{copied, renamed};
 use engine::effects::EventClass;
 use engine::value::ValueExt;
@@ -55,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Asynchronously deletes one or more keys.",
         complexity: UNLINK_COMPLEXITY,
         tips: SUMMED,
-        run: unlink,
+        run: del,
         ..GENERIC
     },
     Command {
@@ -136,19 +135,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Leaves what is dear to free to the background, unless `lazyfree-lazy-user-del` says otherwise.
 fn del(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    unlink(cx, args)?;
-    if cx.keys.effects.seen().is_some_and(|rare| !rare.garbage.is_empty())
-        && !cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserDel)
-    {
-        cx.keys.effects.rare().garbage.clear();
-    }
-    Ok(())
-}
-
-/// Leaves what is dear to free to the background.
-fn unlink(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut removed = 0;
     for index in 1..args.len() {
         let key = cx.key(args, index);

@@ -56,6 +56,7 @@ pub mod expire;
 mod expire_option;
 pub mod familiar;
 pub mod flush;
+mod free;
 pub mod geo;
 pub mod geo_search;
 pub mod hash;

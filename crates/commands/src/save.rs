@@ -5,6 +5,7 @@
 
 use crate::aof;
 use crate::args::Args;
+use crate::blocking::Blocking;
 use crate::cx::Cx;
 use crate::dump;
 use crate::row::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
@@ -118,6 +119,12 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if args.len() == 1 {
             return Err(REWRITING);
         }
+        saves.scheduled.store(true, Relaxed);
+        cx.reply.simple("Background saving scheduled");
+        return Ok(());
+    }
+    if cx.blocking == Blocking::Refused {
+        // What comes after it in its transaction is saved, too.
         saves.scheduled.store(true, Relaxed);
         cx.reply.simple("Background saving scheduled");
         return Ok(());

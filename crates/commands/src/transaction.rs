@@ -16,6 +16,7 @@
 use crate::args::Args;
 use crate::blocking::Blocking;
 use crate::cx::{Cx, Flow, KeyArgs};
+use crate::free;
 use crate::keyspec::key_indices;
 use crate::measure;
 use crate::row::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
@@ -402,7 +403,8 @@ impl Group {
         if !matches!(flow, Flow::Next) {
             cx.flow = flow;
         }
-        let effects = std::mem::take(&mut cx.keys.effects);
+        let mut effects = std::mem::take(&mut cx.keys.effects);
+        free::settle(cx.engine, entry.command, &mut effects);
         if has_log && log {
             cx.engine.collect(&mut self.batch, &effects, db, |out| args.put_to(out));
         } else if has_log {

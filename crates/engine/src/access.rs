@@ -183,7 +183,7 @@ fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
     let Some(object) = entry.into_payload() else { return };
     let left = if is_read { slot.leave_behind(&name, object) } else { Some(object) };
     if let Some(object) = left {
-        effects.discard(object);
+        effects.discard_outlived(object);
     }
 }
 

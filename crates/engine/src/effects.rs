@@ -1,16 +1,43 @@
 //! What a command does besides replying: collected under the locks, carried out after them.
 
 use crate::expiry::ExpiryIndex;
+use crate::libraries::Libraries;
+use crate::scripts::Script;
 use crate::shard::Table;
 use crate::tracking::Change;
-use crate::value::{Object, Value};
+use crate::value::Object;
+use std::sync::Arc;
 
 /// Something that takes long to free. Dropping it frees it.
 pub enum Garbage {
     Object(Object),
     Table(Table, ExpiryIndex),
+    Libraries(Arc<Libraries>),
+    Scripts(Vec<Arc<Script>>),
     /// What somebody was about to do.
     Work(Box<dyn Send>),
+}
+
+impl Garbage {
+    /// How many objects it is, as they are counted (`lazyfreed_objects`).
+    pub fn objects(&self) -> usize {
+        match self {
+            Garbage::Object(_) => 1,
+            Garbage::Work(_) => 0,
+            Garbage::Table(table, _) => table.len(),
+            Garbage::Libraries(libraries) => libraries.functions(),
+            Garbage::Scripts(scripts) => scripts.len(),
+        }
+    }
+
+    /// Frees some of its pieces; true when nothing is left to free.
+    pub fn drain_step(&mut self, pieces: usize) -> bool {
+        match self {
+            Garbage::Object(object) => object.drain_step(pieces),
+            Garbage::Table(table, _) => table.drain_step(pieces),
+            Garbage::Libraries(_) | Garbage::Scripts(_) | Garbage::Work(_) => true,
+        }
+    }
 }
 
 /// Objects below this many pieces are freed where they are; handing them over would cost more.
@@ -79,6 +106,10 @@ pub struct RareEffects {
     /// Elements of collections that were found expired and removed, as commands that remove them; logged likewise.
     pub expired_elements: Vec<(u32, Record)>,
     pub garbage: Vec<Garbage>,
+    /// Values of keys that were found expired or were evicted.
+    pub outlived: Vec<Garbage>,
+    /// What is to be freed before the reply.
+    pub foreground: Vec<Garbage>,
     pub events: Vec<Event>,
     /// Keys with waiting clients that may be served now.
     pub ready: Vec<ReadyKey>,
@@ -111,6 +142,8 @@ impl Effects {
         let Some(mut theirs) = other.take_rare() else { return };
         let own = self.rare();
         own.garbage.append(&mut theirs.garbage);
+        own.outlived.append(&mut theirs.outlived);
+        own.foreground.append(&mut theirs.foreground);
         own.events.append(&mut theirs.events);
         own.changes.append(&mut theirs.changes);
         own.flushed |= theirs.flushed;
@@ -133,11 +166,49 @@ impl Effects {
         }
     }
 
-    /// The same for all that a table holds.
+    /// The same for the value of a key whose time was over, or that was evicted.
+    pub fn discard_outlived(&mut self, object: Object) {
+        if object.free_effort() > FREE_HERE {
+            self.rare().outlived.push(Garbage::Object(object));
+        }
+    }
+
+    /// Frees in the background what is not to be freed before the reply: of what was left by now, the values of keys
+    /// that nobody removed, and all else.
+    pub fn settle(&mut self, outlived_is_lazy: impl FnOnce() -> bool, else_is_lazy: impl FnOnce() -> bool) {
+        let Some(rare) = &mut self.rare else { return };
+        if !rare.garbage.is_empty() && !else_is_lazy() {
+            rare.foreground.append(&mut rare.garbage);
+        }
+        if !rare.outlived.is_empty() {
+            let to = if outlived_is_lazy() { &mut rare.garbage } else { &mut rare.foreground };
+            to.append(&mut rare.outlived);
+        }
+    }
+
+    /// What is to be freed before the reply.
+    pub fn take_foreground(&mut self) -> Vec<Garbage> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.foreground)).unwrap_or_default()
+    }
+
+    /// All that a table holds, in the background.
     pub fn discard_table(&mut self, table: Table, expiry: ExpiryIndex) {
-        let is_large = |value| matches!(value, Value::Payload(object) if object.free_effort() > FREE_HERE);
-        if table.len() > FREE_HERE || table.iter().any(|entry| is_large(entry.value())) {
+        if !table.is_empty() {
             self.rare().garbage.push(Garbage::Table(table, expiry));
+        }
+    }
+
+    /// Libraries of functions, in the background if there are many.
+    pub fn discard_libraries(&mut self, libraries: Arc<Libraries>) {
+        if libraries.functions() > FREE_HERE {
+            self.rare().garbage.push(Garbage::Libraries(libraries));
+        }
+    }
+
+    /// Scripts, likewise.
+    pub fn discard_scripts(&mut self, scripts: Vec<Arc<Script>>) {
+        if scripts.len() > FREE_HERE {
+            self.rare().garbage.push(Garbage::Scripts(scripts));
         }
     }
 }
@@ -145,22 +216,26 @@ impl Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::KeyEntry;
-    use structures::entry::NewValue;
     use structures::set::{Limits, Set};
 
-    #[test]
-    fn a_table_of_few_keys_is_handed_over_if_one_of_them_is_large() {
+    fn large() -> Object {
         const LIMITS: Limits = Limits { intset_entries: 0, listpack_entries: 0, listpack_value: 0 };
-        for (members, is_garbage) in [(FREE_HERE as u32, false), (FREE_HERE as u32 + 1, true)] {
-            let mut set = Set::big();
-            (0..members).for_each(|n| _ = set.insert(&n.to_le_bytes(), &LIMITS));
-            let mut table = Table::new();
-            let entry = KeyEntry::new(b"key", NewValue::Payload(Object::Set(set)), None, 0);
-            table.insert_unique(1 << 60, entry, |_| 1 << 60);
+        let mut set = Set::big();
+        (0..=FREE_HERE as u32).for_each(|n| _ = set.insert(&n.to_le_bytes(), &LIMITS));
+        Object::Set(set)
+    }
+
+    #[test]
+    fn what_is_freed_before_the_reply_is_a_matter_of_why_it_goes() {
+        for (outlived_is_lazy, else_is_lazy) in [(true, true), (true, false), (false, true), (false, false)] {
             let mut effects = Effects::default();
-            effects.discard_table(table, ExpiryIndex::default());
-            assert_eq!(effects.seen().is_some_and(|rare| rare.garbage.len() == 1), is_garbage, "{members}");
+            effects.discard(large());
+            effects.discard_outlived(large());
+            effects.discard_outlived(large());
+            effects.settle(|| outlived_is_lazy, || else_is_lazy);
+            let expected = usize::from(!else_is_lazy) + 2 * usize::from(!outlived_is_lazy);
+            assert_eq!(effects.take_foreground().len(), expected);
+            assert_eq!(effects.seen().map(|rare| rare.garbage.len()), Some(3 - expected));
         }
     }
 }

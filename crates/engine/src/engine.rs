@@ -610,10 +610,11 @@ impl Engine {
     #[inline]
     #[must_use]
     pub fn carry_out(&self, effects: &mut Effects, author: Author) -> Vec<ReadyKey> {
-        let Some(rare) = effects.take_rare() else { return Vec::new() };
+        let Some(mut rare) = effects.take_rare() else { return Vec::new() };
         if !rare.changes.is_empty() || rare.flushed {
             self.tracking.tell(&self.audience, rare.changes, rare.flushed, author);
         }
+        rare.garbage.append(&mut rare.outlived);
         if !rare.garbage.is_empty() {
             self.host.free(rare.garbage);
         }

@@ -299,9 +299,7 @@ impl Engine {
 
     /// What is left to do of evicted keys without locks.
     fn hand_over(&self, config: &Config, effects: &mut Effects, server: Server) {
-        if effects.seen().is_some() && !config.flag(Directive::LazyfreeLazyEviction) {
-            effects.rare().garbage.clear();
-        }
+        effects.settle(|| config.flag(Directive::LazyfreeLazyEviction), || true);
         let ready = self.carry_out(effects, Author { worker: server.worker, client: 0 });
         blocked::serve(self, ready, server);
     }

@@ -112,12 +112,8 @@ impl Engine {
             }
             self.record_expired(&mut effects);
             // Who sees that the keys are gone finds the memory free and the event noted.
-            if let Some(rare) = effects.seen()
-                && !rare.garbage.is_empty()
-                && !self.config().snapshot().flag(Directive::LazyfreeLazyExpire)
-            {
-                effects.rare().garbage.clear();
-            }
+            effects.settle(|| self.config().snapshot().flag(Directive::LazyfreeLazyExpire), || true);
+            drop(effects.take_foreground());
             self.latency().note("expire-cycle", self.host().nanos() - began, now);
         }
         let ready = self.carry_out(&mut effects, Author { worker: server.worker, client: 0 });

@@ -53,6 +53,11 @@ impl Libraries {
         self.by_name.is_empty()
     }
 
+    /// How many functions they have.
+    pub fn functions(&self) -> usize {
+        self.by_function.len()
+    }
+
     pub fn contains(&self, name: &[u8]) -> bool {
         self.by_name.contains_key(name)
     }

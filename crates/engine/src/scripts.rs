@@ -182,15 +182,16 @@ impl Scripts {
         script
     }
 
-    pub fn flush(&self) {
+    /// Forgets all scripts, and returns them.
+    pub fn flush(&self) -> Vec<Arc<Script>> {
         let mut store = self.store.lock();
-        for (_, script) in store.scripts.drain() {
-            script.gone.store(true, Relaxed);
-        }
+        let scripts: Vec<_> = store.scripts.drain().map(|(_, script)| script).collect();
+        scripts.iter().for_each(|script| script.gone.store(true, Relaxed));
         store.passing = 0;
         self.generation.store(next_generation(), Relaxed);
         self.interpreters.store(0, Relaxed);
         self.crowded.store(false, Relaxed);
+        scripts
     }
 
     /// Scripts, and the bytes that they take up.
@@ -239,6 +240,9 @@ impl Scripts {
     pub(crate) fn change_libraries<E>(&self, plan: impl FnOnce(&Libraries) -> Result<Change, E>) -> Result<(), E> {
         let mut libraries = self.libraries.lock();
         let change = plan(&libraries)?;
+        if change.clear {
+            *libraries = Arc::default();
+        }
         Arc::make_mut(&mut libraries).apply(change);
         self.functions_version.fetch_add(1, Relaxed);
         Ok(())
@@ -341,7 +345,7 @@ mod tests {
         scripts.add(sha(EVAL_SCRIPTS_MAX + 1), b"text", 0, false, 2001);
         assert_eq!(scripts.evicted(), 1);
         assert!(scripts.contains(&sha(0)) && !scripts.contains(&sha(1)) && scripts.contains(&sha(7)));
-        scripts.flush();
+        assert_eq!(scripts.flush().len(), EVAL_SCRIPTS_MAX + 1);
         assert!(first.is_gone() && scripts.totals() == (0, 0));
     }
 

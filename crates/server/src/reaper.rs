@@ -33,11 +33,16 @@ impl Reaper {
                 affinity::pin(&config, Directive::BioCpulist);
                 drop(config);
                 step_back();
-                for item in garbage {
-                    free(item);
+                for mut item in garbage {
+                    let objects = item.objects();
+                    // In steps, so that this thread does not keep a core from the workers for long.
+                    while !item.drain_step(STEP) {
+                        thread::yield_now();
+                    }
+                    drop(item);
                     // Whoever sees that nothing is pending sees all that was freed.
-                    freed.fetch_add(1, Relaxed);
-                    pending.fetch_sub(1, Release);
+                    freed.fetch_add(objects, Relaxed);
+                    pending.fetch_sub(objects, Release);
                 }
             })?;
         }
@@ -46,7 +51,7 @@ impl Reaper {
 
     pub fn take(&self, garbage: Vec<Garbage>) {
         for item in garbage {
-            self.pending.fetch_add(1, Relaxed);
+            self.pending.fetch_add(item.objects(), Relaxed);
             // A send fails only when the threads are gone, at the end of the process; then it is freed here.
             let _ = self.queue.send(item);
         }
@@ -64,24 +69,6 @@ impl Reaper {
 
     pub fn reset_freed(&self) {
         self.freed.store(0, Relaxed);
-    }
-}
-
-/// Everything goes in steps, so that this thread does not keep a core from the workers for long.
-fn free(item: Garbage) {
-    match item {
-        Garbage::Object(mut object) => {
-            while !object.drain_step(STEP) {
-                thread::yield_now();
-            }
-        }
-        Garbage::Table(mut table, expiry) => {
-            while !table.drain_step(STEP) {
-                thread::yield_now();
-            }
-            drop(expiry);
-        }
-        Garbage::Work(work) => drop(work),
     }
 }
 

@@ -195,7 +195,7 @@ mod tests {
     use crate::testing::Client;
 
     /// Commands of the log since the last look, as lines.
-    fn logged(log: &engine::log::MemoryLog) -> Vec<String> {
+    fn logged(log: &engine::testing::MemoryLog) -> Vec<String> {
         let line = |words: Vec<Vec<u8>>| words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         log.take().into_iter().map(|(_, words)| line(words)).map(|words: Vec<String>| words.join(" ")).collect()
     }

@@ -18,6 +18,7 @@ use crate::monitor;
 use crate::row::{ALLOW_BUSY, Command, DENY_OOM, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT};
 use crate::row::{READONLY, ROW, SKIP_MONITOR, STALE, WRITE, key};
 use engine::Error;
+use engine::config::Directive;
 use engine::scripts::Sha;
 use mlua::Value;
 use std::rc::Rc;
@@ -268,16 +269,14 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
     if flags.has(ScriptFlags::NO_WRITES) {
         return Ok(());
     }
+    let may_grow = flags.has(ScriptFlags::ALLOW_OOM);
+    if let Some(error) = admission::refusal_in_script(cx.engine, WRITE.and(DENY_OOM), may_grow, false) {
+        return Err(error);
+    }
     if call.read_only {
         return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
     }
-    let may_grow = flags.has(ScriptFlags::ALLOW_OOM);
-    match admission::refusal_in_script(cx.engine, WRITE.and(DENY_OOM), may_grow, false) {
-        Some(error) if error == Error::OUT_OF_MEMORY => Err(Error::text(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-        )),
-        refusal => refusal.map_or(Ok(()), Err),
-    }
+    Ok(())
 }
 
 /// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
@@ -380,8 +379,7 @@ fn reply(
         Err(Failed { mut text, counted, place, .. }) => {
             if let Some((source, line)) = place {
                 let line = line.to_string();
-                text =
-                    [&text[..], b" script: ", name, b", on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
+                text = [&text[..], b" script: on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
             }
             (text, counted)
         }
@@ -420,7 +418,14 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 || (args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async")) {
         return Err(Error::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    cx.engine.scripts().flush();
+    let lazy = match args.get(2) {
+        Some(_) => args.is(2, "async"),
+        None => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+    };
+    let scripts = cx.engine.scripts().flush();
+    if lazy {
+        cx.keys.effects.discard_scripts(scripts);
+    }
     cx.reply.ok();
     Ok(())
 }

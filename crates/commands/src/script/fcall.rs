@@ -292,7 +292,15 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async") {
         return Err(Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
+    let lazy = match args.get(2) {
+        Some(_) => args.is(2, "async"),
+        None => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+    };
+    let before = cx.engine.scripts().libraries();
     cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
+    if lazy {
+        cx.keys.effects.discard_libraries(before);
+    }
     cx.reply.ok();
     Ok(())
 }
@@ -479,7 +487,8 @@ mod tests {
         let mut client = Client::new();
         let engine = Arc::downgrade(client.shared_engine());
         let log = Arc::new(Guarded { engine, appended: 0.into() });
-        client.engine().set_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+        client.engine().install_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+        client.engine().set_logging(true);
         let empty = client.value("FUNCTION DUMP");
         let Value::Bulk(dump) = empty else { panic!("{empty:?}") };
         assert_eq!(client.run_words(&["FUNCTION", "LOAD", LIBRARY]), "lib");

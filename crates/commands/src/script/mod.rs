@@ -66,6 +66,9 @@ pub fn forget_flushed(engine: &Engine) {
     Interpreter::forget_flushed(engine.scripts());
 }
 
+/// Why a script may not call a command.
+pub(crate) const NOT_FROM_SCRIPT: Error = Error::text("ERR This Valkey command is not allowed from script");
+
 /// What clients are told while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {
     busy_error(engine.scripts().busy().first().is_some_and(|running| running.is_function))

@@ -4,6 +4,7 @@
 //! reply is turned into Lua values and taken back. Which locks those are, and what happens when a command needs others,
 //! the module's essay says.
 
+use super::NOT_FROM_SCRIPT;
 use super::convert;
 use super::debugger;
 use super::failure::Failure;
@@ -255,7 +256,7 @@ impl<'r, 'c> Run<'r, 'c> {
             return refused("ERR Wrong number of args calling command from script");
         }
         if command.flags.has(NO_SCRIPT) && !self.cx.engine.scripts().allows_all() {
-            return refused("ERR This Redis command is not allowed from script");
+            return Err(Refused { error: NOT_FROM_SCRIPT, entry: Some(entry) });
         }
         let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
