@@ -31,6 +31,8 @@ mod dialogue;
 mod directives;
 #[path = "black_box/eviction.rs"]
 mod eviction;
+#[path = "black_box/failing_disks.rs"]
+mod failing_disks;
 #[path = "black_box/harness.rs"]
 mod harness;
 #[path = "black_box/hashes.rs"]

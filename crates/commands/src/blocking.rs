@@ -37,6 +37,7 @@ use engine::value::Type;
 use engine::{Engine, Error};
 use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Whether a command may wait.
@@ -162,6 +163,7 @@ impl Cx<'_> {
             caching: self.session.caching,
             protocol: self.reply.protocol(),
             wait,
+            logged_at: AtomicU64::new(0),
         };
         let session = &self.session;
         let hashes = self.key_args.iter().map(|(_, hash)| *hash).collect();
@@ -263,6 +265,7 @@ struct Blocked {
     caching: bool,
     protocol: Protocol,
     wait: Wait,
+    logged_at: AtomicU64,
 }
 
 impl Blocked {
@@ -315,7 +318,9 @@ impl Request for Blocked {
         cx.complete();
         tracking::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
-        engine.record(&cx.keys.effects, self.db, |out| args.put_to(out));
+        if let Some(length) = engine.record(&cx.keys.effects, self.db, |out| args.put_to(out)) {
+            self.logged_at.store(length, Relaxed);
+        }
         if served {
             claim.served(&mut cx.keys);
         } else {
@@ -325,6 +330,10 @@ impl Request for Blocked {
         let effects = std::mem::take(&mut cx.keys.effects);
         let reply = served.then(|| cx.reply.take());
         Attempt { reply, effects }
+    }
+
+    fn logged_at(&self) -> u64 {
+        self.logged_at.load(Relaxed)
     }
 
     fn lasts(&self) -> bool {

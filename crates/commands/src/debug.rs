@@ -245,7 +245,9 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
     cx.must_be_alone()?;
     let engine = cx.engine;
+    let failed = |aof::LoadFailed| Error::text("ERR Error trying to load the AOF files, check server logs.");
     cx.keys.escalate()?;
+    aof::write_before_loading(engine).map_err(failed)?;
     // Nobody is to see the keyspace empty.
     engine.saves().set_loading(true);
     let logs = engine.has_log();
@@ -255,7 +257,7 @@ fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
     let loaded = aof::load_again(engine);
     engine.set_logging(logs);
     engine.saves().set_loading(false);
-    loaded.map_err(|aof::LoadFailed| Error::text("ERR Error trying to load the AOF files, check server logs."))?;
+    loaded.map_err(failed)?;
     engine.host().notice("Append Only File loaded by DEBUG LOADAOF");
     cx.reply.ok();
     Ok(())

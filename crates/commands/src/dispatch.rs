@@ -389,8 +389,8 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
     if cx.session.tracker.is_some() {
         tracking::remember(cx, args, cx.key_args);
     }
-    if logs {
-        engine.record(&cx.keys.effects, db, |out| args.put_to(out));
+    if logs && let Some(length) = engine.record(&cx.keys.effects, db, |out| args.put_to(out)) {
+        cx.session.logged_at = length;
     }
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {

@@ -159,6 +159,10 @@ fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             Some(count) => count,
             None => {
                 let count = hyperloglog::count(bytes).map_err(corrupt)?;
+                if cx.engine.is_unlogged() {
+                    cx.reply.int(count as i64);
+                    return Ok(());
+                }
                 let mut edit = cx.keys.edit(key);
                 edit.with_bytes(0, |bytes| hyperloglog::set_cached_count(bytes, Some(count)))?;
                 edit.commit_silently(1);

@@ -307,7 +307,7 @@ pub fn before_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
         return true;
     }
     engine.host().notice("User requested shutdown...");
-    let saved = aof::stop_at_end(engine, false) && save_at_end(engine, ending, forced);
+    let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, ending, forced);
     if !saved && !forced {
         engine.host().log("Errors trying to shut down the server. Check the logs for more information.");
     }

@@ -54,6 +54,8 @@ pub struct Session {
     pub(crate) admitted: Hindrance,
     /// What its commands do about locks that are not free.
     pub patience: Patience,
+    /// The log's length after its last write that was logged: what its client is told since may not be durable before.
+    pub logged_at: u64,
     /// What it subscribes to, if anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
@@ -120,6 +122,7 @@ impl Session {
             watching: None,
             admitted: Hindrance::default(),
             patience: Patience::Long,
+            logged_at: 0,
             subscriptions: None,
             tracker: None,
             caching: false,

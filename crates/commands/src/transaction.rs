@@ -416,7 +416,9 @@ impl Group {
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Cx<'_>) {
         let Group { batch, effects, row } = self;
-        cx.engine.record_together(&batch);
+        if let Some(length) = cx.engine.record_together(&batch) {
+            cx.session.logged_at = length;
+        }
         cx.row = row;
         cx.keys.effects = effects;
     }

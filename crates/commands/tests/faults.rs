@@ -25,7 +25,7 @@ use engine::host::{Alone, Errand, Host, NewFile, WorkerErrand};
 use engine::{Engine, Options};
 use persistence::aof::journal::Policy;
 use persistence::aof::storage::Storage;
-use persistence::aof::{Aof, check, of};
+use persistence::aof::{Aof, State, check, of};
 use proptest::prelude::*;
 use resp::Reply;
 use resp::value::{Decoder, Value};
@@ -105,8 +105,12 @@ const NOW: Now = Now { unix_us: 1_700_000_000_000_000 };
 const OPTIONS: Options = Options { shards: 8, databases: 2, hash_seed: 7, workers: 1 };
 
 fn run(engine: &Engine, session: &mut Session, words: &[&str]) -> String {
+    run_at(engine, session, words, NOW)
+}
+
+fn run_at(engine: &Engine, session: &mut Session, words: &[&str], now: Now) -> String {
     let (mut args, mut reply): (Args<'_>, _) = (words.into(), Reply::default());
-    dispatch::execute(engine, session, &mut args, NOW, &mut reply);
+    dispatch::execute(engine, session, &mut args, now, &mut reply);
     String::from_utf8(reply.take()).unwrap()
 }
 
@@ -216,21 +220,21 @@ impl Machine {
     /// What comes before replies are sent.
     fn end_turn(&mut self) {
         let Mode::Log(policy) = self.mode else { return };
-        let journal = &self.aof().journal;
+        let (journal, attempt) = (&self.aof().journal, self.aof().attempt());
         let result = match policy {
             Policy::Always => journal.commit(journal.appended(), Duration::MAX).unwrap(),
             _ => journal.write(),
         };
-        wrote(&self.engine, self.aof(), &result);
+        wrote(&self.engine, self.aof(), attempt, &result);
         self.note_durable();
     }
 
     /// What the log's thread does once a second.
     fn tend(&mut self) {
         let Mode::Log(_) = self.mode else { return };
-        let journal = &self.aof().journal;
+        let (journal, attempt) = (&self.aof().journal, self.aof().attempt());
         let result = journal.write().and_then(|()| journal.sync().map(drop));
-        wrote(&self.engine, self.aof(), &result);
+        wrote(&self.engine, self.aof(), attempt, &result);
         self.note_durable();
         tick(&self.engine, NOW.unix_ms());
     }
@@ -442,4 +446,106 @@ fn a_failed_save_is_told_of_and_got_over() {
         assert_eq!(machine.run(&["SAVE"]), "-ERR\r\n");
         machine.recover();
     }
+}
+
+#[test]
+fn nothing_goes_by_itself_that_cannot_be_logged() {
+    let mut machine = Machine::start(Mode::Log(Policy::Always), Disk::default());
+    machine.run(&["HSET", "hash", "field", "1", "other", "2"]);
+    machine.run(&["HPEXPIRE", "hash", "10", "FIELDS", "1", "field"]);
+    for key in ["a", "b", "c"] {
+        machine.run(&["SET", key, "v", "PX", "10"]);
+    }
+    machine.run(&["PFADD", "sketch", "x", "y"]);
+    machine.end_turn();
+    machine.disk.set(Faults { room: Some(5), ..Faults::default() });
+    machine.run(&["SET", "last", "1"]);
+    machine.end_turn();
+    assert!(machine.engine.is_unlogged());
+    let length = machine.aof().journal.appended();
+    let later = Now { unix_us: NOW.unix_us + 20_000 };
+    let server = Server { worker: 0, now_us: later.unix_us };
+    machine.engine.limit_memory(1);
+    for _ in 0..3 {
+        machine.engine.make_room(server);
+        machine.engine.expire_due(0..8, server, 100);
+        let mut ask = |line: &str| {
+            let words: Vec<_> = line.split(' ').collect();
+            run_at(&machine.engine, &mut machine.session, &words, later)
+        };
+        assert_eq!(
+            (ask("GET a"), ask("EXISTS b"), ask("HGET hash field")),
+            ("$-1\r\n".into(), ":0\r\n".into(), "$-1\r\n".into())
+        );
+        assert_eq!((ask("PFCOUNT sketch"), ask("DBSIZE")), (":2\r\n".into(), ":6\r\n".into()));
+        assert!(!ask("RANDOMKEY").is_empty() && ask("KEYS *").starts_with("*3"));
+        assert!(ask("SCAN 0 COUNT 100").starts_with("*2"));
+        machine.end_turn();
+    }
+    assert_eq!(machine.aof().journal.appended(), length);
+    machine.engine.limit_memory(0);
+    machine.recover();
+    machine.engine.expire_due(0..8, server, 100);
+    assert_eq!(machine.run(&["HLEN", "hash"]), ":1\r\n");
+    assert!(machine.aof().journal.appended() > length);
+}
+
+#[test]
+fn a_rewrite_makes_room_for_a_log_that_cannot_be_written() {
+    for policy in [Policy::Always, Policy::EverySecond] {
+        let mut machine = Machine::start(Mode::Log(policy), Disk::default());
+        machine.disk.set(Faults { room: Some(800), ..Faults::default() });
+        for _ in 0..40 {
+            assert!(machine.write((0, 0)));
+        }
+        machine.end_turn();
+        assert!(machine.run(&["SET", "k", "v"]).starts_with("-MISCONF"));
+        assert!(machine.disk.room().is_some_and(|room| room < 400), "what was begun is taken back, but not the room");
+        machine.disk.set(Faults { room: Some(800), ..Faults::default() });
+        machine.run(&["BGREWRITEAOF"]);
+        machine.join();
+        machine.tend();
+        assert!(machine.write((0, 0)));
+        machine.tend();
+        assert_eq!(machine.durable, machine.writes.len());
+        machine.crash(1);
+    }
+}
+
+/// Wherever a disk that gets full stops a log that is turned on: it is whole, or none.
+#[test]
+fn a_log_that_is_on_is_written_to() {
+    let mut begun = 0;
+    for room in 0..800 {
+        let mut machine = Machine::start(Mode::Log(Policy::Always), Disk::default());
+        for word in ["yes", "no"] {
+            assert_eq!(machine.run(&["CONFIG", "SET", "appendonly", word]), "+OK\r\n");
+        }
+        machine.run(&["SET", "before", "1"]);
+        machine.disk.set(Faults { room: Some(room), ..Faults::default() });
+        machine.run(&["CONFIG", "SET", "appendonly", "yes"]);
+        machine.join();
+        machine.disk.set(Faults::default());
+        if machine.aof().state() == State::On {
+            begun += 1;
+            machine.run(&["SET", "after", "1"]);
+            machine.end_turn();
+            let mut next = Machine::start(machine.mode, machine.disk.crash(1));
+            assert_eq!(next.run(&["EXISTS", "before", "after"]), ":2\r\n", "room for {room} bytes");
+        }
+    }
+    assert!(begun > 0 && begun < 800, "{begun}");
+}
+
+#[test]
+fn what_an_earlier_attempt_has_left_is_no_part_of_a_log() {
+    let disk = Disk::default();
+    let (stale, _) = disk.append(b"logs/log.aof.1.incr.aof").unwrap();
+    stale.write(b"*3\r\n$3\r\nSET\r\n$5\r\nstale\r\n$1\r\n1\r\n").unwrap();
+    stale.sync().unwrap();
+    let mut machine = Machine::start(Mode::Log(Policy::Always), disk);
+    assert!(machine.write((0, 0)));
+    machine.end_turn();
+    let mut next = Machine::start(machine.mode, machine.disk.crash(1));
+    assert_eq!(next.run(&["EXISTS", "stale", "last"]), ":1\r\n");
 }

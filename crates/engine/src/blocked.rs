@@ -56,6 +56,11 @@ pub trait Request: Send + Sync {
     /// goes into the log, and the claim is told if the command got what it waits for.
     fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt;
 
+    /// The log's length after what it changed when it was served; 0 if that was nothing.
+    fn logged_at(&self) -> u64 {
+        0
+    }
+
     /// Whether other clients cannot end it (CLIENT UNBLOCK).
     fn lasts(&self) -> bool {
         false

@@ -389,7 +389,12 @@ impl Engine {
 
     /// Whether keys whose time is over stay, though nobody sees them, until somebody writes to them.
     pub fn keeps_expired(&self) -> bool {
-        self.is_paused() || self.is_importing()
+        self.is_paused() || self.is_importing() || self.is_unlogged()
+    }
+
+    /// The log cannot be written: nothing goes by itself, since that could not be logged.
+    pub fn is_unlogged(&self) -> bool {
+        self.saves.hindrance().is_unlogged()
     }
 
     /// The data of another server is being brought (`import-mode`), which decides what goes.
@@ -534,21 +539,22 @@ impl Engine {
     }
 
     /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks
-    /// of that must still be held.
+    /// of that must still be held. Returns the log's length after a change that the command made itself.
     #[inline]
-    pub fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) {
+    pub fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) -> Option<u64> {
         if effects.dirty == 0 && effects.seen().is_none() || !self.has_log() {
-            return;
+            return None;
         }
-        let Some(log) = self.change_log() else { return };
-        match effects.seen() {
-            None => _ = log.append(db, db, false, &mut |out| render(out)),
+        let log = self.change_log()?;
+        let length = match effects.seen() {
+            None => Some(log.append(db, db, false, &mut |out| render(out))),
             Some(_) => {
                 let mut batch = Batch::default();
                 self.collect(&mut batch, effects, db, render);
-                batch.append_to(log);
+                batch.append_to(log)
             }
-        }
+        };
+        length.filter(|_| effects.dirty > 0)
     }
 
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
@@ -598,11 +604,10 @@ impl Engine {
         }
     }
 
-    /// Appends commands that belong together. The locks of what they change must still be held.
-    pub fn record_together(&self, batch: &Batch) {
-        if let Some(log) = self.change_log().filter(|_| self.has_log()) {
-            batch.append_to(log);
-        }
+    /// Appends commands that belong together, and returns the log's length then. The locks of what they change must
+    /// still be held.
+    pub fn record_together(&self, batch: &Batch) -> Option<u64> {
+        batch.append_to(self.change_log().filter(|_| self.has_log())?)
     }
 
     /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to

@@ -259,7 +259,8 @@ impl Engine {
 
     fn evict(&self, server: Server) -> Outcome {
         let config = self.config().snapshot();
-        if self.is_paused() || self.saves().hindrance().is_loading() || self.scripts().is_busy() {
+        let rests = self.is_paused() || self.is_unlogged();
+        if rests || self.saves().hindrance().is_loading() || self.scripts().is_busy() {
             return Outcome::Enough;
         }
         let Some(policy) = Policy::named(config.choice(Directive::MaxMemoryPolicy)).filter(|_| !self.is_importing())

@@ -160,8 +160,12 @@ impl Engine {
         removed
     }
 
-    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them.
+    /// Removes those of these keys of one shard whose deadline has passed, for walks that come upon them, unless such
+    /// keys [stay](Self::keeps_expired) now.
     pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: i64) {
+        if self.keeps_expired() {
+            return;
+        }
         for name in names {
             let local = self.hasher().local_of(name);
             let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);

@@ -28,6 +28,9 @@ pub trait Host: Send + Sync {
     /// The clients' pause has begun, changed or ended: workers look at it again.
     fn pause_changed(&self) {}
 
+    /// The log was turned off, or replies wait for it in another way: who waits for it looks again.
+    fn log_changed(&self) {}
+
     /// Adds to `left` how many workers there are. Each takes one off when it has done what had reached it before this
     /// call, the calling one too: those who ask for much are served after others.
     fn after_others(&self, _left: &Arc<AtomicUsize>) {}

@@ -78,11 +78,11 @@ impl Batch {
         self.commands += 1;
     }
 
-    /// Appends all to a log, as a transaction if there are several. The locks of what they change must be held.
-    pub fn append_to(&self, log: &dyn ChangeLog) {
-        if self.commands > 0 {
-            log.append(self.first, self.last, self.commands > 1, &mut |out| out.extend_from_slice(&self.bytes));
-        }
+    /// Appends all to a log, as a transaction if there are several, and returns its length if there was any. The locks
+    /// of what they change must be held.
+    pub fn append_to(&self, log: &dyn ChangeLog) -> Option<u64> {
+        let mut render = |out: &mut Vec<u8>| out.extend_from_slice(&self.bytes);
+        (self.commands > 0).then(|| log.append(self.first, self.last, self.commands > 1, &mut render))
     }
 }
 

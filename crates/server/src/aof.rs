@@ -13,7 +13,7 @@
 use crate::affinity;
 use crate::mailbox::Letter;
 use crate::shared::Shared;
-use commands::aof::{end_waits, wrote};
+use commands::aof::{end_waits, regulate, wrote};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::config::Directive;
 use persistence::aof::journal::Policy;
@@ -166,15 +166,16 @@ fn run(shared: &Shared, bell: &Receiver<()>) {
         };
         // After an error it is tried again once a second, however often somebody asks.
         let is_time = last.elapsed() >= SECOND;
-        if !is_time && (!rung || aof.has_failed() || aof.journal.policy() != Policy::Always) {
-            continue;
-        }
         if is_time {
             last = Instant::now();
         }
-        if aof.state() != State::Off {
+        let writes = is_time || rung && !aof.has_failed() && aof.journal.policy() == Policy::Always;
+        if writes && aof.state() != State::Off {
             group.gather(aof);
             tend(shared, aof, &mut group);
+        }
+        if writes || rung {
+            tell(shared, aof);
         }
     }
 }
@@ -244,6 +245,7 @@ fn rests(shared: &Shared, aof: &Aof) -> bool {
 /// Makes durable what the calling worker's clients are to be told of. False: the log's thread has to do it.
 pub fn commit(shared: &Shared, aof: &Aof, offset: u64) -> bool {
     let stats = &aof.stats;
+    let attempt = aof.attempt();
     let is_quick = stats.sync_nanos.load(Relaxed) <= QUICK && stats.flush_sleep.load(Relaxed) == 0;
     if !is_quick || aof.has_failed() || rests(shared, aof) {
         return false;
@@ -251,14 +253,14 @@ pub fn commit(shared: &Shared, aof: &Aof, offset: u64) -> bool {
     let clock = Instant::now();
     let Some(result) = aof.journal.commit(offset, PATIENCE) else { return false };
     note(shared, aof, clock.elapsed());
-    wrote(&shared.engine, aof, &result);
+    wrote(&shared.engine, aof, attempt, &result);
     end_waits(&shared.engine, aof);
     result.is_ok()
 }
 
-/// Writes and syncs as the policy says, and tells those who wait.
+/// Writes and syncs as the policy says.
 fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
-    let journal = &aof.journal;
+    let (journal, attempt) = (&aof.journal, aof.attempt());
     let mut result = write(aof);
     let rests = rests(shared, aof);
     let syncs = match journal.policy() {
@@ -277,11 +279,16 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
         // What was not written because of the sync.
         result = journal.write();
     }
-    wrote(&shared.engine, aof, &result);
+    wrote(&shared.engine, aof, attempt, &result);
     group.release(aof);
+}
+
+/// Those look again who wait for the log: workers that keep replies, WAITAOF, and who may not write meanwhile.
+fn tell(shared: &Shared, aof: &Aof) {
     let keepers = shared.keepers.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
     keepers.for_each(|(worker, _)| shared.post(worker, Letter::Durable));
     end_waits(&shared.engine, aof);
+    regulate(&shared.engine, aof);
 }
 
 pub fn write(aof: &Aof) -> io::Result<()> {

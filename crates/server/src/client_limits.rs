@@ -1,7 +1,7 @@
 //! What clients' memory may come to: `client-output-buffer-limit`, `client-query-buffer-limit`, `maxmemory-clients`.
 //!
 //! ```text
-//!   replies to one client    looked at before they are sent, at every push, and every 50 ms for the soft limit
+//!   replies to one client    looked at before they are sent or kept, at every push, and every 50 ms for the soft limit
 //!   requests of one client   looked at when they were read and are not complete
 //!   all clients together     each worker sums up its own (one counter, written by it alone); a worker whose clients have
 //!                            grown adds up the counters, and disconnects the largest clients when that is too much
@@ -86,7 +86,7 @@ impl ClientLimits {
     /// Whether a connection has too much to read when `more` bytes come to what waits.
     #[inline]
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: i64) -> bool {
-        let bytes = connection.outbox.len().max(connection.job_output()) + more;
+        let bytes = connection.outbox.len().max(connection.job_output()) + connection.kept_bytes + more;
         if bytes <= self.least_output && !skip_first {
             connection.over_soft_since = None;
             return false;
@@ -130,7 +130,8 @@ impl Connection {
         let (info, parser) = (&self.session.info, self.parser_memory());
         let prefixes = info.prefix_bytes.load(Relaxed);
         let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed) + prefixes;
-        let buffers = self.pending.capacity() + parser + self.outbox.memory() + self.held_back.capacity();
+        let output = self.outbox.memory() + self.held_back.capacity() + self.kept_bytes;
+        let buffers = self.pending.capacity() + parser + output;
         let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.queued_memory();
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
         if memory != IDLE || self.shown_memory != IDLE || self.counted_memory != counted {
@@ -181,8 +182,8 @@ impl Connection {
             reply_room,
             reply_peak,
             reply_first: self.outbox.first_len(),
-            reply_chunks,
-            reply_bytes,
+            reply_chunks: reply_chunks + usize::from(self.kept > 0),
+            reply_bytes: reply_bytes + self.kept_bytes,
         }
     }
 

@@ -83,8 +83,9 @@ pub struct Connection {
     pub closing: bool,
     /// It has a reply in this turn that is not written yet.
     pub noted: bool,
-    /// Replies that wait until the log is durable.
+    /// Replies that wait until the log is durable, and their bytes.
     pub kept: u32,
+    pub kept_bytes: usize,
     /// It has pushes in its outbox that no write was tried for yet.
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
@@ -289,7 +290,12 @@ impl Connection {
 
     /// True while commands must not run: one is not over, or the end is near.
     pub fn is_held(&self) -> bool {
-        self.is_busy() || self.closing
+        self.is_busy() || self.closing || self.has_much_kept()
+    }
+
+    /// Whether so much waits for the log that it runs nothing more before that has gone: its peer cannot read it yet.
+    pub fn has_much_kept(&self) -> bool {
+        self.kept_bytes > OUTBOX_FULL
     }
 
     /// True while a command is not over: it goes on in pieces, or waits, or is to be tried again.

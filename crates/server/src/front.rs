@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use commands::save::{Ending, before_end};
 use engine::config::Directive;
 use mio::{Events, Poll, Token, Waker};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub struct Front {
 impl Front {
     pub fn new(shared: Arc<Shared>) -> io::Result<Front> {
         let poll = Poll::new()?;
-        // A terminal that goes away is no reason to end.
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        // A terminal that goes away is no reason to end, and neither is a file that may not grow: writing it fails.
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXFSZ])?;
         poll.registry().register(&mut signals, SIGNALS, mio::Interest::READABLE)?;
         shared.set_stop_waker(Waker::new(poll.registry(), WAKE)?);
         Ok(Front { shared, poll, signals, interrupted: Arc::default(), ending: "" })

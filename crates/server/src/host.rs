@@ -164,6 +164,12 @@ impl engine::host::Host for EngineHost {
         }
     }
 
+    fn log_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.bell.ring();
+        }
+    }
+
     fn nanos(&self) -> u64 {
         clock::nanos()
     }

@@ -4,27 +4,51 @@
 //!   everysec, no   commands ran - what they changed is written - replies are sent
 //!   always         commands ran - it is synced, too - replies are sent                                  where that is quick
 //!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
+//!                                                                        .... it cannot be written: all are sent but
+//!                                                                             those of clients whose own writes wait
 //! ```
 //!
 //! Where replies are kept these are all of a turn, also those of commands that only read: what they saw may not be
-//! durable yet. A connection that has kept replies gets later ones after these. While the log cannot be written nothing
-//! new is kept, so that everybody else is told of it.
+//! durable yet. Once it is known that the log cannot be written, nobody waits but who has written what may be lost: how
+//! that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
+//!
+//! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
+//! and while the log is far behind, nobody writes ([`regulate`]), which also limits those who want no replies.
 
 use crate::aof::{commit, write};
+use crate::connection::Connection;
 use crate::worker::Worker;
 use commands::Now;
-use commands::aof::wrote;
+use commands::aof::{is_far_behind, regulate, wrote};
 use persistence::aof::journal::Policy;
-use persistence::aof::{Aof, State, of};
+use persistence::aof::{Aof, of};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Replies of a turn.
+#[derive(Default)]
 pub struct Kept {
+    /// How long the log was after it.
     offset: u64,
     bytes: Vec<u8>,
-    /// Which part is for which connection, whose token may be another one's by then: the client's number tells.
-    replies: Vec<(usize, u64, Range<usize>)>,
+    replies: Vec<KeptReply>,
+}
+
+struct KeptReply {
+    /// Another connection may have the token by then: the client's number tells.
+    token: usize,
+    client: u64,
+    bytes: Range<usize>,
+    /// How long the log was after the client's own last write.
+    logged_at: u64,
+}
+
+impl KeptReply {
+    /// What it counts as.
+    fn memory(&self) -> usize {
+        self.bytes.len() + size_of::<KeptReply>()
+    }
 }
 
 /// Milliseconds that a write waits for a sync that is under way, which might make it wait for the disk.
@@ -33,39 +57,35 @@ const PATIENCE: i64 = 1000;
 impl Worker {
     /// To be called before replies are sent: what their commands changed is written, or they are kept.
     pub fn log_before_replies(&mut self, now: Now) {
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         let Some(aof) = of(&shared.engine) else { return };
-        if !shared.engine.has_log() || aof.state() != State::On {
-            return self.keep_behind(0);
+        if !aof.keeps_replies() {
+            if shared.engine.has_log() {
+                self.write_log(aof, now);
+            }
+            return self.release_replies(now);
         }
-        match aof.journal.policy() {
-            Policy::Always => {
-                let appended = aof.journal.appended();
-                let is_new = appended != std::mem::replace(&mut self.seen_log, appended);
-                if appended > aof.journal.released() {
-                    if commit(&shared, aof, appended) {
-                        self.release_replies(now);
-                    } else {
-                        if is_new || !aof.has_failed() {
-                            self.keep_all(appended);
-                        }
-                        shared.bell.ring();
-                    }
-                }
-                self.keep_behind(appended);
-            }
-            policy => {
-                self.write_log(aof, policy, now);
-                self.keep_behind(0);
-            }
+        let appended = aof.journal.appended();
+        let is_durable = appended <= aof.journal.released() || commit(&shared, aof, appended);
+        let has_failed = aof.has_failed();
+        if !is_durable && !has_failed {
+            self.keep_all(appended, now);
+            regulate(&shared.engine, aof);
+            return shared.bell.ring();
+        }
+        self.release_replies(now);
+        if has_failed || !self.kept.is_empty() {
+            let released = aof.journal.released();
+            self.keep_some(appended, now, |connection| connection.kept > 0 || connection.session.logged_at > released);
         }
     }
 
-    fn write_log(&mut self, aof: &Aof, policy: Policy, now: Now) {
+    fn write_log(&mut self, aof: &Aof, now: Now) {
+        let attempt = aof.attempt();
         if aof.journal.waiting() == 0 || aof.has_failed() {
             return;
         }
-        if policy == Policy::EverySecond && aof.journal.is_syncing() {
+        if aof.journal.policy() != Policy::No && aof.journal.is_syncing() && !is_far_behind(aof) {
             if now.unix_ms() - *self.postponed_since.get_or_insert(now.unix_ms()) < PATIENCE {
                 return;
             }
@@ -73,71 +93,110 @@ impl Worker {
         }
         self.postponed_since = None;
         let began = self.nanos();
-        wrote(&self.shared.engine, aof, &write(aof));
+        wrote(&self.shared.engine, aof, attempt, &write(aof));
         self.metrics().log_nanos.add(self.nanos() - began);
     }
 
     /// Keeps the replies of this turn.
-    fn keep_all(&mut self, offset: u64) {
-        let mut replies = Vec::with_capacity(self.replies.len());
-        for (token, range) in self.replies.drain(..) {
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            (connection.noted, connection.kept) = (false, connection.kept + 1);
-            replies.push((token, connection.session.info.id, range));
-        }
-        if !replies.is_empty() {
-            let bytes = self.reply.take();
-            self.keep(Kept { offset, bytes, replies });
-        }
+    fn keep_all(&mut self, offset: u64, now: Now) {
+        let (replies, bytes) = (std::mem::take(&mut self.replies), self.reply.take());
+        self.keep(Kept { offset, bytes, replies: Vec::with_capacity(replies.len()) }, replies, now);
     }
 
-    /// Keeps the replies of those who have kept ones already.
-    fn keep_behind(&mut self, offset: u64) {
-        if self.kept.is_empty() {
-            return;
-        }
-        let (mut bytes, mut replies) = (Vec::new(), Vec::new());
-        let connections = &mut self.connections;
+    /// Keeps those of this turn's replies that are for such connections.
+    fn keep_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
+        let (mut kept, mut replies) = (Kept { offset, ..Kept::default() }, Vec::new());
         self.replies.retain(|(token, range)| {
-            let found = connections.get_mut(*token).filter(|connection| connection.kept > 0);
-            let Some(connection) = found else { return true };
-            (connection.noted, connection.kept) = (false, connection.kept + 1);
-            let start = bytes.len();
-            bytes.extend_from_slice(&self.reply.as_slice()[range.clone()]);
-            replies.push((*token, connection.session.info.id, start..bytes.len()));
+            if !self.connections.get(*token).is_some_and(&is_one) {
+                return true;
+            }
+            let start = kept.bytes.len();
+            kept.bytes.extend_from_slice(&self.reply.as_slice()[range.clone()]);
+            replies.push((*token, start..kept.bytes.len()));
             false
         });
-        if !replies.is_empty() {
-            self.keep(Kept { offset, bytes, replies });
-        }
+        self.keep(kept, replies, now);
     }
 
-    fn keep(&mut self, kept: Kept) {
-        if let Some(aof) = of(&self.shared.engine) {
-            aof.stats.kept.fetch_add(kept.replies.len() as u64, Relaxed);
+    fn keep(&mut self, mut kept: Kept, replies: Vec<(usize, Range<usize>)>, now: Now) {
+        let mut too_much = Vec::new();
+        for (token, bytes) in replies {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            connection.noted = false;
+            if bytes.is_empty() {
+                continue;
+            }
+            if self.settings.clients.is_over(connection, bytes.len(), false, now.unix_ms()) {
+                too_much.push((token, bytes.len()));
+                continue;
+            }
+            let (client, logged_at) = (connection.session.info.id, connection.session.logged_at);
+            let reply = KeptReply { token, client, bytes, logged_at };
+            connection.kept += 1;
+            connection.kept_bytes += reply.memory();
+            kept.replies.push(reply);
         }
-        self.kept.push_back(kept);
-        self.shared.keepers[self.index].store(true, Relaxed);
+        if !kept.replies.is_empty() {
+            if let Some(aof) = of(&self.shared.engine) {
+                aof.stats.kept.fetch_add(kept.replies.len() as u64, Relaxed);
+            }
+            self.kept.push_back(kept);
+            self.shared.keepers[self.index].store(true, Relaxed);
+        }
+        for (token, more) in too_much {
+            self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
+        }
     }
 
     /// Sends what need not be kept any more.
     pub fn release_replies(&mut self, now: Now) {
-        let shared = std::sync::Arc::clone(&self.shared);
+        if self.kept.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
         let Some(aof) = of(&shared.engine) else { return };
-        let all = aof.state() != State::On;
-        while let Some(kept) = self.kept.pop_front_if(|kept| all || kept.offset <= aof.journal.released()) {
-            for (token, id, range) in kept.replies {
-                let found = self.connections.get_mut(token).filter(|connection| connection.session.info.id == id);
-                let Some(connection) = found else { continue };
-                connection.kept -= 1;
-                self.send_reply(token, &kept.bytes[range], now);
-                if self.connections.get(token).is_some_and(|connection| connection.closing) {
-                    self.list(token);
-                }
+        let released = if aof.keeps_replies() { aof.journal.released() } else { u64::MAX };
+        while let Some(kept) = self.kept.pop_front_if(|kept| kept.offset <= released) {
+            kept.replies.iter().for_each(|reply| self.send_kept(reply, &kept.bytes, now));
+        }
+        if aof.has_failed() {
+            for kept in std::mem::take(&mut self.kept) {
+                self.release_readers(kept, released, now);
             }
         }
         if self.kept.is_empty() {
-            self.shared.keepers[self.index].store(false, Relaxed);
+            shared.keepers[self.index].store(false, Relaxed);
+        }
+    }
+
+    /// Sends the replies of clients that wait for no write of their own, and keeps the others.
+    fn release_readers(&mut self, kept: Kept, released: u64, now: Now) {
+        let mut left = Kept { offset: kept.offset, ..Kept::default() };
+        for reply in kept.replies {
+            if reply.logged_at <= released {
+                self.send_kept(&reply, &kept.bytes, now);
+                continue;
+            }
+            let start = left.bytes.len();
+            left.bytes.extend_from_slice(&kept.bytes[reply.bytes]);
+            left.replies.push(KeptReply { bytes: start..left.bytes.len(), ..reply });
+        }
+        if !left.replies.is_empty() {
+            self.kept.push_back(left);
+        }
+    }
+
+    fn send_kept(&mut self, reply: &KeptReply, bytes: &[u8], now: Now) {
+        let found = self.connections.get_mut(reply.token);
+        let Some(connection) = found.filter(|connection| connection.session.info.id == reply.client) else { return };
+        let had_much = connection.has_much_kept();
+        connection.kept -= 1;
+        connection.kept_bytes -= reply.memory();
+        self.send_reply(reply.token, &bytes[reply.bytes.clone()], now);
+        let Some(connection) = self.connections.get_mut(reply.token) else { return };
+        connection.note_memory(&self.shared.engine.metrics()[self.index]);
+        if connection.closing || had_much && !connection.has_much_kept() {
+            self.list(reply.token);
         }
     }
 }

@@ -118,8 +118,7 @@ pub struct Worker {
     pub replies: Vec<(usize, Range<usize>)>,
     /// Replies of earlier turns that wait until the log is durable, in order.
     pub kept: VecDeque<Kept>,
-    /// The log's length after the last turn, and since when a write of it waits for a sync (Unix time in milliseconds).
-    pub seen_log: u64,
+    /// Since when a write of the log waits for a sync (Unix time in milliseconds).
     pub postponed_since: Option<i64>,
     /// Connections that got pushes in this turn.
     pub pushed: Vec<usize>,
@@ -175,7 +174,6 @@ impl Worker {
             apart_reply: Reply::default(),
             replies: Vec::new(),
             kept: VecDeque::new(),
-            seen_log: 0,
             postponed_since: None,
             pushed: Vec::new(),
             over_limit: Vec::new(),
@@ -382,6 +380,7 @@ impl Worker {
                     closing: false,
                     noted: false,
                     kept: 0,
+                    kept_bytes: 0,
                     pushed: false,
                     held_back: Vec::new(),
                     withheld: false,
@@ -418,6 +417,7 @@ impl Worker {
             return;
         }
         connection.blocked = None;
+        connection.session.logged_at = connection.session.logged_at.max(ticket.request().logged_at());
         blocked::leave(&self.shared.engine, ticket);
         let start = self.reply.len();
         self.reply.raw(reply);

@@ -10,7 +10,7 @@ mod start;
 mod wait;
 
 pub use load::LoadFailed;
-pub(crate) use start::{follow, load_again, set_policy};
+pub(crate) use start::{follow, load_again, set_policy, write_before_loading};
 pub use start::{load_and_begin, stop_at_end};
 pub use wait::end_waits;
 
@@ -19,7 +19,7 @@ use crate::cx::Cx;
 use crate::row::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, ROW};
 use engine::config::{Config, Directive};
 use engine::{Engine, Error};
-use persistence::aof::{Aof, State, of};
+use persistence::aof::{Aof, Attempt, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -131,23 +131,45 @@ fn is_limited(engine: &Engine, aof: &Aof, now_ms: i64) -> bool {
     limited
 }
 
-/// To be told how writing or syncing the log went: writes are refused while that fails.
-pub fn wrote(engine: &Engine, aof: &Aof, result: &io::Result<()>) {
+/// To be told how an attempt to write or sync the log went: writes are refused while that fails.
+pub fn wrote(engine: &Engine, aof: &Aof, attempt: Attempt, result: &io::Result<()>) {
     match result {
         Ok(()) if !aof.has_failed() => {}
-        Ok(()) => {
-            aof.stats.error.store(0, Relaxed);
+        Ok(()) => aof.conclude(attempt, None, || {
             engine.saves().refuse_unlogged(false);
             engine.host().log("AOF write error looks solved. The server can write again.");
-        }
-        Err(error) => {
-            let number = i64::from(error.raw_os_error().unwrap_or(EIO));
-            if aof.stats.error.swap(number, Relaxed) != number {
-                engine.host().log(&format!("Error writing to the AOF file: {}", reason(error)));
-            }
+        }),
+        Err(error) => aof.conclude(attempt, Some(error.raw_os_error().unwrap_or(EIO).into()), || {
+            engine.host().log(&format!("Error writing to the AOF file: {}", reason(error)));
             engine.saves().refuse_unlogged(true);
-        }
+        }),
     }
+}
+
+/// Bytes of the log that may be in memory until it has caught up. Beyond that commands that write wait, until there are
+/// at most half as many.
+const BEHIND_MAX: u64 = 32 << 20;
+
+/// Whether the log is so far behind that it is to be written whatever stands in the way of that.
+pub fn is_far_behind(aof: &Aof) -> bool {
+    aof.behind() > BEHIND_MAX
+}
+
+/// Holds writes back while the log is too far behind, and lets them go on after that; or where they are refused, since
+/// it cannot be written. To be called when it has grown and when it has been written.
+pub fn regulate(engine: &Engine, aof: &Aof) {
+    let mut holds = aof.holds.lock();
+    let most = if *holds { BEHIND_MAX / 2 } else { BEHIND_MAX };
+    let wanted = aof.state() != State::Off && !aof.has_failed() && aof.behind() > most;
+    if wanted == *holds {
+        return;
+    }
+    *holds = wanted;
+    match wanted {
+        true => engine.hold_writes(),
+        false => engine.release_writes(),
+    }
+    engine.host().pause_changed();
 }
 
 /// What the system calls an error that has no number.
@@ -161,7 +183,7 @@ pub(crate) fn reason(error: &io::Error) -> String {
 
 /// Why nothing may be written now.
 pub(crate) fn refusal(engine: &Engine) -> Error {
-    let number = of(engine).map_or(0, |aof| aof.stats.error.load(Relaxed));
+    let number = of(engine).map_or(0, Aof::error);
     let error = io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(EIO));
     Error::new(format!("MISCONF Errors writing to the AOF file: {}", reason(&error)))
 }

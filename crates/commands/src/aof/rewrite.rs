@@ -141,7 +141,7 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
 fn open_next(engine: &Engine, aof: &Aof) -> io::Result<Target> {
     let mut manifest = aof.manifest.lock().clone();
     let entry = manifest.add_incr(aof.file());
-    let target = aof.target(&entry.name)?;
+    let target = aof.new_target(&entry.name)?;
     aof.adopt(manifest)?;
     tell_opened(engine, &entry.name);
     Ok(target)
@@ -225,21 +225,26 @@ fn finish(engine: &Engine, aof: &Aof, rdb: bool, temporary: &[u8]) -> io::Result
     if state == State::Waiting {
         aof.set_state(State::On);
     }
-    let size = aof.total_size()?;
-    aof.journal.size.store(size, Relaxed);
-    aof.stats.base_size.store(size, Relaxed);
-    drop_history(engine, aof)
+    tidy(engine, aof);
+    Ok(())
 }
 
-/// Removes files that are not part of the log any more.
-pub fn drop_history(engine: &Engine, aof: &Aof) -> io::Result<()> {
-    if engine.config().snapshot().flag(Directive::AofDisableAutoGc) {
-        return Ok(());
+/// Looks at the files of a log that is complete, and removes those that are not part of it any more. What fails of that
+/// is tried again after the next rewrite.
+pub fn tidy(engine: &Engine, aof: &Aof) {
+    let is_kept = engine.config().snapshot().flag(Directive::AofDisableAutoGc);
+    let result = aof.total_size().and_then(|size| {
+        aof.journal.size.store(size, Relaxed);
+        aof.stats.base_size.store(size, Relaxed);
+        let tell = |name: &[u8]| {
+            let name = String::from_utf8_lossy(name);
+            engine.host().notice(&format!("Removing the history file {name} in the background"));
+        };
+        if is_kept { Ok(()) } else { aof.drop_history(tell) }
+    });
+    if let Err(error) = result {
+        engine.host().log(&format!("Error removing AOF history files: {}", reason(&error)));
     }
-    aof.drop_history(|name| {
-        let name = String::from_utf8_lossy(name);
-        engine.host().notice(&format!("Removing the history file {name} in the background"));
-    })
 }
 
 /// The log that was to begin did not.

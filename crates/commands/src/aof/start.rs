@@ -1,7 +1,7 @@
 //! The log when the server starts and ends, and when `appendonly` is turned.
 
 use super::load::{LoadFailed, load_files};
-use super::rewrite::{cancel, drop_history, start, write_base};
+use super::rewrite::{cancel, start, tidy, write_base};
 use super::{reason, wants_rdb};
 use engine::Engine;
 use engine::config::{Config, Directive};
@@ -29,20 +29,26 @@ pub fn follow(engine: &Engine, changed: Directive, config: &Config, in_transacti
     Ok(())
 }
 
-/// When the log is synced from now on.
+/// When the log is synced from now on. Replies that are kept may not have to wait any more.
 pub(crate) fn set_policy(engine: &Engine, config: &Config) {
     if let Some(aof) = of(engine) {
         aof.journal.set_policy(policy(config));
+        engine.host().log_changed();
     }
 }
 
-/// Reads the log once more, in the place of what there is (DEBUG LOADAOF). Nothing may be logged meanwhile.
+/// Writes what the log does not have yet, before what there is makes way for what is read from it. All locks must be
+/// held.
+pub(crate) fn write_before_loading(engine: &Engine) -> Result<(), LoadFailed> {
+    of(engine).map_or(Ok(()), |aof| aof.journal.write()).map_err(|error| {
+        engine.host().log(&format!("Error writing to the AOF file: {}", reason(&error)));
+        LoadFailed
+    })
+}
+
+/// Reads the log once more, in the place of what there was (DEBUG LOADAOF). Nothing may be logged meanwhile.
 pub(crate) fn load_again(engine: &Engine) -> Result<(), LoadFailed> {
     let Some(aof) = of(engine) else { return Ok(()) };
-    if let Err(error) = aof.journal.write() {
-        engine.host().log(&format!("Error writing to the AOF file: {}", reason(&error)));
-        return Err(LoadFailed);
-    }
     let is_there = load_files(engine, aof)? || aof.manifest.lock().readable().next().is_some();
     if is_there { Ok(()) } else { Err(LoadFailed) }
 }
@@ -91,20 +97,26 @@ fn turn_off(engine: &Engine, aof: &Aof) {
         engine.host().notice(&format!("Killing running AOF rewrite child: {}", engine.host().process().id));
         cancel(engine, aof);
     }
-    flush(engine, aof);
+    // What cannot be written is of no use to anybody any more.
+    let _ = flush(engine, aof);
     aof.journal.end();
-    super::wrote(engine, aof, &Ok(()));
+    aof.forget_failure(|| engine.saves().refuse_unlogged(false));
+    super::regulate(engine, aof);
+    super::end_waits(engine, aof);
+    engine.host().log_changed();
 }
 
 /// Writes and syncs what there is.
-fn flush(engine: &Engine, aof: &Aof) {
+fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let result = aof.journal.write().and_then(|()| aof.journal.sync().map(drop));
-    if let Err(error) = result {
-        engine.host().log(&format!("Fail to fsync the AOF file: {}", reason(&error)));
+    if let Err(error) = &result {
+        engine.host().log(&format!("Fail to fsync the AOF file: {}", reason(error)));
     }
+    result
 }
 
-/// Before the server ends; false if it must not, because the log is not complete yet.
+/// Before the server ends; false if it must not, because the log is not complete yet, or cannot be completed and clients
+/// were told that it would be.
 pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
     let Some(aof) = of(engine) else { return true };
     if aof.state() == State::Waiting {
@@ -121,7 +133,11 @@ pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
     }
     if aof.state() == State::On {
         engine.host().notice("Calling fsync() on the AOF file.");
-        flush(engine, aof);
+        let is_complete = flush(engine, aof).is_ok() || aof.keeps_replies();
+        if !is_complete && !force {
+            engine.host().log("Error writing the AOF file, can't exit.");
+            return false;
+        }
     }
     true
 }
@@ -154,20 +170,17 @@ fn begin_at_start(engine: &Engine, aof: &Aof) -> io::Result<()> {
         host.notice(&format!("Creating AOF base file {} on server start", shown(&base.name)));
         write_base(engine, &config, rdb, &aof.path(&base.name), &mut || {})?;
     }
-    let (entry, verb) = match manifest.incr.last() {
-        Some(last) => (last.clone(), "Opening"),
-        None => (manifest.add_incr(aof.file()), "Creating"),
+    let (target, verb) = match manifest.incr.last() {
+        Some(last) => (aof.target(&last.name)?, "Opening"),
+        None => (aof.new_target(&manifest.add_incr(aof.file()).name)?, "Creating"),
     };
-    let target = aof.target(&entry.name)?;
-    host.notice(&format!("{verb} AOF incr file {} on server start", shown(&entry.name)));
+    host.notice(&format!("{verb} AOF incr file {} on server start", shown(&target.name)));
     if manifest != before {
         aof.adopt(manifest)?;
     }
     aof.journal.begin(target);
-    let size = aof.total_size()?;
-    aof.journal.size.store(size, Relaxed);
-    aof.stats.base_size.store(size, Relaxed);
     aof.set_state(State::On);
     engine.set_logging(true);
-    drop_history(engine, aof)
+    tidy(engine, aof);
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! WAITAOF: until the log is durable up to here.
+//! WAITAOF: until what the client has written is durable.
 
 use crate::args::Args;
 use crate::blocking::Wait;
@@ -21,7 +21,7 @@ pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if local > 0 && aof.is_none() {
         return Err(DISABLED);
     }
-    let offset = aof.map_or(0, |aof| aof.journal.appended());
+    let offset = cx.session.logged_at;
     let durable = aof.is_some_and(|aof| aof.state() == State::On && aof.journal.synced() >= offset);
     if i64::from(durable) >= local && replicas == 0 || !cx.may_block() {
         cx.reply.array(2);
@@ -31,8 +31,9 @@ pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let timed_out: &[u8] = if durable { b"*2\r\n:1\r\n:0\r\n" } else { b"*2\r\n:0\r\n:0\r\n" };
     cx.wait(args, [], Wait { timed_out: Some(timed_out), ..Wait::until(deadline) });
-    if let (Flow::Wait(ticket), Some(aof), 0) = (&cx.flow, aof, replicas) {
-        aof.wait_for(offset, ticket);
+    if let (Flow::Wait(ticket), Some(aof), 1..) = (&cx.flow, aof, local) {
+        // Replicas are not there to be waited for, but the log may be turned off.
+        aof.wait_for(if replicas == 0 { offset } else { u64::MAX }, ticket);
         // It may have become durable meanwhile.
         end_waits(cx.engine, aof);
     }
@@ -41,7 +42,12 @@ pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Replies to those whose wait is over.
 pub fn end_waits(engine: &Engine, aof: &Aof) {
-    if aof.state() == State::On {
-        aof.end_waits(|ticket| engine.host().deliver(ticket, b"*2\r\n:1\r\n:0\r\n".to_vec()));
+    match aof.state() {
+        State::Off => aof.end_waits(|ticket| {
+            let error = ticket.request().error_reply(&String::from_utf8_lossy(DISABLED.as_bytes()));
+            engine.host().deliver(ticket, error);
+        }),
+        State::On => aof.end_waits(|ticket| engine.host().deliver(ticket, b"*2\r\n:1\r\n:0\r\n".to_vec())),
+        State::Waiting => {}
     }
 }

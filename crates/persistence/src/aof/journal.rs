@@ -44,6 +44,8 @@ pub struct Target {
 
 #[derive(Default)]
 struct Buffer {
+    /// There is a file. Otherwise nothing is kept of what comes.
+    is_open: bool,
     bytes: Vec<u8>,
     /// The database that the reader of the file is in after these bytes; None: in a file that has just begun.
     db: Option<u32>,
@@ -59,12 +61,14 @@ struct Output {
     /// Taken from the buffer, and not written yet.
     pending: Vec<u8>,
     turn: Option<(usize, Target)>,
-    /// Written and not synced, if the policy is to keep that.
+    /// What was written last and is not synced, if the policy is to keep that.
     unsynced: Vec<u8>,
     /// The end of the file, as long as `unsynced`, may be lost and is still to be cut off.
     is_torn: bool,
     /// Files before the present one that are not synced yet.
     ended: Vec<Arc<dyn LogFile>>,
+    /// How often the end of a file was cut off that had been written.
+    cuts: u64,
 }
 
 #[derive(Default)]
@@ -129,7 +133,12 @@ impl Journal {
 
     /// Replies need not wait for what is written to be durable.
     pub fn release_written(&self) {
+        let mut output = self.output.lock();
         self.released.fetch_max(self.written(), AcqRel);
+        // For nobody's sake it would be written again.
+        if !output.is_torn {
+            output.unsynced = Vec::new();
+        }
     }
 
     /// Whether a failed sync may have lost what only a new base has.
@@ -137,12 +146,27 @@ impl Journal {
         self.doubt.load(Acquire) > 0
     }
 
-    /// There is a durable base of the moment when the log was that long.
+    /// There is a durable base of the moment when the log was that long, which was that of the last
+    /// [turn](Self::turn_to): nothing before it is needed any more, written or not.
     pub fn settle(&self, appended: u64) {
         let _syncs = self.syncs.lock();
+        let mut output = self.output.lock();
+        let output = &mut *output;
+        output.take(&mut self.buffer.lock());
+        while let Some((at, next)) = output.turn.take() {
+            output.pending.drain(..at);
+            self.written.fetch_add(at as u64, Release);
+            output.unsynced.clear();
+            output.is_torn = false;
+            output.target = Some(next);
+            output.take(&mut self.buffer.lock());
+        }
+        output.ended.clear();
         if self.doubt.load(Acquire) <= appended {
             self.doubt.store(0, Release);
         }
+        self.synced.fetch_max(appended, AcqRel);
+        self.released.fetch_max(appended, AcqRel);
     }
 
     /// Whether somebody is syncing now.
@@ -159,6 +183,9 @@ impl Journal {
     pub fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
         let mut buffer = self.buffer.lock();
         let buffer = &mut *buffer;
+        if !buffer.is_open {
+            return self.appended.load(Relaxed);
+        }
         let before = buffer.bytes.len();
         let clock = self.clock.load(Relaxed);
         if clock > buffer.stamp {
@@ -192,19 +219,23 @@ impl Journal {
 
     /// Begins with this file. What there was in the buffer is forgotten.
     pub fn begin(&self, target: Target) {
-        let (mut output, mut buffer) = (self.output.lock(), self.buffer.lock());
-        *buffer = Buffer::default();
-        self.doubt.store(0, Release);
-        let appended = self.appended();
-        *output = Output { target: Some(target), ..Output::default() };
-        self.written.store(appended, Release);
-        self.synced.store(appended, Release);
-        self.released.store(appended, Release);
+        self.start_anew(Some(target));
     }
 
-    /// Has no file any more.
+    /// Has no file any more: nothing waits, and nothing is in doubt.
     pub fn end(&self) {
-        *self.output.lock() = Output::default();
+        self.start_anew(None);
+    }
+
+    fn start_anew(&self, target: Option<Target>) {
+        let (mut output, mut buffer) = (self.output.lock(), self.buffer.lock());
+        *buffer = Buffer { is_open: target.is_some(), ..Buffer::default() };
+        *output = Output { target, cuts: output.cuts, ..Output::default() };
+        self.doubt.store(0, Release);
+        let appended = self.appended();
+        for offset in [&self.written, &self.synced, &self.released] {
+            offset.store(appended, Release);
+        }
     }
 
     /// Writes what was appended before this was called. After an error nothing is lost: the next call goes on.
@@ -218,12 +249,6 @@ impl Journal {
         output.take(&mut self.buffer.lock());
         loop {
             let end = output.turn.as_ref().map_or(output.pending.len(), |(at, _)| *at);
-            if output.target.is_none() {
-                // Nobody wants it.
-                output.pending.clear();
-                self.written.store(self.appended(), Release);
-                return Ok(());
-            }
             self.write_part(output, end)?;
             let Some((_, next)) = output.turn.take() else { break };
             self.change(output, next)?;
@@ -255,8 +280,10 @@ impl Journal {
         if let Some(target) = &mut output.target {
             target.len += bytes as u64;
         }
-        if self.policy() == Policy::Always {
-            output.unsynced.extend_from_slice(&output.pending[..bytes]);
+        match self.policy() {
+            Policy::Always => output.unsynced.extend_from_slice(&output.pending[..bytes]),
+            // It must be the end of the file.
+            _ => output.unsynced.clear(),
         }
         output.pending.drain(..bytes);
         if let Some((at, _)) = &mut output.turn {
@@ -312,11 +339,11 @@ impl Journal {
     }
 
     fn sync_in_turn(&self) -> io::Result<u64> {
-        let (mut ended, file, written) = {
+        let (mut ended, file, written, cuts) = {
             let mut output = self.output.lock();
             self.cut_torn(&mut output)?;
             let file = output.target.as_ref().map(|target| Arc::clone(&target.file));
-            (std::mem::take(&mut output.ended), file, self.written())
+            (std::mem::take(&mut output.ended), file, self.written(), output.cuts)
         };
         self.syncing.store(true, Relaxed);
         let result = loop {
@@ -331,6 +358,10 @@ impl Journal {
         if let Err(error) = result {
             output.ended.append(&mut ended);
             return Err(self.write_again(&mut output, error));
+        }
+        if output.cuts != cuts {
+            // The sync of a writer who turned to the next file has failed meanwhile, and what this one saved is gone.
+            return Err(io::Error::other("what was synced had to be cut off"));
         }
         let durable = if self.is_in_doubt() { self.synced() } else { written };
         let synced = self.synced.fetch_max(durable, AcqRel).max(durable);
@@ -360,6 +391,7 @@ impl Journal {
             let start = target.len.saturating_sub(lost);
             target.file.truncate(start)?;
             target.len = start;
+            output.cuts += 1;
             let mut pending = std::mem::take(&mut output.unsynced);
             pending.append(&mut output.pending);
             output.pending = pending;
@@ -504,5 +536,65 @@ mod tests {
         assert_eq!(journal.sync().unwrap(), last);
         disk.crash();
         assert!(text(&disk, b"one").ends_with("first ") && text(&disk, b"two").ends_with("second "));
+    }
+
+    #[test]
+    fn what_is_cut_off_after_a_change_of_policy_is_nothing_older() {
+        let disk = Disk::default();
+        let journal = journal(&disk, Policy::Always);
+        add(&journal, 0, "first");
+        journal.write().unwrap();
+        journal.set_policy(Policy::EverySecond);
+        add(&journal, 0, "second");
+        journal.write().unwrap();
+        disk.set(Faults { sync_fails: true, ..Faults::default() });
+        assert!(journal.sync().is_err() && journal.is_in_doubt());
+        disk.set(Faults::default());
+        journal.write().unwrap();
+        journal.sync().unwrap();
+        assert_eq!(text(&disk, b"one"), "*2 $6 SELECT $1 0 *1 $5 first *1 $6 second ");
+    }
+
+    #[test]
+    fn what_a_new_base_has_need_not_be_written_any_more() {
+        for policy in [Policy::Always, Policy::EverySecond] {
+            let disk = Disk::default();
+            let journal = journal(&disk, policy);
+            disk.set(Faults { room: Some(9), ..Faults::default() });
+            add(&journal, 0, "first");
+            assert!(journal.write().is_err());
+            // A rewrite that fails, and one that does not; nothing was written meanwhile.
+            journal.turn_to(target(&disk, b"two"));
+            add(&journal, 0, "second");
+            assert!(journal.write().is_err());
+            let cut_at = journal.appended();
+            journal.turn_to(target(&disk, b"three"));
+            let last = add(&journal, 0, "third");
+            journal.settle(cut_at);
+            assert_eq!((journal.written(), journal.synced(), journal.released()), (cut_at, cut_at, cut_at));
+            disk.set(Faults::default());
+            journal.write().unwrap();
+            assert_eq!(journal.sync().unwrap(), last);
+            assert_eq!(text(&disk, b"three"), "*2 $6 SELECT $1 0 *1 $5 third ");
+            assert!(text(&disk, b"one").is_empty() && text(&disk, b"two").is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_waits_where_there_is_no_file_any_more() {
+        let disk = Disk::default();
+        let journal = journal(&disk, Policy::EverySecond);
+        add(&journal, 0, "first");
+        journal.write().unwrap();
+        disk.set(Faults { sync_fails: true, ..Faults::default() });
+        assert!(journal.sync().is_err() && journal.is_in_doubt());
+        let length = add(&journal, 0, "second");
+        journal.end();
+        assert_eq!(add(&journal, 0, "third"), length, "nobody wants it");
+        assert_eq!((journal.waiting(), journal.released(), journal.is_in_doubt()), (0, length, false));
+        journal.begin(target(&disk, b"two"));
+        add(&journal, 0, "fourth");
+        journal.write().unwrap();
+        assert_eq!(text(&disk, b"two"), "*2 $6 SELECT $1 0 *1 $6 fourth ");
     }
 }

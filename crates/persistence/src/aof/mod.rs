@@ -23,13 +23,13 @@ pub mod storage;
 use engine::Engine;
 use engine::blocked::Ticket;
 use engine::log::ChangeLog;
-use journal::{Journal, Target};
+use journal::{Journal, Policy, Target};
 use manifest::Manifest;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
 use storage::Storage;
 
 /// Whether there is a log.
@@ -54,8 +54,26 @@ pub struct Aof {
     pub switch: Mutex<()>,
     /// Who waits until the log is durable up to an offset.
     waiters: Mutex<Vec<(u64, Arc<Ticket>)>>,
+    health: Health,
+    /// Writes are held back until the log has caught up.
+    pub holds: Mutex<bool>,
     pub stats: Stats,
 }
+
+/// Whether the log can be written, as far as is known.
+#[derive(Default)]
+struct Health {
+    /// The error's number in the system after a write or sync failed; 0: all is well.
+    error: AtomicI64,
+    /// Failures so far.
+    failures: AtomicU64,
+    /// Held while it changes.
+    change: Mutex<()>,
+}
+
+/// A write or sync that has begun: how many had failed by then. See [`Aof::attempt`].
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt(u64);
 
 /// For INFO, and for what is decided by it.
 #[derive(Default)]
@@ -80,8 +98,6 @@ pub struct Stats {
     pub base_size: AtomicU64,
     /// Writes that did not wait for a sync, but should not have had to.
     pub delayed: AtomicU64,
-    /// The error's number in the system after a write or sync failed; 0: all is well.
-    pub error: AtomicI64,
     /// Replies that were kept so far until the log is durable.
     pub kept: AtomicU64,
     /// What a sync takes, in nanoseconds, on average of the last few.
@@ -117,6 +133,8 @@ impl Aof {
             state: AtomicU8::new(State::Off as u8),
             switch: Mutex::default(),
             waiters: Mutex::default(),
+            health: Health::default(),
+            holds: Mutex::new(false),
             stats: Stats::default(),
         }
     }
@@ -163,6 +181,17 @@ impl Aof {
         Ok(Target { file, name: name.to_vec(), len })
     }
 
+    /// The same for one that is to begin. What an attempt that came to nothing has left under its name is not a part of
+    /// the log.
+    pub fn new_target(&self, name: &[u8]) -> io::Result<Target> {
+        let mut target = self.target(name)?;
+        if target.len > 0 {
+            target.file.truncate(0)?;
+            target.len = 0;
+        }
+        Ok(target)
+    }
+
     /// Makes what the manifest says durable, and then takes it for the present one.
     pub fn adopt(&self, manifest: Manifest) -> io::Result<()> {
         self.storage.replace(&self.manifest_path(), &manifest.format())?;
@@ -201,15 +230,96 @@ impl Aof {
         waiters.push((offset, Arc::clone(ticket)));
     }
 
-    /// Those whose wait is over now: `tell` owes each of them the reply.
+    /// Those whose wait is over now: `tell` owes each of them the reply. All of them where there is no log any more.
     pub fn end_waits(&self, mut tell: impl FnMut(&Arc<Ticket>)) {
-        let synced = self.journal.synced();
-        let over: Vec<_> = self.waiters.lock().extract_if(.., |(offset, _)| *offset <= synced).collect();
+        let durable = if self.state() == State::Off { u64::MAX } else { self.journal.synced() };
+        let over: Vec<_> = self.waiters.lock().extract_if(.., |(offset, _)| *offset <= durable).collect();
         over.iter().filter(|(_, ticket)| ticket.finish()).for_each(|(_, ticket)| tell(ticket));
     }
 
+    /// Bytes of the log that replies wait for, or that wait to be written where replies wait for nothing.
+    pub fn behind(&self) -> u64 {
+        match self.keeps_replies() {
+            true => self.journal.appended().saturating_sub(self.journal.released()),
+            false => self.journal.waiting(),
+        }
+    }
+
+    /// Whether replies wait until the log is durable.
+    pub fn keeps_replies(&self) -> bool {
+        self.state() == State::On && self.journal.policy() == Policy::Always
+    }
+
     /// Whether writing or syncing fails.
+    #[inline]
     pub fn has_failed(&self) -> bool {
-        self.stats.error.load(Relaxed) != 0
+        self.error() != 0
+    }
+
+    /// The error's number in the system; 0: all is well.
+    pub fn error(&self) -> i64 {
+        self.health.error.load(Acquire)
+    }
+
+    /// To be called before a write or sync begins, and before a look at whether they [fail](Self::has_failed).
+    pub fn attempt(&self) -> Attempt {
+        Attempt(self.health.failures.load(Acquire))
+    }
+
+    /// What came of an attempt: the error's number, or None. A success only ends a failure that was known when it began:
+    /// one that came to light meanwhile is newer. Where that changes anything, `follow` does what comes of it before
+    /// anybody else has another result. While there is no log nothing fails.
+    pub fn conclude(&self, attempt: Attempt, error: Option<i64>, follow: impl FnOnce()) {
+        let _change = self.health.change.lock();
+        let known = self.error();
+        match error {
+            Some(number) if self.state() != State::Off => {
+                self.health.failures.fetch_add(1, Release);
+                self.health.error.store(number, Release);
+                if known != number {
+                    follow();
+                }
+            }
+            None if known != 0 && self.health.failures.load(Acquire) == attempt.0 => {
+                self.health.error.store(0, Release);
+                follow();
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing fails any more, since there is no log: `follow` does what comes of that. It must be off already.
+    pub fn forget_failure(&self, follow: impl FnOnce()) {
+        let _change = self.health.change.lock();
+        self.health.error.store(0, Release);
+        follow();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::storage::faulty::Disk;
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn only_a_success_that_began_after_a_failure_ends_it() {
+        let aof = Aof::new(Arc::new(Disk::default()), b"dir", b"file");
+        let told = Cell::new(0);
+        let conclude = |attempt, error| aof.conclude(attempt, error, || told.set(told.get() + 1));
+        aof.set_state(State::On);
+        let (slow, failing) = (aof.attempt(), aof.attempt());
+        conclude(failing, Some(28));
+        conclude(slow, None);
+        assert_eq!((aof.error(), told.get()), (28, 1));
+        let later = aof.attempt();
+        conclude(failing, Some(28));
+        conclude(later, None);
+        assert_eq!((aof.error(), told.get()), (28, 1), "it failed once more meanwhile");
+        conclude(aof.attempt(), None);
+        assert_eq!((aof.error(), told.get()), (0, 2));
+        aof.set_state(State::Off);
+        conclude(aof.attempt(), Some(5));
+        assert!(!aof.has_failed(), "nobody would try again");
     }
 }
