@@ -59,5 +59,7 @@ mod startup;
 mod tools;
 #[path = "black_box/waiting.rs"]
 mod waiting;
+#[path = "black_box/ways_in.rs"]
+mod ways_in;
 #[path = "black_box/within.rs"]
 mod within;

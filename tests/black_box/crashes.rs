@@ -2,7 +2,8 @@
 //! there when it starts again, and no file that was whole before is harmed.
 //!
 //! ```text
-//!   writers      one:n other:n list:n ... each in one transaction, and each notes what was acknowledged, and when
+//!   writers      one:n other:n list:n fields:n ... each in one transaction, and each notes what was acknowledged, and
+//!                when; a field's deadline is moved on before it has passed, others pass while the server is down
 //!   a disturber  BGREWRITEAOF, BGSAVE - which take some hundredths of a second
 //!   kill -9, start, compare, go on with what is there
 //! ```
@@ -10,7 +11,7 @@
 //! `CINNABAR_CRASH_ROUNDS=50` makes it thorough; the few rounds that there are otherwise find what is plainly wrong.
 //! With `--nocapture` it tells what it has seen.
 
-use crate::harness::{Server, is_peer};
+use crate::harness::{Server, eventually, is_peer};
 use redis::{Connection, RedisResult, Value, cmd, pipe};
 use std::collections::VecDeque;
 use std::process::Command;
@@ -57,12 +58,21 @@ impl Counter {
     }
 }
 
-/// Counts in two keys at once, and keeps the numbers in a list.
+/// Counts in two keys and a field at once, and keeps the numbers in a list. The field is given a moment to live and
+/// then an hour, another one only a moment.
 pub fn count(connection: &mut Connection, writer: usize) -> RedisResult<u64> {
-    let (one, other, list) = (format!("one:{writer}"), format!("other:{writer}"), format!("list:{writer}"));
-    let counted: (u64, u64, u64) = pipe().atomic().incr(&one, 1).incr(&other, 1).rpush(&list, "x").query(connection)?;
-    assert!(counted.0 == counted.1 && counted.1 == counted.2, "{counted:?}");
-    Ok(counted.0)
+    let key = |name: &str| format!("{name}:{writer}");
+    let mut pipe = pipe();
+    pipe.atomic().incr(key("one"), 1).incr(key("other"), 1).rpush(key("list"), "x");
+    pipe.hincr(key("fields"), "number", 1);
+    for moment in [50, 3_600_000] {
+        pipe.cmd("HPEXPIRE").arg(key("fields")).arg(moment).arg("FIELDS").arg(1).arg("number").ignore();
+    }
+    let passing = fastrand::u8(..);
+    pipe.cmd("HSETEX").arg(key("passing")).arg("PX").arg(50).arg("FIELDS").arg(1).arg(passing).arg("x").ignore();
+    let counted: [u64; 4] = pipe.query(connection)?;
+    assert!(counted.iter().all(|number| *number == counted[0]), "{counted:?}");
+    Ok(counted[0])
 }
 
 /// Counts until the server is gone.
@@ -169,7 +179,15 @@ impl Crashes {
             let other: Option<u64> = cmd("GET").arg(key("other")).query(&mut connection).expect("a number");
             let list: u64 = cmd("LLEN").arg(key("list")).query(&mut connection).expect("a length");
             let (one, other) = (one.unwrap_or(0), other.unwrap_or(0));
-            assert!(one == other && other == list, "half a transaction: {one}, {other}, {list}");
+            let field: Option<u64> =
+                cmd("HGET").arg(key("fields")).arg("number").query(&mut connection).expect("a number");
+            let field = field.unwrap_or(0);
+            assert!(
+                one == other && other == list && list == field,
+                "round {round}: half a transaction: {one}, {other}, {list}, {field}"
+            );
+            let is_there = |connection: &mut Connection| cmd("EXISTS").arg(key("passing")).query(connection) == Ok(1);
+            assert!(eventually(|| !is_there(&mut connection)), "round {round}: fields whose time is over stay");
             let (asked, acknowledged) = (counter.asked.load(SeqCst), counter.acknowledged.load(SeqCst));
             let least = match self.promise {
                 Promise::All => acknowledged,

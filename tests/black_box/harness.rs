@@ -127,6 +127,14 @@ impl Server {
         self.client_of("")
     }
 
+    /// One that has the password that the server was started with, if it was.
+    pub fn client_with_password(&self, options: &[&str]) -> redis::Connection {
+        match options {
+            ["--requirepass", password, ..] => connect(&format!("redis://:{password}@127.0.0.1:{}/", self.port)),
+            _ => self.client(),
+        }
+    }
+
     /// `protocol`: "resp2" or "resp3".
     pub fn client_speaking(&self, protocol: &str) -> redis::Connection {
         self.client_of(&format!("?protocol={protocol}"))
@@ -150,12 +158,17 @@ impl Server {
         assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
     }
 
-    /// Kills it without a warning, and starts it once more in its folder; returns when it has loaded what there is.
-    pub fn crash(&mut self) {
+    /// Kills it without a warning, and starts it once more in its folder, where it may have much to load.
+    pub fn restart(&mut self) {
         self.child.kill().expect("to kill the server");
         self.child.wait().expect("its end");
         self.child = spawn(&self.folder, &self.arguments);
         assert!(self.wait_until_it_answers(), "it does not start again:\n{}", self.folder.read("stdout"));
+    }
+
+    /// The same; returns when it has loaded what there is.
+    pub fn crash(&mut self) {
+        self.restart();
         let mut client = self.client();
         assert!(eventually(|| redis::cmd("DBSIZE").query::<u64>(&mut client).is_ok()), "it goes on loading");
     }
