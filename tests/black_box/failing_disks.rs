@@ -10,7 +10,7 @@ use std::time::Duration;
 const THREADS: [usize; 2] = [1, 4];
 
 /// The server's files may have so many bytes from now on.
-fn limit_files(server: &Server, bytes: u64) {
+pub fn limit_files(server: &Server, bytes: u64) {
     let pid = server.pid().try_into().expect("a process id");
     rlimit::prlimit(pid, Resource::FSIZE, Some((bytes, rlimit::INFINITY)), None).expect("to set a limit");
 }

@@ -6,7 +6,7 @@
 //! | EXEC | the same of all that is queued, together |
 //! | a command that a script calls | its flags, and what the script has declared and done so far |
 //! | the retry of a client that waits | the flags of its command |
-//! | the log's replay | nothing: it was admitted once ([`Asker::is_obeyed`](engine::origin::Asker::is_obeyed)) |
+//! | the log's replay | nothing: it was admitted once ([`Asker::is_obeyed`]) |
 //!
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
@@ -32,6 +32,7 @@ use crate::table::Entry;
 use crate::transaction;
 use engine::blocked::Server;
 use engine::config::Directive;
+use engine::origin::Asker;
 use engine::pause::Paused;
 use engine::saves::Hindrance;
 use engine::{Engine, Error};
@@ -49,6 +50,7 @@ pub(crate) enum Verdict {
 
 /// A command that asks to run.
 pub(crate) struct Request<'r> {
+    asker: Asker,
     /// `container|subcommand`, or the name.
     name: &'r str,
     /// Those of everything that would run.
@@ -67,13 +69,19 @@ impl<'r> Request<'r> {
         if let Some((queued, missing)) = session.queued_flags().filter(|_| entry.full_name == "exec") {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
-        Request { name: &entry.full_name, flags, lacking, has_keys: !entry.command.keys.is_empty() }
+        let (asker, name, has_keys) = (Asker::Client, &*entry.full_name, !entry.command.keys.is_empty());
+        Request { asker, name, flags, lacking, has_keys }
     }
 
     /// One that is told from its row alone.
     pub fn of_row(row: &'r Command) -> Request<'r> {
-        let (name, flags) = (row.name, row.flags);
-        Request { name, flags, lacking: flags.complement(), has_keys: !row.keys.is_empty() }
+        let (asker, name, flags) = (Asker::Client, row.name, row.flags);
+        Request { asker, name, flags, lacking: flags.complement(), has_keys: !row.keys.is_empty() }
+    }
+
+    /// One that is read from the log.
+    pub fn replayed(row: &'r Command) -> Request<'r> {
+        Request { asker: Asker::Replay, ..Request::of_row(row) }
     }
 }
 
@@ -90,9 +98,12 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
         && !session.info.monitor.load(Relaxed)
 }
 
-/// Whether a command of a client may run now.
+/// Whether a command may run now.
 #[cold]
 pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_>, now: Now) -> Verdict {
+    if request.asker.is_obeyed() {
+        return Verdict::Run;
+    }
     if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
         return Verdict::Refuse(Error::NO_AUTH);
     }

@@ -416,6 +416,9 @@ pub(crate) fn replay<'e>(
 ) {
     let prepared = prepare(engine, args);
     let Some(entry) = prepared.entry else { return };
+    if admission::admit(engine, session, &Request::replayed(entry.command), now) != Verdict::Run {
+        return;
+    }
     if session.multi.is_some() && transaction::queue(engine, session, entry, &prepared.keys, args, reply) {
         return;
     }

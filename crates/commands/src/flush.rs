@@ -160,7 +160,7 @@ fn wants_save(cx: &mut Cx<'_>) -> bool {
 fn empty(cx: &mut Cx<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
-    let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.now_ms());
+    let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.keys.expiry_now());
     cx.keys.escalate()?;
     cx.keys.each_shard(|_, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
@@ -272,7 +272,7 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let databases = cx.engine.databases();
     let database = |n: i32| u32::try_from(n).ok().filter(|db| (*db as usize) < databases).ok_or(Error::DB_INDEX);
     let (one, two) = (database(one)?, database(two)?);
-    let (hasher, now) = (cx.engine.hasher(), cx.now_ms());
+    let (hasher, now) = (cx.engine.hasher(), cx.keys.expiry_now());
     cx.keys.escalate()?;
     cx.keys.each_shard(|_, shard, effects| {
         if one == two || [one, two].iter().all(|db| shard.dbs.next(*db) != Some(*db)) {

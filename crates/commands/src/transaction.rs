@@ -240,7 +240,7 @@ fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.session.info.set_watch(Some(&flag));
         Box::new(Watching { flag, keys: Vec::new() })
     });
-    let (db, now) = (cx.session.db, cx.now_ms());
+    let (db, now) = (cx.session.db, cx.keys.expiry_now());
     for index in 1..args.len() {
         let key = cx.key(args, index);
         // A transaction that will fail anyway needs no more reasons.
@@ -336,7 +336,7 @@ pub(crate) fn may_touch_more(command: &Command) -> bool {
 
 /// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or is over by now.
 fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
-    let now = cx.now_ms();
+    let now = cx.keys.expiry_now();
     let mut broken = watching.flag.is_raised();
     for key in &watching.keys {
         let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db];
