@@ -3,6 +3,7 @@
 //! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
 //! own are put there by [`Hooks`], after CONFIG SET and once at the start ([`apply_all`]).
 
+use crate::admission::Settle;
 use crate::aof;
 use crate::args::Args;
 use crate::cx::Cx;
@@ -96,10 +97,15 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
     let in_transaction = !cx.may_block();
+    let promised = cx.engine.saves().hindrance().promises();
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
         Ok(()) => {
             tracking::trim_afterwards(cx);
-            cx.reply.ok();
+            match cx.engine.saves().hindrance().promises() == promised {
+                true => cx.reply.ok(),
+                // Nothing writes any more that it was not refused to.
+                false => Settle::then_ok(cx),
+            }
         }
         Err(SetError::Loading) => return Err(Error::text("LOADING Valkey is loading the dataset in memory")),
         Err(SetError::Unknown(name)) => {
