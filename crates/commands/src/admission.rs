@@ -108,7 +108,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_
         return Verdict::Refuse(Error::NO_AUTH);
     }
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
-        return Verdict::Refuse(transaction::not_in_multi(request.name));
+        return Verdict::Refuse(transaction::NOT_IN_MULTI);
     }
     if engine.saves().hindrance().is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });

@@ -5,7 +5,7 @@ use crate::blocking::Blocking;
 use crate::row::Command;
 use crate::script;
 use crate::session::Session;
-use crate::transaction::not_in_multi;
+use crate::transaction::NOT_IN_MULTI;
 use engine::blocked::Ticket;
 use engine::hash::KeyHash;
 use engine::keys::{Key, Keys};
@@ -117,7 +117,7 @@ impl Cx<'_> {
     pub fn must_be_alone(&self) -> Result<(), Error> {
         match self.blocking {
             Blocking::Refused if self.session.in_script => Err(script::NOT_FROM_SCRIPT),
-            Blocking::Refused => Err(not_in_multi(self.row.name)),
+            Blocking::Refused => Err(NOT_IN_MULTI),
             _ => Ok(()),
         }
     }

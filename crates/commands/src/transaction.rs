@@ -96,6 +96,8 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
+/// Why a command is not part of a transaction.
+pub(crate) const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
 const ABORTED: Error = Error::text("EXECABORT Transaction discarded because of previous errors.");
 
 /// A transaction that is being put together.
@@ -170,11 +172,6 @@ pub(crate) fn queue(
         session.info.queued_bytes.fetch_add(bytes, Relaxed);
     }
     true
-}
-
-/// Why a command is not part of a transaction.
-pub(crate) fn not_in_multi(name: &str) -> Error {
-    Error::new(format!("ERR Command '{name}' not allowed inside a transaction"))
 }
 
 /// Whether it is not queued.

@@ -168,7 +168,7 @@ impl Engine {
         let shards = options.shards.clamp(1, 4096).next_power_of_two();
         let databases = options.databases.max(1);
         Engine {
-            locks: LockSet::new((0..shards).map(|_| Shard::default())),
+            locks: LockSet::new((0..shards).map(|_| Shard::new(databases))),
             hints: (0..shards * databases.next_power_of_two().min(HINTED)).map(|_| SharedHint::default()).collect(),
             hasher: KeyHasher::new(options.hash_seed, shards.trailing_zeros()),
             databases,

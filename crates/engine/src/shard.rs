@@ -101,17 +101,17 @@ pub struct Shard {
     pub tracked: Tracked,
 }
 
-impl Default for Shard {
-    fn default() -> Self {
-        Shard { dbs: Databases::new(), stats: ShardStats::default(), tracked: Tracked::default() }
+impl Shard {
+    pub fn new(databases: usize) -> Self {
+        Shard { dbs: Databases::new(databases), stats: ShardStats::default(), tracked: Tracked::default() }
     }
 }
 
-/// The databases of a shard by their numbers. One that nothing was put into costs nothing: it can be looked at, and is
-/// made when somebody wants to change it.
+/// The databases of a shard by their numbers. Of those beyond the first ones each that nothing was put into costs nothing:
+/// it can be looked at, and is made when somebody wants to change it.
 #[repr(C)]
 pub struct Databases {
-    /// The first ones, up to the highest of them that was made. Never empty.
+    /// The first ones, so that a memory limit need not make room for them. Never empty.
     low: Box<[Db]>,
     /// Those from [`LOW`] on.
     #[expect(clippy::box_collection, reason = "a word in the line of the shard's lock, where a map takes three")]
@@ -119,14 +119,14 @@ pub struct Databases {
 }
 
 /// How many databases are found at their numbers, without a search: as many as there are by default.
-const LOW: u32 = 16;
+const LOW: usize = 16;
 
 /// What somebody sees of a database that was not made.
 static EMPTY: LazyLock<Db> = LazyLock::new(Db::default);
 
 impl Databases {
-    fn new() -> Self {
-        Databases { low: Box::new([Db::default()]), high: None }
+    fn new(count: usize) -> Self {
+        Databases { low: (0..count.clamp(1, LOW)).map(|_| Db::default()).collect(), high: None }
     }
 
     #[cold]
@@ -138,13 +138,7 @@ impl Databases {
     #[cold]
     #[inline(never)]
     fn make(&mut self, number: u32) -> &mut Db {
-        if number >= LOW {
-            return self.high.get_or_insert_default().entry(number).or_default();
-        }
-        let mut low = std::mem::take(&mut self.low).into_vec();
-        low.resize_with(number as usize + 1, Db::default);
-        self.low = low.into();
-        &mut self.low[number as usize]
+        self.high.get_or_insert_default().entry(number).or_default()
     }
 
     /// The first of those that there are from this number on.
@@ -199,11 +193,11 @@ mod tests {
 
     #[test]
     fn databases_are_made_when_they_are_to_be_changed() {
-        let mut dbs = Databases::new();
+        let mut dbs = Databases::new(3);
         for number in [0, 1, 15, 16, u32::MAX] {
             assert!(dbs[number].table.is_empty());
         }
-        assert_eq!(numbers(&dbs), [0]);
+        assert_eq!(numbers(&dbs), [0, 1, 2]);
         for number in [2, u32::MAX, 16, 1, 999, u32::MAX] {
             dbs[number].table.reserve(1000 + number as usize % 100);
             assert!(dbs[number].table.bucket_count() > 0);
@@ -214,6 +208,7 @@ mod tests {
         let next = |number: u32| dbs.next(number);
         assert!(made.into_iter().all(|number| next(number) == Some(number)));
         assert_eq!([3, 17, 1000].map(next), [Some(16), Some(999), Some(u32::MAX)]);
-        assert_eq!(Databases::new().next(1), None);
+        assert_eq!(Databases::new(1).next(1), None);
+        assert_eq!(numbers(&Databases::new(1000)).len(), LOW);
     }
 }

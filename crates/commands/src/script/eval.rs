@@ -379,7 +379,8 @@ fn reply(
         Err(Failed { mut text, counted, place, .. }) => {
             if let Some((source, line)) = place {
                 let line = line.to_string();
-                text = [&text[..], b" script: on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
+                text =
+                    [&text[..], b" script: ", name, b", on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
             }
             (text, counted)
         }

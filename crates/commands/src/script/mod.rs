@@ -67,7 +67,7 @@ pub fn forget_flushed(engine: &Engine) {
 }
 
 /// Why a script may not call a command.
-pub(crate) const NOT_FROM_SCRIPT: Error = Error::text("ERR This Valkey command is not allowed from script");
+pub(crate) const NOT_FROM_SCRIPT: Error = Error::text("ERR This Redis command is not allowed from script");
 
 /// What clients are told while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {
