@@ -17,7 +17,7 @@ use std::fs;
 const UNSAFE_FILES: &[&str] = &[
     "crates/allocator/src/lib.rs",
     "crates/structures/src/entry.rs",
-    "crates/structures/src/handle.rs",
+    "crates/structures/src/tagged_pointer.rs",
     "crates/structures/src/hashtable/bucket.rs",
     "crates/structures/src/hashtable/entry.rs",
     "crates/structures/src/hashtable/memory.rs",
@@ -26,7 +26,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/structures/src/member.rs",
     "crates/structures/src/sorted_set/indexed.rs",
     "crates/structures/src/sorted_set/member.rs",
-    "crates/structures/src/thin.rs",
+    "crates/structures/src/thin_bytes.rs",
 ];
 
 /// Files that may be longer than [`FILE_LINES_MAX`]: path, reason.

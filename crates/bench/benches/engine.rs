@@ -12,11 +12,11 @@
 
 mod common;
 
-use commands::ahead;
-use commands::dispatch::{self, Prepared};
+use commands::core::dispatch::{self, Prepared};
+use commands::core::prefetch;
 use commands::{Args, Now, OwnWords, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
-use engine::host::Alone;
+use engine::host::surroundings::Alone;
 use engine::{Engine, Options};
 use resp::{Protocol, Reply, Span};
 use std::hint::black_box;
@@ -237,9 +237,9 @@ impl<'e> Client<'e> {
     fn batch(&mut self) {
         self.window.extend((0..BATCH).map(|command| dispatch::prepare(self.engine, &self.input.args(command))));
         let asked = || self.window.iter().map(|prepared| (prepared.keys(), 0));
-        ahead::ask_for_buckets(self.engine, asked());
-        let further = ahead::ask_for_entries(self.engine, asked());
-        ahead::ask_further(self.engine, asked(), further);
+        prefetch::ask_for_buckets(self.engine, asked());
+        let further = prefetch::ask_for_entries(self.engine, asked());
+        prefetch::ask_further(self.engine, asked(), further);
         asked().take(1).for_each(|(keys, db)| keys.iter().for_each(|(_, hash)| self.engine.show_table(db, *hash)));
         for (command, prepared) in self.window.iter().enumerate() {
             let mut args = self.input.args(command);

@@ -18,8 +18,8 @@ use resp::book::{BookValue, decode_reply, encode_request};
 use resp::{Value, format_double};
 
 use crate::client::{Client, Failure};
-use crate::link::{Event, Interrupts, Link, print, reason};
 use crate::options::Options;
+use crate::transport::{Event, Interrupts, Link, print, reason};
 use resp::address::Target;
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::link::reason;
+use crate::transport::reason;
 
 /// `EVAL script numkeys key ... argument ...`, or why the file cannot be read.
 pub fn command(file: &str, words: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {

@@ -2,10 +2,10 @@
 
 use resp::Value;
 
+use crate::big_keys::{INTRODUCTION, quoted, refused, walk};
 use crate::client::Failure;
-use crate::link::print;
 use crate::session::Session;
-use crate::survey::{INTRODUCTION, quoted, refused, walk};
+use crate::transport::print;
 
 /// How many keys are kept.
 const KEPT: usize = 16;

@@ -16,10 +16,10 @@ use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 use crate::client::{Client, Failure};
-use crate::guide::Guide;
+use crate::completion::Guide;
 use crate::help::help;
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
-use crate::link::print;
+use crate::transport::print;
 use resp::address::Target;
 
 /// A command that took this long or longer is followed by its time.

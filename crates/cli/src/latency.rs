@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use resp::Value;
 
+use crate::big_keys::refused;
 use crate::client::Failure;
 use crate::format::Output;
-use crate::link::print;
 use crate::options::Mode;
 use crate::session::Session;
-use crate::survey::refused;
+use crate::transport::print;
 
 /// Time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);

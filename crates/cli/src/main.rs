@@ -4,21 +4,21 @@
 //! | --- | --- |
 //! | [`options`] | the command line |
 //! | [`mod@format`] | replies into text: formatted, raw, CSV, JSON |
-//! | [`link`] | the byte stream, and waiting for it and for Ctrl-C |
+//! | [`transport`] | the byte stream, and waiting for it and for Ctrl-C |
 //! | [`mod@client`] | what both protocols offer to the program |
 //! | [`session`] | RESP, with login, database, transaction and subscriptions |
 //! | [`redirect`] | where a node of a cluster sends a command |
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`docs`] | what commands there are, as the server tells it |
 //! | [`hint`], [`help`] | what may follow a line; what is known of commands |
-//! | [`guide`] | hints and completion on a terminal; preferences |
+//! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
 //! | [`history`] | what was typed before |
 //! | [`password`] | typed without being shown |
 //! | [`pipe`] | requests from standard input as they are |
 //! | [`eval`] | scripts from files |
 //! | [`scan`] | walks over the keyspace |
-//! | [`survey`], [`hot_keys`] | the biggest and the most used keys |
+//! | [`big_keys`], [`hot_keys`] | the biggest and the most used keys |
 //! | [`stat`], [`latency`] | the server as time goes by |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
@@ -26,19 +26,19 @@
 
 #![forbid(unsafe_code)]
 
+mod big_keys;
 mod book;
 mod client;
+mod completion;
 mod docs;
 mod eval;
 mod format;
-mod guide;
 mod help;
 mod hint;
 mod history;
 mod hot_keys;
 mod interactive;
 mod latency;
-mod link;
 mod options;
 mod password;
 mod pipe;
@@ -46,7 +46,7 @@ mod redirect;
 mod scan;
 mod session;
 mod stat;
-mod survey;
+mod transport;
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -55,9 +55,9 @@ use std::process::ExitCode;
 use crate::client::{Client, Failure};
 use crate::docs::Docs;
 use crate::format::Output;
-use crate::link::{Interrupts, print};
 use crate::options::{Mode, Options, Request, StdinArgument, Surroundings, UsageError};
 use crate::session::Session;
+use crate::transport::{Interrupts, print};
 use resp::words;
 
 fn main() -> ExitCode {
@@ -93,7 +93,7 @@ fn run(mut options: Options) -> ExitCode {
     if options.ask_password {
         match password::ask() {
             Ok(password) => options.password = Some(password),
-            Err(error) => return fail(&format!("Error: {}", link::reason(&error))),
+            Err(error) => return fail(&format!("Error: {}", transport::reason(&error))),
         }
     }
     match &options.mode {
@@ -113,10 +113,10 @@ fn run(mut options: Options) -> ExitCode {
     let show_times = options.output == Output::Formatted;
     let interrupts = match Interrupts::catch() {
         Ok(interrupts) => Some(interrupts),
-        Err(error) => return fail(&format!("Error: {}", link::reason(&error))),
+        Err(error) => return fail(&format!("Error: {}", transport::reason(&error))),
     };
     interactive::run(&mut *client(options, interrupts), show_times)
-        .unwrap_or_else(|error| fail(&format!("Error: {}", link::reason(&error))))
+        .unwrap_or_else(|error| fail(&format!("Error: {}", transport::reason(&error))))
 }
 
 /// What commands the server has; without one, those that are known.
@@ -124,7 +124,7 @@ fn learn(options: Options) -> Docs {
     let mut client = client(options, None);
     // Without a connection nothing is learnt of it, and that is enough.
     let _ = client.connect(None);
-    guide::learn(&mut *client)
+    completion::learn(&mut *client)
 }
 
 /// `--test_hint` and `--test_hint_file`.
@@ -139,7 +139,7 @@ fn show_hints(options: Options) -> ExitCode {
                 print(verdict.as_bytes());
                 if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
             }
-            Err(error) => fail(&format!("Can't open file '{file}': {}", link::reason(&error))),
+            Err(error) => fail(&format!("Can't open file '{file}': {}", transport::reason(&error))),
         },
         Mode::Hint(line) => {
             if let Some(hint) = hint::hint(&docs, &line) {
@@ -161,7 +161,7 @@ fn run_mode(options: Options) -> Result<ExitCode, Failure> {
             return Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Mode::Scan => scan::run(&mut session)?,
-        Mode::BigKeys | Mode::MemoryKeys => survey::run(&mut session)?,
+        Mode::BigKeys | Mode::MemoryKeys => big_keys::run(&mut session)?,
         Mode::HotKeys => hot_keys::run(&mut session)?,
         Mode::Stat => stat::run(&mut session)?,
         Mode::Latency | Mode::LatencyHistory => latency::run(&mut session)?,
@@ -233,7 +233,7 @@ fn standard_input() -> Result<Vec<u8>, UsageError> {
     let mut bytes = Vec::new();
     match std::io::stdin().read_to_end(&mut bytes) {
         Ok(_) => Ok(bytes),
-        Err(error) => Err(UsageError(format!("Reading from standard input: {}", link::reason(&error)))),
+        Err(error) => Err(UsageError(format!("Reading from standard input: {}", transport::reason(&error)))),
     }
 }
 

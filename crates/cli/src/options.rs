@@ -10,7 +10,7 @@ use resp::address::{Target, Uri, UriError};
 use resp::words::unquote;
 
 use crate::format::Output;
-use crate::link::IpVersion;
+use crate::transport::IpVersion;
 
 /// Which protocol to greet the server with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

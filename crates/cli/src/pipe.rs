@@ -20,8 +20,8 @@ use resp::{Value, encode_command};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::client::Failure;
-use crate::link::{Link, print, reason};
 use crate::session::Session;
+use crate::transport::{Link, print, reason};
 
 const MARK_SIZE: usize = 20;
 

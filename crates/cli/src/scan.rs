@@ -6,8 +6,8 @@ use resp::Value;
 
 use crate::client::Failure;
 use crate::format::Output;
-use crate::link::print;
 use crate::session::Session;
+use crate::transport::print;
 use resp::words::quote;
 
 /// Where a walk is.

@@ -15,9 +15,9 @@ use resp::{Value, encode_command};
 
 use crate::client::{Client, Failure};
 use crate::format::{self, Output};
-use crate::link::{Event, Interrupts, Link, print, reason};
 use crate::options::{Options, Resp};
 use crate::redirect::{REDIRECTIONS_MAX, Redirect};
+use crate::transport::{Event, Interrupts, Link, print, reason};
 use resp::address::Target;
 
 /// Time between two attempts to get a lost connection back.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use resp::Value;
 
+use crate::big_keys::refused;
 use crate::client::Failure;
-use crate::link::print;
 use crate::session::Session;
-use crate::survey::refused;
+use crate::transport::print;
 
 /// Lines between two headings.
 const LINES_A_PAGE: u64 = 20;

@@ -14,17 +14,17 @@
 //!
 //! The change log gets RESP commands, whoever asked.
 
-use crate::admission::{self, Request, Verdict};
-use crate::args::Args;
-use crate::cx::{Cx, Flow, KeyArgs, Now};
-use crate::row::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
-use crate::script;
-use crate::session::Session;
-use crate::table::Table;
-use engine::access::is_due;
-use engine::edit::Ttl;
-use engine::effects::{EventClass, Logged};
-use engine::value::{NewString, Type};
+use crate::core::admission::{self, Request, Verdict};
+use crate::core::args::Args;
+use crate::core::command::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
+use crate::core::context::{Cx, Flow, KeyArgs, Now};
+use crate::core::session::Session;
+use crate::core::table::Table;
+use crate::scripting;
+use engine::keyspace::edit::Ttl;
+use engine::keyspace::lru::is_due;
+use engine::keyspace::value::{NewString, Type};
+use engine::propagation::effects::{EventClass, Logged};
 use engine::{Engine, Error};
 use resp::number::{parse_f64_c, parse_i64_c};
 use resp::reply::{BOOK_REPLY_MAX, BookCode};
@@ -104,7 +104,7 @@ fn execute<'e>(
         key_args.push((1, engine.hasher().hash(&args[1])));
     }
     let start = reply.len();
-    let (flow, _) = crate::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
+    let (flow, _) = crate::core::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
     if !matches!(flow, Flow::NotNow) {
         return Flow::Next;
     }
@@ -112,7 +112,7 @@ fn execute<'e>(
         return Flow::NotNow;
     }
     reply.truncate(start);
-    reply.error(script::busy(engine));
+    reply.error(scripting::busy(engine));
     Flow::Next
 }
 
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::testing::configure;
     use engine::Options;
-    use engine::host::Alone;
+    use engine::host::surroundings::Alone;
     use engine::testing::MemoryLog;
     use resp::Protocol;
     use resp::book::{BookValue, decode_reply};

@@ -1,13 +1,13 @@
 //! A client without a server, for the tests of commands: one line in, one line out.
 
-use crate::args::Args;
-use crate::cx::{Flow, Now, Work};
-use crate::dispatch;
-use crate::row::Command;
-use crate::session::Session;
+use crate::core::args::Args;
+use crate::core::command::Command;
+use crate::core::context::{Flow, Now, Work};
+use crate::core::dispatch;
+use crate::core::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::effects::{Event, EventClass, Garbage};
-use engine::host::Host;
+use engine::host::surroundings::Host;
+use engine::propagation::effects::{Event, EventClass, Garbage};
 use engine::testing::MemoryLog;
 use engine::{Engine, Options};
 use resp::Reply;

@@ -15,13 +15,15 @@ mod disk;
 #[path = "replays/state.rs"]
 mod state;
 
-use commands::aof::{load_and_begin, tick, wrote};
-use commands::{Args, Now, Session, dispatch, load};
+use commands::core::dispatch;
+use commands::persistence::aof::{load_and_begin, tick, wrote};
+use commands::persistence::load;
+use commands::{Args, Now, Session};
 use disk::{Disk, Faults};
-use engine::blocked::{Server, Ticket};
+use engine::clients::waiters::{Server, Ticket};
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::effects::{Event, Garbage};
-use engine::host::{Alone, Errand, Host, NewFile, WorkerErrand};
+use engine::host::surroundings::{Alone, Errand, Host, NewFile, WorkerErrand};
+use engine::propagation::effects::{Event, Garbage};
 use engine::{Engine, Options};
 use persistence::aof::journal::Policy;
 use persistence::aof::storage::Storage;

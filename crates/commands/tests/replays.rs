@@ -19,13 +19,14 @@ mod grammar;
 #[path = "replays/state.rs"]
 mod state;
 
-use commands::aof::load_and_begin;
-use commands::{Args, Flow, Now, Session, dispatch};
+use commands::core::dispatch;
+use commands::persistence::aof::load_and_begin;
+use commands::{Args, Flow, Now, Session};
 use disk::Disk;
-use engine::blocked::Server;
+use engine::clients::waiters::Server;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::effects::{Event, Garbage};
-use engine::host::{Errand, Host, NewFile};
+use engine::host::surroundings::{Errand, Host, NewFile};
+use engine::propagation::effects::{Event, Garbage};
 use engine::{Engine, Options};
 use fastrand::Rng;
 use persistence::aof::storage::Storage;

@@ -1,28 +1,28 @@
 //! The store: its shards and what belongs to all of them.
 
-use crate::access::AccessClock;
-use crate::audience::Audience;
-use crate::clients::Clients;
-use crate::command_log::{CommandLog, Reason};
+use crate::clients::pause::Pause;
+use crate::clients::pubsub::Audience;
+use crate::clients::registry::Clients;
+use crate::clients::tracking::{Author, Tracking};
 use crate::config::{Config, ConfigStore, Directive};
-use crate::effects::{Effects, EventClass, Logged, ReadyKey};
-use crate::eviction::Ceiling;
-use crate::hash::{KeyHash, KeyHasher};
-use crate::host::Host;
-use crate::keys::Key;
-use crate::latency::LatencyMonitor;
-use crate::leftovers::Leftovers;
-use crate::links::Links;
-use crate::locks::LockSet;
-use crate::log::{Batch, ChangeLog, put_command};
-use crate::metrics::{Rates, Totals, WorkerMetrics};
-use crate::packing::Packing;
-use crate::pause::Pause;
-use crate::saves::Saves;
-use crate::scripts::Scripts;
-use crate::shard::{EntryHint, Shard, ShardStats};
-use crate::tracking::{Author, Tracking};
-use crate::value::Value;
+use crate::expiry::eviction::Ceiling;
+use crate::host::peer_connections::Links;
+use crate::host::surroundings::Host;
+use crate::keyspace::encoding_limits::Packing;
+use crate::keyspace::key_hash::{KeyHash, KeyHasher};
+use crate::keyspace::keys::Key;
+use crate::keyspace::lru::AccessClock;
+use crate::keyspace::shard::{EntryHint, Shard, ShardStats};
+use crate::keyspace::value::Value;
+use crate::locks::deferred::Leftovers;
+use crate::locks::protocol::LockSet;
+use crate::propagation::change_log::{Batch, ChangeLog, put_command};
+use crate::propagation::effects::{Effects, EventClass, Logged, ReadyKey};
+use crate::scripts::script_cache::Scripts;
+use crate::snapshot::persistence_status::Saves;
+use crate::stats::command_log::{CommandLog, Reason};
+use crate::stats::latency_monitor::LatencyMonitor;
+use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -611,7 +611,7 @@ impl Engine {
     }
 
     /// Hands the effects of a command to the host. No lock may be held. Returns the keys whose waiting clients are to
-    /// be [served](crate::blocked::serve) now.
+    /// be [served](crate::clients::waiters::serve) now.
     #[inline]
     #[must_use]
     pub fn carry_out(&self, effects: &mut Effects, author: Author) -> Vec<ReadyKey> {
@@ -682,15 +682,15 @@ const TTL_SAMPLE: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocked::Server;
-    use crate::edit::Ttl;
-    use crate::held::Held;
-    use crate::host::Alone;
-    use crate::keys::Keys;
-    use crate::origin::Origin;
+    use crate::clients::waiters::Server;
+    use crate::clients::watch::WatchFlag;
+    use crate::host::surroundings::Alone;
+    use crate::keyspace::edit::Ttl;
+    use crate::keyspace::keys::Keys;
+    use crate::keyspace::origin::Origin;
+    use crate::keyspace::value::NewString;
+    use crate::locks::held_locks::Held;
     use crate::testing::MemoryLog;
-    use crate::value::NewString;
-    use crate::watch::WatchFlag;
 
     fn at(now: i64) -> Server {
         Server { worker: 0, now_us: now * 1000 }

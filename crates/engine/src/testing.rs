@@ -1,9 +1,9 @@
 //! What tests of this crate and of those above it need of an engine: the feature `testing`.
 
 use crate::Engine;
-use crate::effects::Record;
-use crate::log::{ChangeLog, GROUP_BEGIN, GROUP_END};
-use crate::sync::Mutex;
+use crate::locks::sync::Mutex;
+use crate::propagation::change_log::{ChangeLog, GROUP_BEGIN, GROUP_END};
+use crate::propagation::effects::Record;
 use std::sync::Arc;
 
 /// A change log in memory.
@@ -28,7 +28,7 @@ impl MemoryLog {
     /// The commands so far, each with its database; without SELECT.
     ///
     /// # Panics
-    /// When the log is not what [`put_command`](crate::log::put_command) writes.
+    /// When the log is not what [`put_command`](crate::propagation::change_log::put_command) writes.
     pub fn take(&self) -> Vec<(u32, Record)> {
         let mut records = Vec::new();
         for (mut db, part) in std::mem::take(&mut *self.parts.lock()) {

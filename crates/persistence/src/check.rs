@@ -11,9 +11,9 @@
 use crate::format::kind;
 use crate::load::{self, Doing, Found, Options, Sink};
 use crate::source::{Fault, Reason, Source};
-use engine::access::is_due;
 use engine::config::Config;
-use engine::packing::Packing;
+use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::lru::is_due;
 use std::fmt::Write as _;
 use std::io::Read;
 

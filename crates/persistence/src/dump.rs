@@ -6,16 +6,16 @@
 //!
 //! FUNCTION DUMP and RESTORE do the same with libraries of functions: the byte 245 and a text as a string, for each.
 
+use crate::chunked_values::{self, Pieces};
 use crate::crc64;
 use crate::decode::{self, Decoded};
 use crate::encode::{Style, put_kind, put_members, put_string, put_value};
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
-use crate::pieces::{self, Pieces};
 use crate::source::{Result, Source};
 use crate::stream;
-use engine::cut::Rest;
-use engine::packing::Packing;
-use engine::value::{Object, Value};
+use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::value::{Object, Value};
+use engine::snapshot::capture::Rest;
 use structures::list::List;
 use structures::set::Set;
 use structures::stream::Stream;
@@ -65,7 +65,7 @@ pub struct Gradual {
 impl Gradual {
     /// None for what is to be dumped at once: what is small, and what may lose elements by itself.
     pub fn begin(value: &Value<'_>, style: &Style) -> Option<Gradual> {
-        if pieces::is_large(value) { Gradual::of(value, style) } else { None }
+        if chunked_values::is_large(value) { Gradual::of(value, style) } else { None }
     }
 
     pub(crate) fn of(value: &Value<'_>, style: &Style) -> Option<Gradual> {
@@ -195,6 +195,6 @@ pub fn fuzz(data: &[u8]) {
         assert_eq!(dump(&second.value(), &style).len(), again.len());
     }
     if let Some(object) = entry.into_payload() {
-        drop(engine::value::KeyEntry::new(b"k", NewValue::Payload(object), None, 0));
+        drop(engine::keyspace::value::KeyEntry::new(b"k", NewValue::Payload(object), None, 0));
     }
 }

@@ -15,17 +15,17 @@
 
 pub mod aof;
 pub mod check;
+mod chunked_values;
 mod crc64;
 pub mod decode;
 pub mod dump;
 pub mod encode;
 pub mod format;
+mod keyspace_walk;
 pub mod load;
-mod pieces;
 pub mod save;
 pub mod source;
 mod stream;
-mod walk;
 mod ziplist;
 
 pub use decode::Decoded;

@@ -6,12 +6,12 @@ use crate::save;
 use crate::source::Source;
 use crate::tests::{large_values, options, packing, put, read, style, told};
 use crate::{decode::Decoded, format::Family};
-use engine::effects::{Event, Garbage};
-use engine::held::Held;
-use engine::host::{Alone, Host, Scratch};
-use engine::keys::Keys;
-use engine::origin::Origin;
-use engine::value::{KeyEntry, NewString, Object};
+use engine::host::surroundings::{Alone, Host, Scratch};
+use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::Origin;
+use engine::keyspace::value::{KeyEntry, NewString, Object};
+use engine::locks::held_locks::Held;
+use engine::propagation::effects::{Event, Garbage};
 use engine::{Engine, Options};
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -61,13 +61,13 @@ fn change(engine: &Engine, name: &str, how: u8, n: u64) {
             0 => _ = edit.remove(),
             1 => edit.put(KeyEntry::new(names[0], NewValue::Int(5), None, 0)),
             2 => edit.set_deadline(Some(n as i64 + 10)),
-            4 => edit.set_string(NewString::encode(Cow::Borrowed(word)), engine::edit::Ttl::Keep),
-            5 => edit.set_object(Object::String(word.repeat(3000)), engine::edit::Ttl::At(n as i64 + 10)),
+            4 => edit.set_string(NewString::encode(Cow::Borrowed(word)), engine::keyspace::edit::Ttl::Keep),
+            5 => edit.set_object(Object::String(word.repeat(3000)), engine::keyspace::edit::Ttl::At(n as i64 + 10)),
             3 => {
                 if let Some((entry, readers)) = edit.take() {
                     edit.commit_silently(1);
                     let mut target = keys.edit(other);
-                    target.put_with(engine::edit::renamed(entry, names[1]), readers);
+                    target.put_with(engine::keyspace::edit::renamed(entry, names[1]), readers);
                     target.commit_silently(1);
                 }
                 return;
@@ -138,7 +138,7 @@ proptest! {
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         for (name, value) in values {
             let entry = value.into_entry(name.as_bytes(), None, 0);
-            assert!(crate::pieces::is_large(&entry.value()), "{name}");
+            assert!(crate::chunked_values::is_large(&entry.value()), "{name}");
             expected.push((0, name.as_bytes().to_vec(), told(&entry.value()), None));
             put(&engine, 0, entry);
         }
@@ -293,7 +293,7 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     let mut expected = Vec::new();
     for (name, object) in names.into_iter().zip([Object::Stream(Box::new(stream)), Object::String(vec![7; TEXT])]) {
         let entry = Decoded::Object(object).into_entry(name, Some(1 << 40), 0);
-        assert!(crate::pieces::is_large(&entry.value()));
+        assert!(crate::chunked_values::is_large(&entry.value()));
         expected.push((0, name.to_vec(), told(&entry.value()), Some(1 << 40)));
         put(&engine, 0, entry);
     }
@@ -313,7 +313,10 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
                         let mut edit = keys.edit(keys.key(name));
                         [Some(9 << 40), None, Some(1 << 40)].into_iter().for_each(|at| edit.set_deadline(at));
                         if replaces {
-                            edit.set_string(NewString::encode(Cow::Borrowed(b"another")), engine::edit::Ttl::Clear);
+                            edit.set_string(
+                                NewString::encode(Cow::Borrowed(b"another")),
+                                engine::keyspace::edit::Ttl::Clear,
+                            );
                         }
                         edit.commit_silently(1);
                     });

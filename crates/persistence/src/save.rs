@@ -1,17 +1,17 @@
 //! Writing a file: the keyspace as it was at one moment, while others go on changing it.
 //!
-//! The moment is a [cut](engine::cut): whoever changes a key afterwards that has not been written yet writes it down
-//! before. The walk takes each shard's lock for a few buckets at a time, or for a [piece](crate::pieces) of a large
+//! The moment is a [cut](engine::snapshot::capture): whoever changes a key afterwards that has not been written yet writes it down
+//! before. The walk takes each shard's lock for a few buckets at a time, or for a [piece](crate::chunked_values) of a large
 //! value.
 
+use crate::chunked_values::{self, Pieces};
 use crate::crc64;
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
-use crate::pieces::{self, Pieces};
-use crate::walk::{Blocks, walk};
+use crate::keyspace_walk::{Blocks, walk};
 use engine::Engine;
-use engine::cut::{Begun, Encode, Encoder, Rest};
-use engine::value::{KeyEntry, Object, Value};
+use engine::keyspace::value::{KeyEntry, Object, Value};
+use engine::snapshot::capture::{Begun, Encode, Encoder, Rest};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,8 +36,8 @@ pub struct Options {
 pub enum Marks {
     None,
     /// Seconds of the last access; the clock as it is now.
-    Recency(engine::access::AccessClock),
-    Frequency(engine::access::AccessClock),
+    Recency(engine::keyspace::lru::AccessClock),
+    Frequency(engine::keyspace::lru::AccessClock),
 }
 
 /// What was written.
@@ -146,7 +146,7 @@ impl Encoder for Keys {
     }
 
     fn is_large(&self, entry: &KeyEntry) -> bool {
-        pieces::is_large(&entry.value())
+        chunked_values::is_large(&entry.value())
     }
 
     fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn Rest> {

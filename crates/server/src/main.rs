@@ -1,66 +1,34 @@
 //! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
 #![forbid(unsafe_code)]
 
-mod abroad;
-mod acceptor;
-mod affinity;
-mod allocator;
 mod aof;
-mod banner;
-mod client_limits;
-mod clock;
-mod congestion;
 mod connection;
-mod crash;
-mod daemon;
-mod front;
-mod heavy;
+mod event_loop;
 mod host;
-mod kept;
-mod limits;
 mod listener;
-mod log;
-mod mailbox;
-mod meanwhile;
-mod missing;
-mod moderation;
-mod oom;
-mod outbox;
-mod pushes;
-mod quiet;
-mod reaper;
-mod replies;
-mod selftest;
-mod settings;
-mod shared;
+mod process;
 mod start;
-mod stream;
-mod title;
-mod turn;
-mod warm;
-mod window;
-mod worker;
 
 use cinnabar_allocator as _;
-use commands::table::Table;
+use commands::core::table::Table;
 use commands::version::{CINNABAR, build_id};
-use daemon::Daemon;
 use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
+use process::daemon::Daemon;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments: Vec<&[u8]> = host::arguments().iter().map(|argument| argument.as_bytes()).collect();
+    let arguments: Vec<&[u8]> = host::engine_host::arguments().iter().map(|argument| argument.as_bytes()).collect();
     let mut command_line = match parse_command_line(&arguments) {
         Invocation::Serve(command_line) => command_line,
         other => return answer(&other),
     };
     // Loading may change the working directory, which the names may be relative to.
-    command_line.config_file = command_line.config_file.as_deref().map(host::absolute);
+    command_line.config_file = command_line.config_file.as_deref().map(host::engine_host::absolute);
     let config_file = command_line.config_file.clone().unwrap_or_default();
-    let executable = host::executable();
-    let loaded = match load(&command_line, &host::ConfigHost) {
+    let executable = host::engine_host::executable();
+    let loaded = match load(&command_line, &host::engine_host::ConfigHost) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Text { .. }) => {
             // Nobody may listen.
@@ -68,17 +36,17 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
         Err(LoadError::File { message }) => {
-            log::warning(message);
+            process::log::warning(message);
             return ExitCode::FAILURE;
         }
     };
-    log::open(&loaded.config);
-    crash::catch_panics();
-    banner::starting(!arguments.is_empty());
+    process::log::open(&loaded.config);
+    process::crash::catch_panics();
+    process::banner::starting(!arguments.is_empty());
     match run(loaded, config_file, executable) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            log::warning(message);
+            process::log::warning(message);
             ExitCode::FAILURE
         }
     }
@@ -88,24 +56,23 @@ fn main() -> ExitCode {
 fn answer(invocation: &Invocation) -> ExitCode {
     let well = match invocation {
         Invocation::Version => {
-            let (malloc, build) = (&*allocator::VERSION, build_id());
+            let (malloc, build) = (&*host::allocator::VERSION, build_id());
             println!("Cinnabar server v={CINNABAR} sha=00000000:0 malloc={malloc} bits=64 build={build:016x}");
             true
         }
-        Invocation::TestMemory(Some(megabytes)) => {
-            selftest::test_memory(*megabytes, std::io::stdout()).unwrap_or_else(|why| {
+        Invocation::TestMemory(Some(megabytes)) => process::self_test::test_memory(*megabytes, std::io::stdout())
+            .unwrap_or_else(|why| {
                 eprintln!("{why}");
                 false
-            })
-        }
+            }),
         Invocation::TestMemory(None) => {
             eprintln!("Please specify the amount of memory to test in megabytes.");
             eprintln!("Example: ./cinnabar-server --test-memory 4096\n");
             false
         }
-        Invocation::CheckSystem => selftest::check_system(std::io::stdout()).unwrap_or(false),
+        Invocation::CheckSystem => process::self_test::check_system(std::io::stdout()).unwrap_or(false),
         Invocation::Sentinel => {
-            log::warning("There is no Sentinel in Cinnabar. Exiting...");
+            process::log::warning("There is no Sentinel in Cinnabar. Exiting...");
             false
         }
         Invocation::Help | Invocation::Serve(_) => {
@@ -117,14 +84,14 @@ fn answer(invocation: &Invocation) -> ExitCode {
 }
 
 fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), String> {
-    missing::refuse(&loaded)?;
+    process::unsupported::refuse(&loaded)?;
     let Loaded { config, renames, .. } = loaded;
     if !renames.is_empty() {
         Table::rename(&renames);
     }
     let daemon = Daemon::start(&config)?;
     // The last to read the environment came before.
-    title::take(&config, &executable, &config_file);
+    process::title::take(&config, &executable, &config_file);
     start::serve(config, config_file, executable, &daemon)
 }
 

@@ -1,24 +1,24 @@
 //! From a configuration to running threads, and back.
 
-use crate::acceptor::Acceptor;
-use crate::affinity;
-use crate::allocator;
-use crate::aof;
-use crate::banner;
-use crate::clock;
-use crate::crash;
-use crate::daemon::Daemon;
-use crate::front::Front;
-use crate::host::EngineHost;
-use crate::limits;
-use crate::listener;
-use crate::log;
-use crate::mailbox::Mailbox;
-use crate::oom;
-use crate::reaper::Reaper;
-use crate::shared::Shared;
-use crate::warm;
-use crate::worker::Worker;
+use crate::aof::writer;
+use crate::event_loop::mailbox::Mailbox;
+use crate::event_loop::shared::Shared;
+use crate::event_loop::worker::Worker;
+use crate::host::allocator;
+use crate::host::clock;
+use crate::host::engine_host::EngineHost;
+use crate::host::lazy_free::Reaper;
+use crate::listener::acceptor::Acceptor;
+use crate::listener::sockets;
+use crate::process::affinity;
+use crate::process::banner;
+use crate::process::crash;
+use crate::process::daemon::Daemon;
+use crate::process::log;
+use crate::process::oom;
+use crate::process::prefault;
+use crate::process::rlimit;
+use crate::process::signals::Front;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
@@ -42,7 +42,7 @@ const SHARDS_MIN: usize = 64;
 /// from, empty when it was no file.
 pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &Daemon) -> Result<(), String> {
     let workers = worker_count(&config);
-    let clients = limits::admit(config.int(Directive::MaxClients).max(0) as u64)?;
+    let clients = rlimit::admit(config.int(Directive::MaxClients).max(0) as u64)?;
     oom::apply(&config)?;
     affinity::choose_pages(&config);
     allocator::give_back_in_background(config.flag(Directive::JemallocBgThread));
@@ -55,17 +55,18 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
         workers,
     };
     banner::show(&config);
-    warm::code();
-    let listeners = listener::open(&config)?;
+    prefault::code();
+    let listeners = sockets::open(&config)?;
     let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
     let host = Arc::new(EngineHost::new(reaper, config_file, executable, daemon.supervisor()));
-    let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::Host>));
+    let engine =
+        Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::surroundings::Host>));
     engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
     let names = engine.config().snapshot();
     let (dir, file) = (names.text(Directive::AppendDirname), names.text(Directive::AppendFilename));
-    engine.install_log(Arc::new(Aof::new(Arc::new(aof::Disk), dir, file)));
-    commands::config_cmd::apply_all(&engine);
-    let (bell, rung) = aof::Bell::new();
+    engine.install_log(Arc::new(Aof::new(Arc::new(writer::Disk), dir, file)));
+    commands::server::config::apply_all(&engine);
+    let (bell, rung) = writer::Bell::new();
     let failed = |error: io::Error| format!("Can't start: {error}");
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
     let acceptor = Acceptor::new(polls[0].registry()).map_err(failed)?;
@@ -75,7 +76,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     host.set_server(&shared);
     crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
     log::notice("Server initialized");
-    let logger = aof::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
+    let logger = writer::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
     shared.acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
@@ -107,13 +108,13 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     };
     let work = move || {
         if logs {
-            if commands::aof::load_and_begin(&shared.engine).is_err() {
+            if commands::persistence::aof::load_and_begin(&shared.engine).is_err() {
                 std::process::exit(1);
             }
-        } else if let Err(failure) = commands::load::load_file(&shared.engine, false) {
+        } else if let Err(failure) = commands::persistence::load::load_file(&shared.engine, false) {
             log::warning(failure.text);
             if failure.is_corrupt {
-                commands::load::report(&shared.engine);
+                commands::persistence::load::report(&shared.engine);
                 log::warning("Terminating server after rdb file reading failure.");
             } else {
                 log::warning("Fatal error loading the DB, check server logs. Exiting.");

@@ -36,8 +36,8 @@
 //! A block is always allocated with a size rounded up by [`rounded`]; a value that changes its length
 //! within the rounded size is written in place, without the allocator.
 
-use crate::handle::Handle;
 use crate::hashtable::Ref;
+use crate::tagged_pointer::Handle;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
@@ -551,9 +551,9 @@ unsafe impl<P> Handle for Entry<P> {
     #[inline]
     fn prefetch(bits: u64) {
         // The header with the key, and the line where a short value ends.
-        let block = crate::handle::bits_to_address::<u8>(bits);
-        crate::handle::prefetch(block);
-        crate::handle::prefetch(block.wrapping_add(64));
+        let block = crate::tagged_pointer::bits_to_address::<u8>(bits);
+        crate::tagged_pointer::prefetch(block);
+        crate::tagged_pointer::prefetch(block.wrapping_add(64));
     }
 }
 

@@ -10,14 +10,14 @@
 //!            2, 4 or 8 bytes                     \ of width bytes
 //! ```
 //!
-//! The [length](crate::thin) in front is only in memory. The width is that of the widest integer that was ever in the
+//! The [length](crate::thin_bytes) in front is only in memory. The width is that of the widest integer that was ever in the
 //! set.
 //!
 //! Asserted by `from_bytes`, and after every operation of the property tests: the count is that of the integers, which
 //! ascend and have no equals.
 
 use crate::listpack::Corrupt;
-use crate::thin::{PREFIX, Thin};
+use crate::thin_bytes::{PREFIX, Thin};
 use std::fmt;
 use std::ops::Range;
 

@@ -3,11 +3,9 @@
 //! They know no keys, clients or clocks, and belong to one thread at a time: locks are the engine's affair. Each is a
 //! module that opens with how its bytes lie, and is tested against a plain model. This is the only crate with `unsafe`.
 
-pub mod deadlines;
 pub mod decimal;
 pub mod entry;
 pub mod geohash;
-pub mod handle;
 pub mod hash;
 pub mod hashtable;
 pub mod hyperloglog;
@@ -20,8 +18,10 @@ mod member_hash;
 pub mod quicklist;
 pub mod ranked_tree;
 pub mod set;
+pub mod snapshot_iterator;
+pub mod snapshot_sweep;
 pub mod sorted_set;
 pub mod stream;
-pub mod sweep;
-pub mod thin;
-pub mod walk;
+pub mod tagged_pointer;
+pub mod thin_bytes;
+pub mod ttl_index;

@@ -14,8 +14,8 @@
 //! Asserted: the length in a block is written once, when the block is made, and is that of the bytes behind it.
 
 use crate::entry::rounded;
-use crate::handle::{Handle, address_to_bits, bits_to_address, prefetch};
 use crate::hashtable::Ref;
+use crate::tagged_pointer::{Handle, address_to_bits, bits_to_address, prefetch};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;

@@ -3,8 +3,8 @@
 //! It is seeded once for the process, so that clients cannot aim for one bucket. Nothing lasting may depend on it:
 //! orders and cursors that derive from it mean something to this process only.
 
-use crate::handle::Handle;
 use crate::hashtable::HashTable;
+use crate::tagged_pointer::Handle;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};

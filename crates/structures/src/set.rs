@@ -24,8 +24,8 @@ use crate::intset::{self, Intset};
 use crate::listpack::{self, Item, Listpack};
 use crate::member::Member;
 use crate::member_hash::{self, member_hash as hash};
-use crate::sweep::Sweep;
-use crate::walk::{Seen, TableWalk, Walks};
+use crate::snapshot_iterator::{Seen, TableWalk, Walks};
+use crate::snapshot_sweep::Sweep;
 use std::sync::Arc;
 
 /// A set; which form it has depends on what is put into it.

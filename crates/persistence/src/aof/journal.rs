@@ -17,7 +17,7 @@
 //! but a new base does.
 
 use super::storage::LogFile;
-use engine::log::{GROUP_BEGIN, GROUP_END, put_select};
+use engine::propagation::change_log::{GROUP_BEGIN, GROUP_END, put_select};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl Journal {
         self.appended().saturating_sub(self.written())
     }
 
-    /// See [`ChangeLog::append`](engine::log::ChangeLog::append).
+    /// See [`ChangeLog::append`](engine::propagation::change_log::ChangeLog::append).
     pub fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
         let mut buffer = self.buffer.lock();
         let buffer = &mut *buffer;
@@ -436,7 +436,7 @@ mod tests {
     use super::super::storage::Storage;
     use super::super::storage::faulty::{Disk, Faults};
     use super::*;
-    use engine::log::put_command;
+    use engine::propagation::change_log::put_command;
 
     fn journal(disk: &Disk, policy: Policy) -> Journal {
         let journal = Journal::default();

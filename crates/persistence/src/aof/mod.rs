@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A rewrite opens the next file of changes and lists it, turns the journal to it in the moment of a
-//! [cut](engine::cut), writes the keyspace of that moment into a new base, and then lists the new base in the place of
+//! [cut](engine::snapshot::capture), writes the keyspace of that moment into a new base, and then lists the new base in the place of
 //! all before it. At every moment the manifest on the disk names files that together are the whole log.
 //!
 //! [`Aof`] is the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
@@ -21,8 +21,8 @@ pub mod rewrite;
 pub mod storage;
 
 use engine::Engine;
-use engine::blocked::Ticket;
-use engine::log::ChangeLog;
+use engine::clients::waiters::Ticket;
+use engine::propagation::change_log::ChangeLog;
 use journal::{Journal, Policy, Target};
 use manifest::Manifest;
 use parking_lot::Mutex;

@@ -214,7 +214,7 @@ mod tests {
             let mut bytes = Vec::new();
             let mut ends = vec![0];
             for command in &commands {
-                engine::log::put_command(&mut bytes, command.iter().map(Vec::as_slice));
+                engine::propagation::change_log::put_command(&mut bytes, command.iter().map(Vec::as_slice));
                 ends.push(bytes.len());
             }
             prop_assert_eq!(&read(&bytes).0, &commands);

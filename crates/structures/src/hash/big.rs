@@ -14,15 +14,15 @@
 //! # Invariants (asserted by `check` in the tests)
 //! - `deadlines` has exactly one record for each entry with a deadline, and is there only while it has records.
 
-use crate::deadlines::Deadlines;
 use crate::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use crate::hashtable::{self, HashTable, position};
 use crate::listpack::Item;
 use crate::member_hash::{self, member_hash};
+use crate::ttl_index::Deadlines;
 
 use super::{Ttl, Written, is_due};
-use crate::sweep::Sweep;
-use crate::walk::{Seen, TableWalk, Walks};
+use crate::snapshot_iterator::{Seen, TableWalk, Walks};
+use crate::snapshot_sweep::Sweep;
 use std::sync::Arc;
 
 /// A value too long to lie in the entry.

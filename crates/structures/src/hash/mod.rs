@@ -29,8 +29,8 @@ pub use self::view::View;
 use self::big::{BigHash, Found};
 use crate::hashtable;
 use crate::listpack::{Item, Listpack, Pos};
-use crate::sweep::Sweep;
-use crate::walk::{Seen, TableWalk};
+use crate::snapshot_iterator::{Seen, TableWalk};
+use crate::snapshot_sweep::Sweep;
 use std::fmt;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use super::big::BigHash;
 use super::{Hash, is_due, items};
 use crate::hashtable::{POSITIONS, position};
 use crate::listpack::{Elements, Item};
-use crate::walk::TableWalk;
+use crate::snapshot_iterator::TableWalk;
 
 /// A hash that is borrowed for reading.
 #[derive(Clone, Copy)]

@@ -23,7 +23,7 @@
 //!
 //! Handles are plain bits here: the table on top knows their type and owns them. An all-zero line is an empty bucket.
 
-use crate::handle::{address_to_bits, bits_to_address};
+use crate::tagged_pointer::{address_to_bits, bits_to_address};
 
 /// Entries that one line holds when no other follows it.
 pub(super) const SLOTS: usize = 9;

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 
 use super::bucket::{Bucket, Place};
 use super::{Counts, HashTable, Ref};
-use crate::handle::Handle;
+use crate::tagged_pointer::Handle;
 
 /// What [`HashTable::entry`] found.
 pub enum Entry<'a, T: Handle, H> {

@@ -71,7 +71,7 @@ pub use self::resize::MOVES_PER_OPERATION;
 
 use self::bucket::{Bucket, LINE, Place, SLOTS, Slots, tag_of};
 use self::memory::BucketArray;
-use crate::handle::{Handle, prefetch};
+use crate::tagged_pointer::{Handle, prefetch};
 
 /// Positions are below this.
 pub const POSITIONS: u64 = 1 << 48;

@@ -3,7 +3,7 @@
 use super::bucket::SLOTS;
 use super::memory::BucketArray;
 use super::{HashTable, POSITIONS, first_position, index};
-use crate::handle::{Handle, prefetch};
+use crate::tagged_pointer::{Handle, prefetch};
 
 /// How many buckets an insertion or a removal moves while a resize is under way.
 ///

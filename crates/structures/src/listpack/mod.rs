@@ -30,7 +30,7 @@ pub use self::elements::Elements;
 pub use self::encoding::Item;
 
 use self::encoding::{END, Frame, Read, checked_size, read, size_before};
-use crate::thin::Thin;
+use crate::thin_bytes::Thin;
 use std::fmt;
 
 /// Bytes before the first element.
@@ -125,7 +125,7 @@ impl Listpack {
     /// Takes over bytes from elsewhere, none of which are trusted.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         Listpack::check(bytes)?;
-        Ok(Listpack { block: Thin::of(&bytes[crate::thin::PREFIX..]) })
+        Ok(Listpack { block: Thin::of(&bytes[crate::thin_bytes::PREFIX..]) })
     }
 
     /// The elements of bytes from elsewhere, none of which are trusted.
@@ -144,7 +144,7 @@ impl Listpack {
         if at != bytes.len() - 1 || (stated != count && stated != UNCOUNTED) {
             return Err(Corrupt);
         }
-        Ok(Elements::of(&bytes[crate::thin::PREFIX..]))
+        Ok(Elements::of(&bytes[crate::thin_bytes::PREFIX..]))
     }
 
     /// A listpack of what [`body`](Self::body) gave.
@@ -152,14 +152,14 @@ impl Listpack {
     /// # Panics
     /// When there are not even the bytes of an empty one.
     pub fn from_body(body: &[u8]) -> Self {
-        assert!(body.len() > HEADER - crate::thin::PREFIX, "a body has a count and an end");
+        assert!(body.len() > HEADER - crate::thin_bytes::PREFIX, "a body has a count and an end");
         Listpack { block: Thin::of(body) }
     }
 
     /// The bytes behind the length, which are enough where the length is known otherwise.
     #[inline]
     pub fn body(&self) -> &[u8] {
-        &self.block.bytes()[crate::thin::PREFIX..]
+        &self.block.bytes()[crate::thin_bytes::PREFIX..]
     }
 
     /// The elements, for reading.
@@ -349,7 +349,7 @@ impl Listpack {
         let end = self.end();
         self.block.resize(end + added + 1);
         let body = self.block.body_mut();
-        let mut at = end - crate::thin::PREFIX;
+        let mut at = end - crate::thin_bytes::PREFIX;
         for item in items {
             at += encoding::write(&mut body[at..], *item);
         }
@@ -362,7 +362,7 @@ impl Listpack {
         let size = self.read(pos).size;
         if size == encoding::entry_size(Item::Int(n)) {
             let frame = Frame::of(Item::Int(n));
-            let at = pos.at() - crate::thin::PREFIX;
+            let at = pos.at() - crate::thin_bytes::PREFIX;
             let body = self.block.body_mut();
             body[at..at + frame.head().len()].copy_from_slice(frame.head());
         } else {
@@ -414,7 +414,7 @@ impl Listpack {
     pub fn replace(&mut self, pos: Pos, bytes: &[u8]) {
         let (size, item) = (self.read(pos).size, Item::of(bytes));
         if encoding::entry_size(item) == size {
-            encoding::write(&mut self.block.body_mut()[pos.at() - crate::thin::PREFIX..], item);
+            encoding::write(&mut self.block.body_mut()[pos.at() - crate::thin_bytes::PREFIX..], item);
         } else {
             self.splice(pos.at(), size, 1, &[item]);
         }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::{INNER_MAX, LEAF_MAX, STEP};
-use crate::handle::prefetch;
+use crate::tagged_pointer::prefetch;
 
 /// Bytes that one prefetch loads.
 const CACHE_LINE: usize = 64;

@@ -32,8 +32,8 @@ use super::member::{Blocks, Member};
 use crate::hashtable::{self, HashTable};
 use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
-use crate::sweep::Sweep;
-use crate::walk::{RankedWalk, Seen, Step, Walks};
+use crate::snapshot_iterator::{RankedWalk, Seen, Step, Walks};
+use crate::snapshot_sweep::Sweep;
 
 pub(super) struct Indexed {
     tree: RankedTree<Element>,

@@ -33,7 +33,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 use crate::entry::rounded;
-use crate::handle::{self, Handle};
+use crate::tagged_pointer::{self, Handle};
 
 /// Blocks up to so many bytes are cells of pages.
 const CELL_MAX: usize = 128;
@@ -113,7 +113,7 @@ impl Member {
     /// Asks for the block to be loaded.
     #[inline]
     pub(super) fn prefetch_block(self) {
-        handle::prefetch(self.block());
+        tagged_pointer::prefetch(self.block());
     }
 
     fn block_size(self) -> usize {

@@ -28,8 +28,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::hashtable;
-use crate::sweep::Sweep;
-use crate::walk::{RankedWalk, Seen};
+use crate::snapshot_iterator::{RankedWalk, Seen};
+use crate::snapshot_sweep::Sweep;
 
 use self::indexed::Indexed;
 use self::packed::Packed;

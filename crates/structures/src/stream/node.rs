@@ -28,7 +28,7 @@
 use super::Id;
 use crate::listpack::bare::{self, Bare, Packer};
 use crate::listpack::{Item, Listpack};
-use crate::thin::{PREFIX, Thin};
+use crate::thin_bytes::{PREFIX, Thin};
 use smallvec::SmallVec;
 use std::fmt;
 

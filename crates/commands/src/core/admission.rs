@@ -1,0 +1,335 @@
+//! Admission: whether a command may run now. One function for every way in.
+//!
+//! | way in | what is looked at |
+//! | --- | --- |
+//! | a request of a client, of the book protocol too | the flags of its command, and of the script that it calls |
+//! | EXEC | the same of all that is queued, together |
+//! | a command that a script calls | its flags, and what the script has declared and done so far |
+//! | the retry of a client that waits | the flags of its command |
+//! | the log's replay | nothing: it was admitted once ([`Asker::is_obeyed`]) |
+//!
+//! The checks come in Valkey's order, so that of several reasons clients are told the same one:
+//!
+//! ```text
+//!   authentication - MULTI - memory - disk - replicas - subscriptions - loading - busy script - monitors - pause
+//! ```
+//!
+//! **At which moment.** All reasons are bits of one word ([`Hindrance`]), which others set. A command looks at it here,
+//! and what is [promised](Hindrance::promises) once more under its locks ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)):
+//! where it has changed the command has done nothing and is admitted anew. Who sets such a bit and has then
+//! [passed all locks](Engine::pass_locks) knows that nothing runs any more that was admitted before: [`Settle`] does that before
+//! a command replies.
+
+use crate::core::args::Args;
+use crate::core::command::{
+    ALLOW_BUSY, Command, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI, READONLY, WRITE,
+};
+use crate::core::context::{Cx, Now, Piecewise};
+use crate::core::session::Session;
+use crate::core::table::Entry;
+use crate::persistence::aof;
+use crate::pubsub::channels;
+use crate::pubsub::monitor;
+use crate::scripting;
+use crate::transactions::multi;
+use engine::clients::pause::Paused;
+use engine::clients::waiters::Server;
+use engine::config::Directive;
+use engine::keyspace::origin::Asker;
+use engine::snapshot::persistence_status::Hindrance;
+use engine::{Engine, Error};
+use resp::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What is to become of a command.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Run,
+    /// Until the pause is over.
+    Wait,
+    Refuse(Error),
+}
+
+/// A command that asks to run.
+pub(crate) struct Request<'r> {
+    asker: Asker,
+    /// `container|subcommand`, or the name.
+    name: &'r str,
+    /// Those of everything that would run.
+    flags: Flags,
+    /// Flags that something of that has not.
+    lacking: Flags,
+    /// It may need locks.
+    has_keys: bool,
+}
+
+impl<'r> Request<'r> {
+    /// A command of a client with these arguments.
+    pub fn of(engine: &Engine, session: &Session, entry: &'r Entry, args: &Args<'_>) -> Request<'r> {
+        let own = scripting::flags_of(engine, entry, args);
+        let (mut flags, mut lacking) = (own, own.complement());
+        if let Some((queued, missing)) = session.queued_flags().filter(|_| entry.full_name == "exec") {
+            (flags, lacking) = (flags.and(queued), lacking.and(missing));
+        }
+        let (asker, name, has_keys) = (Asker::Client, &*entry.full_name, !entry.command.keys.is_empty());
+        Request { asker, name, flags, lacking, has_keys }
+    }
+
+    /// One that is told from its row alone.
+    pub fn of_row(row: &'r Command) -> Request<'r> {
+        let (asker, name, flags) = (Asker::Client, row.name, row.flags);
+        Request { asker, name, flags, lacking: flags.complement(), has_keys: !row.keys.is_empty() }
+    }
+
+    /// One that is read from the log.
+    pub fn replayed(row: &'r Command) -> Request<'r> {
+        Request { asker: Asker::Replay, ..Request::of_row(row) }
+    }
+}
+
+/// Whether every command of the client may run, whatever it is: so it nearly always is. Remembers the state of the server
+/// by which that was decided.
+#[inline(always)]
+pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
+    session.admitted = engine.saves().hindrance();
+    session.admitted.is_none()
+        && !engine.scripts().is_busy()
+        && session.authenticated
+        && session.subscriptions.is_none()
+        && session.multi.is_none()
+        && !session.info.monitor.load(Relaxed)
+}
+
+/// Whether a command may run now.
+#[cold]
+pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_>, now: Now) -> Verdict {
+    if request.asker.is_obeyed() {
+        return Verdict::Run;
+    }
+    if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
+        return Verdict::Refuse(Error::NO_AUTH);
+    }
+    if session.multi.is_some() && request.flags.has(NO_MULTI) {
+        return Verdict::Refuse(multi::NOT_IN_MULTI);
+    }
+    if engine.saves().hindrance().is_limited() {
+        engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
+    }
+    session.admitted = engine.saves().hindrance();
+    match refusal(engine, session, request) {
+        Some(error) => Verdict::Refuse(error),
+        None if has_to_wait(session.admitted, request) => Verdict::Wait,
+        None => Verdict::Run,
+    }
+}
+
+/// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.
+pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
+    !session.authenticated && !engine.config().snapshot().text(Directive::RequirePass).is_empty()
+}
+
+/// Why an authenticated client's command is refused.
+fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<Error> {
+    let (state, busy) = (session.admitted, engine.scripts().is_busy());
+    let protocol = if session.info.resp.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 };
+    let may_grow = busy || !request.flags.has(DENY_OOM);
+    if let Some(error) = refusal_of_write(engine, state, request.flags, may_grow, request.name == "ping") {
+        return Some(error);
+    }
+    if session.subscriptions.is_some() && !channels::admits(request.name, protocol) {
+        return Some(channels::refusal(request.name));
+    }
+    if state.is_loading() && request.lacking.has(LOADING) {
+        return Some(Error::LOADING);
+    }
+    // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
+    let is_for_such_times = request.flags.has(ALLOW_BUSY) && !request.has_keys && session.watching.is_none();
+    if busy && !is_for_such_times {
+        return Some(scripting::busy(engine));
+    }
+    let is_monitor = session.info.monitor.load(Relaxed);
+    (is_monitor && request.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))).then_some(monitor::REFUSAL)
+}
+
+/// Why something that would write, or need memory, is refused, for whoever asks. `may_grow`: memory is no matter.
+/// `is_told`: it is told of a disk that fails though it does not write.
+fn refusal_of_write(engine: &Engine, state: Hindrance, flags: Flags, may_grow: bool, is_told: bool) -> Option<Error> {
+    let writes = flags.has(WRITE);
+    if state.is_short_of_memory() && !may_grow {
+        return Some(Error::OUT_OF_MEMORY);
+    }
+    if state.is_failed() && (writes || is_told) {
+        return Some(Error::SAVE_FAILED);
+    }
+    if state.is_unlogged() && (writes || is_told) {
+        return Some(aof::refusal(engine));
+    }
+    (state.is_short_of_replicas() && writes).then_some(Error::SHORT_OF_REPLICAS)
+}
+
+/// Whether the command has to wait for the end of the pause that is on.
+fn has_to_wait(state: Hindrance, request: &Request<'_>) -> bool {
+    match state.paused() {
+        Paused::Nothing => false,
+        Paused::All => true,
+        // What other servers would hear of.
+        Paused::Writes => request.flags.has(WRITE.and(MAY_REPLICATE)),
+    }
+}
+
+/// Why a script, or a command that it calls, with these flags is refused. What has begun to write goes on.
+pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, has_written: bool) -> Option<Error> {
+    let state = engine.saves().hindrance();
+    if state.is_none() || has_written {
+        return None;
+    }
+    refusal_of_write(engine, state, flags, may_grow || !flags.has(DENY_OOM), false)
+}
+
+/// Whether a client that waits may be served now with the command that it waits with.
+pub(crate) fn admit_retry(engine: &Engine, row: &'static Command) -> Verdict {
+    let state = engine.saves().hindrance();
+    if state.is_none() {
+        return Verdict::Run;
+    }
+    match refusal_of_write(engine, state, row.flags, !row.flags.has(DENY_OOM), false) {
+        Some(error) => Verdict::Refuse(error),
+        None => Verdict::Run,
+    }
+}
+
+/// Replies when no command is under way any more that was admitted before this began.
+pub(crate) struct Settle {
+    next: usize,
+}
+
+impl Settle {
+    /// For a command that has changed what others are admitted by. Who holds all locks knows already that nothing else
+    /// is under way.
+    pub fn then_ok(cx: &mut Cx<'_>) {
+        if cx.keys.reaches_all() {
+            cx.reply.ok();
+        } else {
+            cx.flow = crate::core::context::Flow::more(Settle { next: 0 });
+        }
+    }
+}
+
+impl Piecewise for Settle {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let (engine, patience) = (cx.engine, cx.session.patience);
+        let done = engine.pass_locks(&mut self.next, patience.from_now(engine));
+        if done {
+            cx.reply.ok();
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::dispatch;
+    use crate::testing::Client;
+
+    fn verdict(client: &mut Client, line: &str) -> Verdict {
+        let (engine, now) = (client.shared_engine().clone(), client.now());
+        let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+        let entry = dispatch::prepare(&engine, &args).entry().expect("a known command");
+        let request = Request::of(&engine, client.session(), entry, &args);
+        admit(&engine, client.session(), &request, now)
+    }
+
+    fn refused(client: &mut Client, line: &str) -> Option<Error> {
+        match verdict(client, line) {
+            Verdict::Refuse(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn of_several_reasons_clients_are_told_the_one_that_valkey_tells_them() {
+        let mut client = Client::new();
+        let engine = client.shared_engine().clone();
+        let saves = engine.saves();
+        client.session().subscriptions = Some(Box::default());
+        saves.set_loading(true);
+        saves.set_short_of_replicas(true);
+        saves.refuse_writes(true);
+        saves.set_short_of_memory(true);
+        client.session().authenticated = false;
+        client.configure("requirepass", "secret");
+        assert_eq!(refused(&mut client, "SET k v"), Some(Error::NO_AUTH));
+        client.configure("requirepass", "");
+        assert_eq!(refused(&mut client, "SET k v"), Some(Error::OUT_OF_MEMORY));
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::SAVE_FAILED));
+        assert_eq!(refused(&mut client, "PING"), Some(Error::SAVE_FAILED));
+        saves.refuse_writes(false);
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::SHORT_OF_REPLICAS));
+        saves.set_short_of_replicas(false);
+        assert_eq!(refused(&mut client, "DEL k"), Some(channels::refusal("del")));
+        client.session().subscriptions = None;
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::LOADING));
+        assert_eq!(refused(&mut client, "INFO"), None);
+        saves.set_loading(false);
+        assert_eq!(verdict(&mut client, "DEL k"), Verdict::Run);
+    }
+
+    #[test]
+    fn a_transaction_is_judged_by_what_is_queued() {
+        let mut client = Client::new();
+        let engine = client.shared_engine().clone();
+        client.is("MULTI", "+OK").is("GET k", "+QUEUED");
+        engine.saves().refuse_writes(true);
+        engine.saves().set_short_of_memory(true);
+        assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
+        engine.saves().set_loading(true);
+        assert_eq!(refused(&mut client, "EXEC"), Some(Error::LOADING));
+        engine.saves().set_loading(false);
+        client.is("DISCARD", "+OK");
+        engine.saves().refuse_writes(false);
+        client.is("MULTI", "+OK").is("DEL k", "+QUEUED");
+        assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
+        engine.saves().refuse_unlogged(true);
+        let text = refused(&mut client, "EXEC").map(|error| error.to_string());
+        assert!(text.is_some_and(|text| text.starts_with("MISCONF Errors writing to the AOF file")));
+    }
+
+    #[test]
+    fn a_script_writes_only_where_its_client_could() {
+        let mut client = Client::new();
+        let engine = client.shared_engine().clone();
+        let call = ["EVAL", "redis.call('set', KEYS[1], 1) return redis.call('get', KEYS[1])", "1", "k"];
+        engine.saves().refuse_unlogged(true);
+        assert!(client.run_words(&call).starts_with("-MISCONF Errors writing to the AOF file"));
+        engine.saves().refuse_unlogged(false);
+        engine.saves().set_short_of_replicas(true);
+        assert!(client.run_words(&call).starts_with("-NOREPLICAS"));
+        engine.saves().set_short_of_replicas(false);
+        assert_eq!(client.run_words(&call), "1");
+    }
+
+    #[test]
+    fn what_changes_while_a_command_waits_for_its_locks_holds_for_it() {
+        let mut client = Client::new();
+        let engine = client.shared_engine().clone();
+        let args: Args<'_> = ["SET", "k", "v"].map(str::as_bytes).into_iter().collect();
+        let prepared = dispatch::prepare(&engine, &args);
+        let hash = prepared.keys()[0].1;
+        let guard = engine.locks().one(hash.shard());
+        let now = client.now();
+        let done = std::thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                let (mut args, mut reply) = (args, resp::Reply::default());
+                let flow = dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut reply);
+                matches!(flow, crate::core::context::Flow::NotNow | crate::core::context::Flow::Postponed)
+            });
+            engine.begin_pause(Paused::All, i64::MAX, 0);
+            drop(guard);
+            run.join().expect("no panic")
+        });
+        assert!(done);
+        engine.end_pause();
+        client.is("GET k", "nil");
+    }
+}

@@ -1,0 +1,329 @@
+//! A command's arguments: places in the buffer that the command was read into, but for large ones, which
+//! own their bytes.
+
+use engine::Error;
+use engine::propagation::change_log::put_command;
+use resp::Span;
+use std::borrow::Cow;
+use std::ops::Index;
+
+/// One argument.
+pub type Arg<'a> = Cow<'a, [u8]>;
+
+/// The arguments of one command; number 0 is its name.
+#[derive(Debug, Default)]
+pub struct Args<'a> {
+    /// What the spans refer to.
+    bytes: &'a [u8],
+    spans: &'a [Span],
+    /// What is not borrowed; nearly always nothing.
+    own: OwnWords,
+    /// `bytes` begins with the request that the arguments are of.
+    is_request: bool,
+}
+
+/// Arguments with bytes of their own, if there are any.
+#[derive(Clone, Debug, Default)]
+pub struct OwnWords(Option<Box<Own>>);
+
+#[derive(Clone, Debug, Default)]
+struct Own {
+    /// By index.
+    words: Vec<(usize, Vec<u8>)>,
+    /// In the place of what is borrowed, where nothing is.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    /// Words stay what they are when they are taken: the log needs them afterwards.
+    lasting: bool,
+}
+
+impl From<Vec<(usize, Vec<u8>)>> for OwnWords {
+    #[inline]
+    fn from(words: Vec<(usize, Vec<u8>)>) -> Self {
+        OwnWords((!words.is_empty()).then(|| Box::new(Own { words, ..Own::default() })))
+    }
+}
+
+impl OwnWords {
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl<'a> Args<'a> {
+    /// Arguments where a parser found them.
+    #[inline]
+    pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
+        Args { bytes, spans, own, is_request: false }
+    }
+
+    /// Arguments of the request that `bytes` begins with, where [`resp::RequestParser`] found them.
+    #[inline]
+    pub fn request(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
+        Args { bytes, spans, own, is_request: true }
+    }
+
+    /// Gives back the arguments with bytes of their own.
+    #[inline]
+    pub fn into_own(self) -> OwnWords {
+        self.own
+    }
+
+    /// Where the arguments lie, and in what.
+    #[inline]
+    fn places(&self) -> (&[Span], &[u8]) {
+        match &self.own.0 {
+            Some(own) if self.spans.is_empty() => (&own.spans, &own.bytes),
+            _ => (self.spans, self.bytes),
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> &[(usize, Vec<u8>)] {
+        self.own.0.as_ref().map_or(&[], |own| &own.words)
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.places().0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the request had, as far as the arguments tell.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        match &self.own.0 {
+            // A line end follows the last argument.
+            None => {
+                if let [.., last] = self.spans {
+                    last.start + last.len + 2
+                } else {
+                    0
+                }
+            }
+            Some(_) => self.wire_len_own(),
+        }
+    }
+
+    #[cold]
+    fn wire_len_own(&self) -> usize {
+        let parsed = self.places().0.last().map_or(0, |last| last.start + last.len + 2);
+        parsed + self.words().iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
+
+    /// Appends the command as clients send it: mostly the bytes that it came in.
+    #[inline]
+    pub fn put_to(&self, out: &mut Vec<u8>) {
+        match self.as_sent() {
+            Some(bytes) => out.extend_from_slice(bytes),
+            None => put_command(out, self.iter()),
+        }
+    }
+
+    /// The request, if it is just as [`put_command`] would write it. What the parser is lax about is the byte behind a
+    /// `\r`.
+    #[inline]
+    fn as_sent(&self) -> Option<&[u8]> {
+        let (true, None, count, Some(last)) = (self.is_request, &self.own.0, self.spans.len(), self.spans.last())
+        else {
+            return None;
+        };
+        let is_plain = count < 10
+            && self.bytes.starts_with(&[b'*', b'0' + count as u8, b'\r', b'\n'])
+            && self.spans.iter().all(|span| self.bytes.get(span.start.wrapping_sub(1)) == Some(&b'\n'));
+        if is_plain { self.bytes.get(..last.start + last.len + 2) } else { None }
+    }
+
+    /// Whether an argument has bytes of its own, which the handler may take.
+    #[inline]
+    pub fn has_own(&self) -> bool {
+        !self.words().is_empty()
+    }
+
+    pub fn own_indices(&self) -> impl Iterator<Item = usize> {
+        self.words().iter().map(|(index, _)| *index)
+    }
+
+    /// Replaces argument `index` by bytes of its own.
+    pub fn own(&mut self, index: usize, bytes: Vec<u8>) {
+        let words = &mut self.own.0.get_or_insert_default().words;
+        words.retain(|(owned, _)| *owned != index);
+        words.push((index, bytes));
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        match &self.own.0 {
+            None => self.spans.get(index).map(|span| span.of(self.bytes)),
+            Some(_) => self.get_own(index),
+        }
+    }
+
+    /// As indexing, for where it is done all the time.
+    #[inline(always)]
+    pub fn word(&self, index: usize) -> &[u8] {
+        match &self.own.0 {
+            None => self.spans[index].of(self.bytes),
+            Some(_) => &self[index],
+        }
+    }
+
+    fn get_own(&self, index: usize) -> Option<&[u8]> {
+        if let Some((_, bytes)) = self.words().iter().find(|(owned, _)| *owned == index) {
+            return Some(bytes);
+        }
+        let (spans, bytes) = self.places();
+        spans.get(index).map(|span| span.of(bytes))
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
+        self.from(0)
+    }
+
+    /// The arguments from `index` on.
+    pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
+        (index.min(self.len())..self.len()).map(|index| &self[index])
+    }
+
+    /// From now on arguments that are taken are copied.
+    #[inline]
+    pub fn make_lasting(&mut self) {
+        if let Some(own) = &mut self.own.0 {
+            own.lasting = true;
+        }
+    }
+
+    /// Takes the argument out, so that a large one becomes a value without a copy. Empty afterwards if it was one,
+    /// unless the arguments are to last.
+    #[inline]
+    pub fn take(&mut self, index: usize) -> Arg<'a> {
+        match &mut self.own.0 {
+            None => Cow::Borrowed(self.spans[index].of(self.bytes)),
+            Some(own) => match own.words.iter_mut().find(|(owned, _)| *owned == index) {
+                Some((_, bytes)) if own.lasting => Cow::Owned(bytes.clone()),
+                Some((_, bytes)) => Cow::Owned(std::mem::take(bytes)),
+                None if self.spans.is_empty() => Cow::Owned(own.spans[index].of(&own.bytes).to_vec()),
+                None => Cow::Borrowed(self.spans[index].of(self.bytes)),
+            },
+        }
+    }
+
+    /// The same arguments, independent of the buffer that they were borrowed from.
+    pub fn into_owned(mut self) -> Args<'static> {
+        let words = self.own.0.as_mut().map(|own| std::mem::take(&mut own.words)).unwrap_or_default();
+        let mut args: Args<'static> = self.iter().collect();
+        for (index, word) in words {
+            args.own(index, word);
+        }
+        args
+    }
+
+    /// True when the argument is this word, in whatever case.
+    #[inline]
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self[index].eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The argument as an integer, by Valkey's strict rules.
+    pub fn int(&self, index: usize) -> Result<i64, Error> {
+        resp::number::parse_i64(&self[index]).ok_or(Error::NOT_AN_INTEGER)
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    #[inline]
+    fn index(&self, index: usize) -> &[u8] {
+        match self.get(index) {
+            Some(bytes) => bytes,
+            None => panic!("argument {index} of {}", self.len()),
+        }
+    }
+}
+
+/// Arguments from anywhere are copied into a buffer of their own.
+impl<'b> FromIterator<&'b [u8]> for Args<'_> {
+    fn from_iter<I: IntoIterator<Item = &'b [u8]>>(words: I) -> Self {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        for word in words {
+            spans.push(Span { start: bytes.len(), len: word.len() });
+            bytes.extend_from_slice(word);
+        }
+        let own = Own { words: Vec::new(), bytes, spans, lasting: false };
+        Args { bytes: &[], spans: &[], own: OwnWords(Some(Box::new(own))), is_request: false }
+    }
+}
+
+impl From<&[&str]> for Args<'_> {
+    fn from(words: &[&str]) -> Self {
+        words.iter().map(|word| word.as_bytes()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resp::{Limits, Progress, RequestParser};
+
+    #[test]
+    fn an_argument_is_found_wherever_it_lies() {
+        let buffer = b"SET key  ";
+        let spans = [Span { start: 0, len: 3 }, Span { start: 4, len: 3 }, Span { start: 0, len: 0 }];
+        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())].into());
+        assert_eq!((&args[0], &args[1], &args[2]), (&b"SET"[..], &b"key"[..], &b"large"[..]));
+        assert_eq!(args.from(1).collect::<Vec<_>>(), [&b"key"[..], b"large"]);
+        assert!(args.is(0, "set") && args.get(3).is_none());
+        assert!(matches!(args.take(1), Cow::Borrowed(b"key")));
+        assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
+        assert_eq!(&args[2], b"");
+        let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())].into());
+        args.make_lasting();
+        assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
+        assert_eq!(&args[2], b"large");
+    }
+
+    #[test]
+    fn a_command_is_rendered_from_the_request_or_anew() {
+        let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n";
+        let long = [&b"*10\r\n"[..], &b"$1\r\nx\r\n".repeat(10)].concat();
+        for (request, is_sent, rendered) in [
+            (&set[..], true, &set[..]),
+            (b"*3\rX$3\rXSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n", false, set),
+            (b"*3\r\n$3\r\nSET\r\n$1\rXk\r\n$12\r\nvvvvvvvvvvvv\r\n", false, set),
+            (b"SET k vvvvvvvvvvvv\r\n", false, set),
+            (b"SET \"k\" vvvvvvvvvvvv\n", false, set),
+            (&long, false, &long),
+        ] {
+            let (mut spans, buffer) = (Vec::new(), [request, b"*1\r\n$4\r\nPING\r\n"].concat());
+            let parsed = RequestParser::new().parse(&buffer, &Limits::default(), &mut spans);
+            let Ok(Progress::Command { owned, .. }) = parsed else { panic!("{parsed:?}") };
+            let args = Args::request(&buffer, &spans, owned.into());
+            let mut out = Vec::new();
+            args.put_to(&mut out);
+            assert_eq!((args.as_sent().is_some(), &out[..]), (is_sent, rendered), "{}", request.escape_ascii());
+        }
+        // What looks like a request need not be one.
+        let spans = [Span { start: 0, len: 4 }, Span { start: 4, len: 3 }];
+        let mut out = Vec::new();
+        Args::parsed(b"*2\r\nabc", &spans, OwnWords::default()).put_to(&mut out);
+        assert_eq!(out, b"*2\r\n$4\r\n*2\r\n\r\n$3\r\nabc\r\n");
+    }
+
+    #[test]
+    fn owned_arguments_outlive_their_buffer() {
+        let owned = {
+            let buffer = b"GETkey".to_vec();
+            let spans = vec![Span { start: 0, len: 3 }, Span { start: 3, len: 3 }];
+            let mut args = Args::parsed(&buffer, &spans, OwnWords::default());
+            args.own(1, b"other".to_vec());
+            args.into_owned()
+        };
+        assert_eq!(owned.iter().collect::<Vec<_>>(), [&b"GET"[..], b"other"]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Commands that came a moment ago: a pipeline repeats its command, and clients that do the same work send the same
+//! few.
+//!
+//! ```text
+//!   *2 $3 GET $16 key...          the head of the request picks a slot
+//!   |-- head --| -> slot -> (head as it was seen, row)
+//! ```
+//!
+//! Where the head equals the one that the slot has, the row and the number of arguments are known without parsing and
+//! looking up either. The table of commands does not change after the start, so what was found once stays right.
+
+use crate::core::args::{Args, OwnWords};
+use crate::core::dispatch::accepted;
+use crate::core::table::{Entry, Table};
+use resp::{Head, Span};
+
+/// A power of two.
+const SLOTS: usize = 16;
+
+/// What one worker has seen.
+#[derive(Default)]
+pub struct Familiar {
+    slots: [(Head, Option<&'static Entry>); SLOTS],
+}
+
+impl Familiar {
+    /// Parses a whole short request and finds its row, if it is to be had with so many arguments. None, and `spans` as
+    /// they were, for any other request. Returns how many bytes it took, too.
+    #[inline(always)]
+    pub fn parse(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static Entry>)> {
+        let (head, entry) = &self.slots[slot(request)?];
+        match head.parse(request, spans) {
+            Some(end) => Some((end, *entry)),
+            None => self.learn(request, spans),
+        }
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static Entry>)> {
+        let first = spans.len();
+        let end = resp::short(request, spans)?;
+        let spans = &spans[first..];
+        let args = Args::parsed(request, spans, OwnWords::default());
+        let entry = accepted(&args);
+        // The row of a subcommand depends on a further argument.
+        if entry.is_some_and(|entry| Table::get().find(&args[0]).is_some_and(|found| std::ptr::eq(found, entry)))
+            && entry.is_some_and(|entry| entry.subcommands.is_empty())
+            && let (Some(slot), Some(head)) = (slot(request), Head::of(request, spans))
+        {
+            self.slots[slot] = (head, entry);
+        }
+        Some((end, entry))
+    }
+}
+
+#[inline(always)]
+fn slot(request: &[u8]) -> Option<usize> {
+    Some((Head::number_of(request)?.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60) as usize % SLOTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resp::encode_command;
+
+    #[test]
+    fn what_is_familiar_is_what_a_lookup_finds() {
+        let mut familiar = Familiar::default();
+        let requests = [
+            "GET key-of-some-length",
+            "get other-key-of-some-length",
+            "GET",
+            "SET key-of-some-length value",
+            "SET key-of-some-length value NX",
+            "CONFIG GET maxmemory-policy",
+            "CONFIG SET maxmemory-policy noeviction",
+            "CLIENT ID",
+            "NOSUCH command of this name",
+            "OBJECT ENCODING key",
+        ];
+        for _ in 0..3 {
+            for request in requests {
+                let words: Vec<&str> = request.split(' ').collect();
+                let mut bytes = Vec::new();
+                encode_command(&mut bytes, &words);
+                let len = bytes.len();
+                encode_command(&mut bytes, &["PING"]);
+                let mut spans = vec![Span::default()];
+                let (end, entry) = familiar.parse(&bytes, &mut spans).expect("a whole short request");
+                let args = Args::parsed(&bytes, &spans[1..], OwnWords::default());
+                assert_eq!((end, args.len()), (len, words.len()));
+                assert!(args.iter().eq(words.iter().map(|word| word.as_bytes())));
+                let found = accepted(&words[..].into());
+                assert_eq!(entry.map(|entry| &entry.full_name), found.map(|entry| &entry.full_name), "{request}");
+            }
+        }
+    }
+}

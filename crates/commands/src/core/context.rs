@@ -1,0 +1,144 @@
+//! What a handler works with.
+
+use crate::core::args::Args;
+use crate::core::command::Command;
+use crate::core::session::Session;
+use crate::scripting;
+use crate::transactions::blocking::Blocking;
+use crate::transactions::multi::NOT_IN_MULTI;
+use engine::clients::waiters::Ticket;
+use engine::keyspace::key_hash::KeyHash;
+use engine::keyspace::keys::{Key, Keys};
+use engine::{Engine, Error};
+use resp::Reply;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The keys of a command, as its row finds them: argument index and hash.
+pub type KeyArgs = SmallVec<[(usize, KeyHash); 1]>;
+
+/// The moment at which a command runs; it stands still while it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Unix time in microseconds.
+    pub unix_us: i64,
+}
+
+impl Now {
+    pub fn unix_ms(self) -> i64 {
+        self.unix_us / 1000
+    }
+}
+
+/// What happens to the connection after a command.
+#[derive(Default)]
+pub enum Flow {
+    #[default]
+    Next,
+    /// The reply is sent, then the connection is closed.
+    Close,
+    /// The connection ends without what it has not been sent yet.
+    Abort,
+    /// The command goes on in pieces, so that others are served in between; the connection waits for it.
+    More(Work),
+    /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.
+    Wait(Arc<Ticket>),
+    /// Another attempt of one who waits found nothing either.
+    WaitOn,
+    /// The command has done nothing: it wants a lock that a script has for long, and is to be run again a little later.
+    NotNow,
+    /// The command has done nothing and is to be run again when the pause is over that is on.
+    Postponed,
+    /// The server ends (SHUTDOWN).
+    Shutdown,
+}
+
+impl Flow {
+    /// The command goes on with this.
+    pub fn more(work: impl Piecewise + 'static) -> Flow {
+        Flow::More(Box::new(Box::new(work)))
+    }
+}
+
+/// What a command goes on with, behind a pointer of one word: so a [`Flow`], which nearly always says [`Flow::Next`],
+/// is handed on in two registers instead of in memory.
+pub type Work = Box<Box<dyn Piecewise>>;
+
+const _: () = assert!(size_of::<Flow>() == 16);
+
+/// A command that is carried out in pieces.
+pub trait Piecewise: Send {
+    /// Does one piece of at most some hundred microseconds; true when the command has ended. A long reply may
+    /// be written over several pieces: nothing else goes to the client from its first byte to the end.
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool;
+}
+
+/// The context of one command: fields are separate so that data can be read while a reply is written.
+pub struct Cx<'c> {
+    pub engine: &'c Engine,
+    pub keys: Keys<'c>,
+    pub reply: &'c mut Reply,
+    pub session: &'c mut Session,
+    pub row: &'static Command,
+    pub now: Now,
+    pub flow: Flow,
+    pub blocking: Blocking,
+    pub(crate) key_args: &'c [(usize, KeyHash)],
+}
+
+impl Cx<'_> {
+    /// The key at argument `index`. Its hash is the one that the dispatcher computed.
+    #[inline(always)]
+    pub fn key<'a>(&self, args: &'a Args<'_>, index: usize) -> Key<'a> {
+        let name = args.word(index);
+        match self.key_args.first() {
+            Some((first, hash)) if *first == index => Key { name, hash: *hash },
+            _ => self.other_key(name, index),
+        }
+    }
+
+    fn other_key<'a>(&self, name: &'a [u8], index: usize) -> Key<'a> {
+        match self.key_args.binary_search_by_key(&index, |(at, _)| *at) {
+            Ok(at) => Key { name, hash: self.key_args[at].1 },
+            Err(_) => self.keys.key(name),
+        }
+    }
+
+    /// Ends a command that would go on in pieces, for callers that need its reply at once: transactions and
+    /// scripts, which hold all locks that it takes.
+    pub fn complete(&mut self) {
+        match std::mem::take(&mut self.flow) {
+            Flow::More(mut work) => while !work.step(self) {},
+            other => self.flow = other,
+        }
+    }
+
+    /// Fails inside of a transaction or of a script: for commands that need locks to be free which these hold.
+    pub fn must_be_alone(&self) -> Result<(), Error> {
+        match self.blocking {
+            Blocking::Refused if self.session.in_script => Err(scripting::NOT_FROM_SCRIPT),
+            Blocking::Refused => Err(NOT_IN_MULTI),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a piece of a command that has not replied yet came to: whether it has ended. One that wants a lock that a
+    /// script has for long is tried again, until the script keeps the server busy.
+    pub fn ends(&mut self, piece: Result<bool, Error>) -> bool {
+        match piece {
+            Ok(done) => done,
+            Err(error) if error.is_not_now() && !self.engine.scripts().is_busy() => false,
+            Err(error) => {
+                let error = if error.is_not_now() { scripting::busy(self.engine) } else { error };
+                self.engine.metrics()[self.session.worker].count_error(error.as_bytes());
+                self.reply.error(&error);
+                true
+            }
+        }
+    }
+
+    /// Unix time in milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.now.unix_ms()
+    }
+}

@@ -1,0 +1,72 @@
+//! HELP of every command with subcommands.
+//!
+//! What the subcommands do stands in `help.txt`, word for word as clients of Valkey know it (the suite compares some of
+//! it): a section for each command, headed by its name in brackets, without the lines that all of them have in common.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, LOADING, ROW, STALE};
+use crate::core::context::Cx;
+use engine::Error;
+use resp::Reply;
+
+const TEXT: &str = include_str!("help.txt");
+
+/// The row of `<container> HELP`, but for group and version.
+pub const HELP: Command = Command {
+    name: "help",
+    arity: 2,
+    flags: LOADING.and(STALE),
+    summary: "Returns helpful text about the different subcommands.",
+    complexity: "O(1)",
+    run: help,
+    ..ROW
+};
+
+fn help(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    reply_help(cx.reply, &String::from_utf8_lossy(&args[0]));
+    Ok(())
+}
+
+/// The help of the command of this name, in whatever case.
+pub fn reply_help(reply: &mut Reply, name: &str) {
+    let lines: Vec<&str> = section(&name.to_lowercase()).collect();
+    reply.array(lines.len() + 3);
+    reply.simple(format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_uppercase()));
+    lines.iter().for_each(|line| reply.simple(line));
+    reply.simple("HELP");
+    reply.simple("    Print this help.");
+}
+
+fn section(name: &str) -> impl Iterator<Item = &'static str> {
+    let heading = format!("[{name}]");
+    TEXT.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with('['))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::table::Table;
+    use crate::testing::Client;
+
+    #[test]
+    fn every_container_has_a_help_that_names_its_subcommands() {
+        for entry in Table::get().iter().filter(|entry| !entry.subcommands.is_empty()) {
+            let lines: Vec<&str> = section(entry.command.name).collect();
+            for sub in &entry.subcommands {
+                let name = sub.command.name.to_uppercase();
+                let named = lines.iter().any(|line| line.split([' ', '|']).any(|word| word == name));
+                // Nobody is to learn of what is deprecated.
+                let is_left_out = name == "HELP" || sub.command.deprecated.is_some();
+                assert!(named || is_left_out, "help.txt does not tell of {}", sub.full_name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_help_begins_and_ends_as_all_do() {
+        let mut client = Client::new();
+        let help = client.run("object help");
+        assert!(help.starts_with("[+OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: +ENCODING <key> "));
+        assert!(help.ends_with("    <key>. +HELP +    Print this help.]"), "{help}");
+    }
+}

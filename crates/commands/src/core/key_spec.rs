@@ -1,0 +1,114 @@
+//! Finding the keys among a command's arguments, by its row.
+
+use crate::core::args::Args;
+use crate::core::command::{Begin, Command, FindKeys, KeyFlags, KeySpec};
+use crate::core::table::{Entry, KeyPlan};
+use smallvec::SmallVec;
+
+/// Indices of key arguments, ascending.
+pub type KeyIndices = SmallVec<[usize; 4]>;
+
+/// The arguments cannot be what the row says (COMMAND GETKEYS tells the user).
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadKeys;
+
+/// The indices of all keys of a command with these arguments. Arguments that do not fit give an error; the
+/// handler then finds the same fault and replies.
+pub fn key_indices(entry: &Entry, args: &Args<'_>) -> Result<KeyIndices, BadKeys> {
+    let mut found = KeyIndices::new();
+    match entry.plan {
+        KeyPlan::None => {}
+        KeyPlan::One(index) => found.push(index),
+        KeyPlan::Range { first, last, step } => range(first, last, step, 0, args.len(), |index| found.push(index)),
+        KeyPlan::Counted(index) => {
+            let keys = counted(index, args).ok_or(BadKeys)?;
+            (index + 1..index + 1 + keys).for_each(|index| found.push(index));
+        }
+        KeyPlan::Specs => {
+            for_each(entry.command, args, |index, _| found.push(index))?;
+            found.sort_unstable();
+            found.dedup();
+        }
+    }
+    if found.iter().any(|index| *index >= args.len()) { Err(BadKeys) } else { Ok(found) }
+}
+
+/// How many keys the argument at `index` says that there are after it, if there are as many.
+#[inline]
+pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
+    let count = match args.get(index)? {
+        [digit @ b'0'..=b'9'] => usize::from(digit - b'0'),
+        text => resp::number::parse_i64(text).and_then(|count| usize::try_from(count).ok())?,
+    };
+    (count < args.len() - index).then_some(count)
+}
+
+/// Visits each key argument with the spec that it is found by, in the order of the specs.
+pub fn for_each(
+    command: &'static Command,
+    args: &Args<'_>,
+    mut visit: impl FnMut(usize, &'static KeySpec),
+) -> Result<(), BadKeys> {
+    for spec in command.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)) {
+        let Some(begin) = begin_of(spec, args) else { continue };
+        match spec.find {
+            FindKeys::Range { last, step, limit } => {
+                range(begin, last, step, limit, args.len(), |index| visit(index, spec));
+            }
+            FindKeys::Counted { count, first, step } => {
+                let text = args.get(begin + count).ok_or(BadKeys)?;
+                let number = resp::number::parse_i64(text).and_then(|n| usize::try_from(n).ok()).ok_or(BadKeys)?;
+                let first = begin + first;
+                let last = number.checked_mul(step).and_then(|span| span.checked_add(first)).ok_or(BadKeys)?;
+                if last > args.len() + step - 1 || (number > 0 && last - step >= args.len()) {
+                    return Err(BadKeys);
+                }
+                (first..last).step_by(step).for_each(|index| visit(index, spec));
+            }
+            FindKeys::Unknown => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a number of keys among these arguments is zero.
+pub fn counts_none(command: &Command, args: &Args<'_>) -> bool {
+    command.keys.iter().any(|spec| match (begin_of(spec, args), spec.find) {
+        (Some(begin), FindKeys::Counted { count, .. }) => {
+            args.get(begin + count).and_then(resp::number::parse_i64).is_some_and(|number| number == 0)
+        }
+        _ => false,
+    })
+}
+
+fn begin_of(spec: &KeySpec, args: &Args<'_>) -> Option<usize> {
+    match spec.begin {
+        Begin::Index(index) => Some(index),
+        Begin::Keyword { word, from } => {
+            let is_word = |index: &usize| args.is(*index, word);
+            let found = if from >= 0 {
+                (from as usize..args.len()).find(is_word)
+            } else {
+                let start = args.len().checked_sub(from.unsigned_abs() as usize)?;
+                (1..=start).rev().find(is_word)
+            };
+            // A word at the very end has no key after it.
+            found.map(|index| index + 1).filter(|index| *index < args.len())
+        }
+        Begin::Unknown => None,
+    }
+}
+
+fn range(first: usize, last: i32, step: usize, limit: usize, len: usize, visit: impl FnMut(usize)) {
+    let end = if last >= 0 {
+        first + last as usize
+    } else {
+        let remaining = len.saturating_sub(first);
+        let span = if limit > 1 { remaining / limit } else { remaining };
+        match (first + span).checked_sub(last.unsigned_abs() as usize) {
+            Some(end) => end,
+            None => return,
+        }
+    };
+    (first..=end).step_by(step.max(1)).for_each(visit);
+}

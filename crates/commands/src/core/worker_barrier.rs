@@ -1,0 +1,60 @@
+//! Waiting until all workers have done what had reached them: for commands that tell what clients did, some of whose
+//! commands may still be on their way to another worker.
+
+use engine::Engine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire};
+
+/// Nanoseconds after which they are waited for no longer: one of them may run a long script.
+const PATIENCE: u64 = 100_000_000;
+
+/// The other workers, as of when they were asked.
+pub struct Others {
+    left: Arc<AtomicUsize>,
+    until: u64,
+}
+
+impl Others {
+    pub fn ask(engine: &Engine) -> Others {
+        // Who has a long script does not get on, and that may be the calling one.
+        if engine.scripts().is_long() {
+            return Others::none();
+        }
+        let left = Arc::new(AtomicUsize::new(0));
+        engine.host().after_others(&left);
+        Others { left, until: engine.host().nanos() + PATIENCE }
+    }
+
+    /// Nobody: for commands that must not wait.
+    pub fn none() -> Others {
+        Others { left: Arc::default(), until: 0 }
+    }
+
+    /// Whether all of them are done, or have taken too long; gives way to them if not.
+    pub fn are_done(&self, engine: &Engine) -> bool {
+        let done = self.left.load(Acquire) == 0 || engine.host().nanos() >= self.until;
+        if !done {
+            std::thread::yield_now();
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Options;
+    use engine::host::surroundings::Alone;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn who_is_alone_waits_for_nobody() {
+        let engine = Engine::new(&Options::default(), Arc::new(Alone));
+        assert!(Others::ask(&engine).are_done(&engine) && Others::none().are_done(&engine));
+        let others = Others { left: Arc::new(AtomicUsize::new(1)), until: u64::MAX };
+        assert!(!others.are_done(&engine));
+        others.left.store(0, Relaxed);
+        assert!(others.are_done(&engine));
+        assert!(Others { left: Arc::new(AtomicUsize::new(1)), until: 0 }.are_done(&engine), "too long");
+    }
+}

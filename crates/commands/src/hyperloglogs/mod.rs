@@ -1,0 +1,3 @@
+//! Commands of HyperLogLog sketches.
+
+pub mod hyperloglog;

@@ -1,0 +1,191 @@
+//! DUMP and RESTORE: a value as bytes, in the form of Redis and Valkey.
+
+use crate::core::args::Args;
+use crate::core::command::{ASKING, Command, DENY_OOM, Group, READONLY, ROW, SYSTEM, WRITE, key};
+use crate::core::context::Cx;
+use crate::persistence::load;
+use engine::Error;
+use engine::config::{Config, Directive};
+use engine::propagation::effects::EventClass;
+use persistence::dump;
+use persistence::encode::Style;
+use persistence::format::Family;
+use std::sync::atomic::Ordering::Relaxed;
+
+const RESTORE: Command = Command {
+    name: "restore",
+    group: Group::Generic,
+    since: "2.6.0",
+    arity: -4,
+    flags: WRITE.and(DENY_OOM),
+    categories: &["keyspace", "dangerous"],
+    keys: &[key(1).ow().update()],
+    syntax: "key ttl:int serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME seconds:int]@5.0.0 [FREQ frequency:int]@5.0.0",
+    summary: "Creates a key from the serialized representation of a value.",
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    history: &[
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ],
+    run: restore,
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "dump",
+        group: Group::Generic,
+        since: "2.6.0",
+        arity: 2,
+        flags: READONLY,
+        categories: &["keyspace"],
+        keys: &[key(1).ro().access()],
+        syntax: "key",
+        summary: "Returns a serialized representation of the value stored at a key.",
+        complexity: "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
+        tips: &["nondeterministic_output"],
+        run: dump_key,
+        ..ROW
+    },
+    RESTORE,
+    Command {
+        name: "restore-asking",
+        group: Group::Server,
+        since: "3.0.0",
+        flags: RESTORE.flags.and(ASKING).and(SYSTEM),
+        summary: "An internal command for migrating keys in a cluster.",
+        ..RESTORE
+    },
+];
+
+/// How values are written, as the configuration says.
+pub fn style(config: &Config) -> Style {
+    let family = if config.choice(Directive::RdbVersionCompat) == "redis" { Family::Redis } else { Family::Valkey };
+    Style { compress: config.flag(Directive::RdbCompression), family }
+}
+
+fn dump_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    match cx.keys.find(key) {
+        None => cx.reply.null(),
+        Some(entry) => {
+            let style = style(&cx.engine.config().snapshot());
+            cx.reply.bulk(&dump::dump(&entry.value(), &style));
+        }
+    }
+    Ok(())
+}
+
+/// What comes after the value.
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle: Option<i64>,
+    frequency: Option<i64>,
+}
+
+fn options(args: &Args<'_>) -> Result<Options, Error> {
+    let mut options = Options::default();
+    let mut at = 4;
+    while at < args.len() {
+        let has_more = at + 1 < args.len();
+        if args.is(at, "replace") {
+            options.replace = true;
+        } else if args.is(at, "absttl") {
+            options.absolute = true;
+        } else if args.is(at, "idletime") && has_more && options.frequency.is_none() {
+            at += 1;
+            let idle = args.int(at)?;
+            if idle < 0 {
+                return Err(Error::text("ERR Invalid IDLETIME value, must be >= 0"));
+            }
+            options.idle = Some(idle);
+        } else if args.is(at, "freq") && has_more && options.idle.is_none() {
+            at += 1;
+            let frequency = args.int(at)?;
+            if !(0..=255).contains(&frequency) {
+                return Err(Error::text("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+            }
+            options.frequency = Some(frequency);
+        } else {
+            return Err(Error::SYNTAX);
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = options(args)?;
+    let (engine, now, key) = (cx.engine, cx.now_ms(), cx.key(args, 1));
+    let mut edit = if options.replace { cx.keys.edit_stale(key) } else { cx.keys.edit(key) };
+    let existed = edit.exists();
+    if existed && !options.replace {
+        return Err(Error::text("BUSYKEY Target key name already exists."));
+    }
+    let ttl = args.int(2)?;
+    if ttl < 0 {
+        return Err(Error::text("ERR Invalid TTL value, must be >= 0"));
+    }
+    let config = engine.config().snapshot();
+    let relaxed = config.choice(Directive::RdbVersionCheck) == "relaxed";
+    let sanitize = config.choice(Directive::SanitizeDumpPayload) != "no";
+    let skip_sum = engine.saves().skips_checksums();
+    let payload = dump::verify(&args[3], relaxed, skip_sum)
+        .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
+    let value = dump::restore(payload, engine.packing(), sanitize).map_err(|fault| {
+        engine.host().detail(&load::describe(&fault, "restoreCommand"));
+        Error::text("ERR Bad data format")
+    })?;
+    let deadline = match ttl {
+        0 => None,
+        at if options.absolute => Some(at),
+        left => Some(left.checked_add(now).ok_or(Error::text("ERR Invalid TTL value, must be >= 0"))?),
+    };
+    if deadline.is_some_and(|at| edit.is_past(at)) {
+        if existed {
+            edit.remove();
+            edit.log_as(|| vec![vec![engine.removal_word().to_vec(), key.name.to_vec()]]);
+            edit.commit(EventClass::GENERIC, "del");
+        }
+        cx.reply.ok();
+        return Ok(());
+    }
+    let clock = engine.access_clock(now);
+    let meta = clock.marked(options.idle.map(|idle| idle as u64), options.frequency.map(|frequency| frequency as u8));
+    edit.put(value.into_entry(key.name, deadline.map(|at| at as u64), meta));
+    if let Some(at) = deadline.filter(|_| !options.absolute) {
+        // Whoever repeats this does so at another time.
+        edit.log_as(|| {
+            let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
+            words[2] = at.to_string().into_bytes();
+            words.push(b"ABSTTL".to_vec());
+            vec![words]
+        });
+    }
+    edit.commit(EventClass::GENERIC, "restore");
+    cx.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn options_and_payloads_are_checked_in_order() {
+        let mut client = Client::new();
+        client.is("SET k v", "+OK");
+        client.is("RESTORE k 0 x", "-BUSYKEY Target key name already exists.");
+        client.is("RESTORE k 0 x nope", "-ERR syntax error").is("RESTORE k 0 x FREQ", "-ERR syntax error");
+        client.is("RESTORE k -1 x REPLACE", "-ERR Invalid TTL value, must be >= 0");
+        client.is("RESTORE k 0 x REPLACE", "-ERR DUMP payload version or checksum are wrong");
+        client.is("RESTORE k 0 x FREQ 256", "-ERR Invalid FREQ value, must be >= 0 and <= 255");
+        client.is("RESTORE k 0 x IDLETIME -1", "-ERR Invalid IDLETIME value, must be >= 0");
+        client.is("RESTORE-ASKING k 0 x REPLACE", "-ERR DUMP payload version or checksum are wrong");
+        client.is("DUMP nope", "nil").is("GET k", "v");
+    }
+}

@@ -1,0 +1,318 @@
+//! Deadlines of keys: EXPIRE and its kin set them, TTL and its kin tell them, PERSIST takes them away.
+//!
+//! The change log always gets absolute milliseconds, so that a replay at another time means the same. A
+//! deadline that has passed already removes the key at once, and the log gets the removal.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::context::Cx;
+use engine::Error;
+use engine::propagation::effects::{EventClass, Record};
+use std::ops::Range;
+
+const SETTER: Command = Command {
+    group: Group::Generic,
+    arity: -3,
+    flags: WRITE.and(FAST),
+    categories: &["keyspace"],
+    keys: &[key(1).rw().update()],
+    complexity: "O(1)",
+    ..ROW
+};
+
+const GETTER: Command = Command {
+    group: Group::Generic,
+    arity: 2,
+    flags: READONLY.and(FAST),
+    categories: &["keyspace"],
+    keys: &[key(1).ro().access()],
+    syntax: "key",
+    complexity: "O(1)",
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "expire",
+        since: "1.0.0",
+        syntax: "key seconds:int [condition: NX | XX | GT | LT]@7.0.0",
+        summary: "Sets the expiration time of a key in seconds.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
+        run: expire,
+        ..SETTER
+    },
+    Command {
+        name: "expireat",
+        since: "1.2.0",
+        syntax: "key unix-time-seconds:time [condition: NX | XX | GT | LT]@7.0.0",
+        summary: "Sets the expiration time of a key to a Unix timestamp.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
+        run: expireat,
+        ..SETTER
+    },
+    Command {
+        name: "pexpire",
+        since: "2.6.0",
+        syntax: "key milliseconds:int [condition: NX | XX | GT | LT]@7.0.0",
+        summary: "Sets the expiration time of a key in milliseconds.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
+        run: pexpire,
+        ..SETTER
+    },
+    Command {
+        name: "pexpireat",
+        since: "2.6.0",
+        syntax: "key unix-time-milliseconds:time [condition: NX | XX | GT | LT]@7.0.0",
+        summary: "Sets the expiration time of a key to a Unix milliseconds timestamp.",
+        history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
+        run: pexpireat,
+        ..SETTER
+    },
+    Command {
+        name: "persist",
+        since: "2.2.0",
+        arity: 2,
+        syntax: "key",
+        summary: "Removes the expiration time of a key.",
+        run: persist,
+        ..SETTER
+    },
+    Command {
+        name: "ttl",
+        since: "1.0.0",
+        summary: "Returns the expiration time in seconds of a key.",
+        tips: &["nondeterministic_output"],
+        history: &[("2.8.0", "Added the -2 reply.")],
+        run: ttl,
+        ..GETTER
+    },
+    Command {
+        name: "pttl",
+        since: "2.6.0",
+        summary: "Returns the expiration time in milliseconds of a key.",
+        tips: &["nondeterministic_output"],
+        history: &[("2.8.0", "Added the -2 reply.")],
+        run: pttl,
+        ..GETTER
+    },
+    Command {
+        name: "expiretime",
+        since: "7.0.0",
+        summary: "Returns the expiration time of a key as a Unix timestamp.",
+        run: expiretime,
+        ..GETTER
+    },
+    Command {
+        name: "pexpiretime",
+        since: "7.0.0",
+        summary: "Returns the expiration time of a key as a Unix milliseconds timestamp.",
+        run: pexpiretime,
+        ..GETTER
+    },
+];
+
+fn expire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    set_deadline(cx, args, SECOND, now)
+}
+
+fn pexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    set_deadline(cx, args, MILLISECOND, now)
+}
+
+fn expireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, SECOND, 0)
+}
+
+fn pexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_deadline(cx, args, MILLISECOND, 0)
+}
+
+/// Units in milliseconds.
+const SECOND: i64 = 1000;
+const MILLISECOND: i64 = 1;
+
+/// What the present deadline must be like; several may be asked for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Conditions {
+    missing: bool,
+    present: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Conditions {
+    /// The words at these arguments.
+    pub(crate) fn parse(args: &Args<'_>, words: Range<usize>) -> Result<Conditions, Error> {
+        let mut conditions = Conditions::default();
+        for index in words {
+            let flag = match args[index].to_ascii_lowercase().as_slice() {
+                b"nx" => &mut conditions.missing,
+                b"xx" => &mut conditions.present,
+                b"gt" => &mut conditions.later,
+                b"lt" => &mut conditions.earlier,
+                _ => return Err(Error::unsupported_option(&args[index])),
+            };
+            *flag = true;
+        }
+        if conditions.missing && (conditions.present || conditions.later || conditions.earlier) {
+            return Err(Error::EXPIRE_NX_CONFLICT);
+        }
+        if conditions.later && conditions.earlier {
+            return Err(Error::EXPIRE_GT_LT_CONFLICT);
+        }
+        Ok(conditions)
+    }
+
+    /// Whether `new` may replace the present deadline; none is later than any.
+    pub(crate) fn allow(self, present: Option<i64>, new: i64) -> bool {
+        match present {
+            Some(at) => !self.missing && (!self.later || new > at) && (!self.earlier || new < at),
+            None => !self.present && !self.later,
+        }
+    }
+}
+
+/// `base`: what the number counts from, in Unix milliseconds.
+fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
+    let conditions = Conditions::parse(args, 3..args.len())?;
+    let number = args.int(2)?;
+    let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
+    let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.row.name))?;
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {
+        cx.reply.int(0);
+        return Ok(());
+    }
+    if edit.is_past(deadline) {
+        edit.expire_at_once();
+    } else {
+        edit.set_deadline(Some(deadline));
+        edit.log_as(|| vec![absolute(args, deadline)]);
+        edit.commit(EventClass::GENERIC, "expire");
+    }
+    cx.reply.int(1);
+    Ok(())
+}
+
+fn absolute(args: &Args<'_>, deadline: i64) -> Record {
+    let mut record = vec![b"PEXPIREAT".to_vec(), args[1].to_vec(), deadline.to_string().into_bytes()];
+    record.extend(args.from(3).map(<[u8]>::to_vec));
+    record
+}
+
+fn persist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    let had_one = edit.deadline().is_some();
+    if had_one {
+        edit.set_deadline(None);
+        edit.commit(EventClass::GENERIC, "persist");
+    }
+    cx.reply.int(had_one.into());
+    Ok(())
+}
+
+fn ttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    tell_deadline(cx, args, |at| at.saturating_sub(now).max(0).saturating_add(SECOND / 2) / SECOND)
+}
+
+fn pttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms();
+    tell_deadline(cx, args, |at| at.saturating_sub(now).max(0))
+}
+
+fn expiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, |at| (at.max(0) as u64 + 500).div_euclid(1000) as i64)
+}
+
+fn pexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_deadline(cx, args, |at| at)
+}
+
+/// Replies the deadline, put in another form; -1 for a key that has none, -2 for no key.
+fn tell_deadline(cx: &mut Cx<'_>, args: &Args<'_>, form: impl FnOnce(i64) -> i64) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let answer = match cx.keys.look(key) {
+        Some(entry) => entry.deadline().map_or(-1, |at| form(i64::try_from(at).unwrap_or(i64::MAX))),
+        None => -2,
+    };
+    cx.reply.int(answer);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn deadlines_are_set_told_and_taken_away() {
+        let mut client = Client::new();
+        client.is("TTL a", ":-2").is("SET a 1", "+OK").is("TTL a", ":-1").is("PERSIST a", ":0");
+        client.is("EXPIRE a 10", ":1").is("TTL a", ":10").is("PTTL a", ":10000");
+        client.is("PEXPIREAT a 1700000020400", ":1").is("EXPIRETIME a", ":1700000020").is("TTL a", ":20");
+        client.is("PEXPIRETIME a", ":1700000020400").is("PERSIST a", ":1").is("EXPIRETIME a", ":-1");
+        client.is("EXPIRE missing 10", ":0").is("PEXPIREAT a 9223372036854775807", ":1");
+        client.is("PEXPIRETIME a", ":9223372036854775807");
+    }
+
+    #[test]
+    fn a_key_is_gone_when_its_time_has_come() {
+        let mut client = Client::new();
+        client.is("SET a 1", "+OK").is("PEXPIRE a 100", ":1").later(99).is("PTTL a", ":1");
+        client.later(1).is("PTTL a", ":-2").is("EXPIRE a 10", ":0").is("PERSIST a", ":0");
+    }
+
+    #[test]
+    fn conditions_look_at_the_present_deadline() {
+        let mut client = Client::new();
+        client.is("SET a 1", "+OK");
+        client.is("EXPIRE a 10 XX", ":0").is("EXPIRE a 10 GT", ":0").is("EXPIRE a 10 LT", ":1");
+        client.is("EXPIRE a 20 NX", ":0").is("EXPIRE a 10 GT", ":0").is("EXPIRE a 10 LT", ":0");
+        client.is("EXPIRE a 11 gt xx", ":1").is("EXPIRE a 10 LT XX", ":1").is("TTL a", ":10");
+        client.is("PERSIST a", ":1").is("EXPIRE a 5 LT XX", ":0").is("EXPIRE a 5 NX", ":1");
+        let nx = "-ERR NX and XX, GT or LT options at the same time are not compatible";
+        client.is("EXPIRE a 5 NX XX", nx).is("EXPIRE a 5 LT GT NX", nx);
+        client.is("EXPIRE a 5 GT LT", "-ERR GT and LT options at the same time are not compatible");
+        client.is("EXPIRE a x NX foo", "-ERR Unsupported option foo");
+        client.is("EXPIRE a x fo\0o", "-ERR Unsupported option fo").is("EXPIRE a x \r\n", "-ERR Unsupported option ");
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused_before_the_key_is_looked_at() {
+        let mut client = Client::new();
+        client.is("EXPIRE a x", "-ERR value is not an integer or out of range");
+        client.is("EXPIRE a 9223372036854775", "-ERR invalid expire time in 'expire' command");
+        client.is("EXPIRE a -9223372036854776", "-ERR invalid expire time in 'expire' command");
+        client.is("PEXPIRE a 9223372036854775807", "-ERR invalid expire time in 'pexpire' command");
+        client.is("EXPIREAT a 9223372036854776", "-ERR invalid expire time in 'expireat' command");
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_removes_the_key() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        client.is("SET a 1", "+OK").events();
+        client.is("EXPIRE a -1", ":1").is("EXISTS a", ":0");
+        assert_eq!(client.events(), ["0 expired a"]);
+        client.is("SET a 1", "+OK").is("EXPIREAT a 0", ":1").is("SET a 1", "+OK").is("EXPIRE a 0 NX", ":1");
+        assert_eq!(log.take().len(), 6);
+        assert_eq!(client.engine().stats().expired, 3);
+    }
+
+    #[test]
+    fn the_log_gets_absolute_times() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("SET a 1", "+OK").is("EXPIRE a 10 NX", ":1").is("EXPIRE a 0", ":1").is("EXPIRE a 10", ":0");
+        let words: Vec<String> = log.take().iter().map(|(_, record)| record.join(&b' ')).map(text).collect();
+        assert_eq!(words, ["SET a 1", "PEXPIREAT a 1700000010000 NX", "UNLINK a"]);
+    }
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).expect("test data is text")
+    }
+}

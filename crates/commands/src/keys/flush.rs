@@ -1,0 +1,373 @@
+//! Databases as a whole: DBSIZE counts one, FLUSHDB and FLUSHALL empty them, SWAPDB exchanges two.
+//!
+//! Emptying and exchanging hold all shards' locks, so that nobody sees half of it, but only to take tables out
+//! or to swap them, which does not depend on how much is in them. The memory is freed afterwards: in the
+//! background, or with SYNC piece by piece before the reply.
+
+use crate::core::args::Args;
+use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, ROW, WRITE};
+use crate::core::context::{Cx, Flow, Piecewise};
+use crate::persistence::save::save_now;
+use crate::transactions::blocking::Blocking;
+use engine::clients::watch::Presence;
+use engine::config::Directive;
+use engine::expiry::background::ExpiryIndex;
+use engine::keyspace::key_hash::KeyHasher;
+use engine::keyspace::lru::is_due;
+use engine::keyspace::shard::{Db, Table};
+use engine::keyspace::value::{KeyEntry, Object};
+use engine::scripts::libraries::Change;
+use engine::{Engine, Error};
+use std::mem::{swap, take};
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+const FLUSH: Command = Command {
+    group: Group::Server,
+    since: "1.0.0",
+    arity: -1,
+    categories: &["keyspace", "dangerous"],
+    syntax: "[ASYNC | SYNC]",
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "dbsize",
+        group: Group::Server,
+        since: "1.0.0",
+        arity: 1,
+        flags: READONLY.and(FAST),
+        categories: &["keyspace"],
+        summary: "Returns the number of keys in the database.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+        run: dbsize,
+        ..ROW
+    },
+    Command {
+        name: "flushall",
+        flags: WRITE.and(ALL_DBS),
+        summary: "Removes all keys from all databases.",
+        complexity: "O(N) where N is the total number of keys in all databases",
+        history: &[
+            ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+            ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+        ],
+        syntax: "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]",
+        run: flushall,
+        ..FLUSH
+    },
+    Command {
+        name: "flushdb",
+        flags: WRITE,
+        summary: "Remove all keys from the current database.",
+        complexity: "O(N) where N is the number of keys in the selected database",
+        history: &[
+            ("4.0.0", "Added the `ASYNC` flushing mode modifier."),
+            ("6.2.0", "Added the `SYNC` flushing mode modifier."),
+        ],
+        syntax: "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]",
+        run: flushdb,
+        ..FLUSH
+    },
+    Command {
+        name: "swapdb",
+        group: Group::Server,
+        since: "4.0.0",
+        arity: 3,
+        flags: WRITE.and(FAST),
+        categories: &["keyspace", "dangerous"],
+        syntax: "index1:int index2:int",
+        summary: "Swaps two databases.",
+        complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+        run: swapdb,
+        ..ROW
+    },
+];
+
+fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let db = cx.keys.db_index();
+    let mut count = 0;
+    cx.keys.each_shard(|_, shard, _| count += shard.dbs[db].table.len())?;
+    cx.reply.int(count as i64);
+    Ok(())
+}
+
+fn flushall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    flush(cx, args, None)
+}
+
+fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let db = cx.keys.db_index();
+    flush(cx, args, Some(db))
+}
+
+/// Empties all databases at once, and forgets the functions; the memory is freed in the background.
+pub(crate) fn empty_all(cx: &mut Cx<'_>) -> Result<(), Error> {
+    drop(empty(cx, None, true)?);
+    cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
+    // Who reads a file in their place logs nothing.
+    cx.keys.effects.dirty = 0;
+    Ok(())
+}
+
+/// One database, or all.
+fn flush(cx: &mut Cx<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Error> {
+    let background = match args.len() {
+        1 => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+        2 if args.is(1, "async") => true,
+        2 if args.is(1, "sync") => false,
+        _ => return Err(Error::SYNTAX),
+    };
+    let (mut work, removed) = empty(cx, only, background)?;
+    // The log is told of a flush even when there was nothing to remove.
+    cx.keys.effects.dirty += removed.max(1);
+    work.saves = only.is_none() && wants_save(cx);
+    if background && !work.saves {
+        cx.reply.ok();
+    } else {
+        cx.flow = Flow::more(work);
+    }
+    Ok(())
+}
+
+/// After FLUSHALL: what a save in the background saves has lost its worth. Whether the empty data set is to be saved
+/// before the reply, as who has save points is not to find at the next start what was flushed; in the background if it
+/// cannot be now.
+fn wants_save(cx: &mut Cx<'_>) -> bool {
+    let saves = cx.engine.saves();
+    let is_running = saves.is_running_in_background();
+    if is_running {
+        saves.cancel();
+    }
+    if cx.engine.config().snapshot().save_points().is_empty() {
+        return false;
+    }
+    // A transaction holds the locks that a save needs.
+    let later = is_running || matches!(cx.blocking, Blocking::Refused);
+    if later {
+        saves.scheduled.store(true, Relaxed);
+    }
+    !later
+}
+
+/// Empties one database, or all: what is left to free, unless that is done in the background, and how many keys there were.
+fn empty(cx: &mut Cx<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
+    let mut work = FreeBeforeReply::default();
+    let mut removed = 0;
+    let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.keys.expiry_now());
+    cx.keys.escalate()?;
+    cx.keys.each_shard(|_, shard, effects| {
+        engine.tracking().clear(&mut shard.tracked);
+        for (index, db) in shard.dbs.iter_mut().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
+            let Db { table, watchers, blocked, listings, .. } = db;
+            // Some wait for a key's end.
+            if !blocked.is_empty() {
+                effects.rare().ready.extend(blocked.keys().map(|key| (index, key.to_vec())));
+            }
+            watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
+            shard.stats.dirty += table.len() as u64;
+            removed += table.len() as u64;
+            let names = listings.names();
+            names.iter().for_each(|name| leave_to_readers(db, name, hasher));
+            let Db { table, expiry, cut, .. } = db;
+            // Who reads what there was frees it.
+            let Some((table, expiry)) = cut.leave(take(table), take(expiry)) else { continue };
+            if background {
+                effects.discard_table(table, expiry);
+            } else if !table.is_empty() {
+                work.tables.push((table, expiry));
+            }
+        }
+    })?;
+    if engine.tracking().is_on() {
+        cx.keys.effects.rare().flushed = true;
+    }
+    Ok((work, removed))
+}
+
+/// FLUSHALL SYNC and FLUSHDB SYNC, when nothing is locked any more.
+#[derive(Default)]
+struct FreeBeforeReply {
+    tables: Vec<(Table, ExpiryIndex)>,
+    /// Collections from these tables that take more than a piece.
+    large: Vec<Object>,
+    saves: bool,
+    /// A thread saves; whether it has ended.
+    saving: Option<Arc<AtomicBool>>,
+}
+
+impl FreeBeforeReply {
+    /// Whether what is to be saved is, or cannot be.
+    fn has_saved(&mut self, engine: &Engine) -> bool {
+        if let Some(ended) = &self.saving {
+            return ended.load(Acquire);
+        }
+        let ended = Arc::<AtomicBool>::default();
+        self.saving = Some(Arc::clone(&ended));
+        let work = move |engine: &Engine| {
+            // A failure has been logged.
+            let _ = save_now(engine, None);
+            ended.store(true, Release);
+        };
+        engine.host().in_background(Directive::ServerCpulist, Box::new(work)).is_err()
+    }
+}
+
+/// Entries that are freed in one piece: some hundred microseconds' worth.
+const FREED_AT_ONCE: usize = 1000;
+
+impl Piecewise for FreeBeforeReply {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let FreeBeforeReply { tables, large, .. } = self;
+        if let Some(object) = large.last_mut() {
+            if object.drain_step(FREED_AT_ONCE) {
+                large.pop();
+            }
+        } else if let Some((table, _)) = tables.last_mut()
+            && table.drain_each(FREED_AT_ONCE, |entry| {
+                let object = entry.into_payload();
+                large.extend(object.filter(|object| object.free_effort() > FREED_AT_ONCE));
+            })
+        {
+            tables.pop();
+        }
+        let done = tables.is_empty() && large.is_empty();
+        if !done || self.saves && !self.has_saved(cx.engine) {
+            return false;
+        }
+        cx.reply.ok();
+        true
+    }
+}
+
+/// A collection of which a reply is being written is not freed yet.
+fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
+    let local = hasher.local_of(name);
+    let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
+    if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
+        db.cut.removed(&db.table, hasher, local, &entry);
+        drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
+    }
+}
+
+/// How a key stands in a database.
+fn presence(table: &Table, local: u64, key: &[u8], now: i64) -> Presence {
+    match table.find(local, |entry| entry.key() == key) {
+        None => Presence::Missing,
+        Some(entry) if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) => Presence::Stale,
+        Some(_) => Presence::Live,
+    }
+}
+
+fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let number = |index, error| args.int(index).ok().and_then(|n| i32::try_from(n).ok()).ok_or(error);
+    let one = number(1, Error::INVALID_FIRST_DB_INDEX)?;
+    let two = number(2, Error::INVALID_SECOND_DB_INDEX)?;
+    let databases = cx.engine.databases();
+    let database = |n: i32| u32::try_from(n).ok().filter(|db| (*db as usize) < databases).ok_or(Error::DB_INDEX);
+    let (one, two) = (database(one)?, database(two)?);
+    let (hasher, now) = (cx.engine.hasher(), cx.keys.expiry_now());
+    cx.keys.escalate()?;
+    cx.keys.each_shard(|_, shard, effects| {
+        if one == two || [one, two].iter().all(|db| shard.dbs.next(*db) != Some(*db)) {
+            return;
+        }
+        let mut apart = take(&mut shard.dbs[two]);
+        let (first, second) = (&mut shard.dbs[one], &mut apart);
+        let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
+        first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
+        second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
+        swap(&mut first.cut, &mut second.cut);
+        swap(&mut first.table, &mut second.table);
+        swap(&mut first.expiry, &mut second.expiry);
+        swap(&mut first.listings, &mut second.listings);
+        first.listings.all_came(one);
+        second.listings.all_came(two);
+        for (index, db) in [(one, &*first), (two, &*second)] {
+            let ready = db.blocked.keys();
+            effects.rare().ready.extend(ready.map(|key| (index, key.to_vec())));
+        }
+        shard.dbs[two] = apart;
+    })?;
+    cx.keys.with_shard(0, |shard, effects| {
+        shard.stats.dirty += 1;
+        effects.dirty += 1;
+    })?;
+    cx.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::clients::watch::WatchFlag;
+    use std::sync::Arc;
+
+    fn filled() -> Client {
+        let mut client = Client::new();
+        for n in 0..3000 {
+            client.is(&format!("SET key:{n} v EX {}", 100 + n), "+OK");
+        }
+        client.select(3).is("SET other v", "+OK").select(0);
+        client
+    }
+
+    fn watch(client: &Client, db: u32, key: &[u8]) -> Arc<WatchFlag> {
+        let flag = Arc::new(WatchFlag::default());
+        let engine = client.engine();
+        let shard = engine.hasher().hash(key).shard();
+        engine.locks().one(shard).dbs[db].watchers.watch(key, &flag, false);
+        flag
+    }
+
+    #[test]
+    fn flushdb_empties_one_database() {
+        for how in ["FLUSHDB", "FLUSHDB ASYNC", "FLUSHDB sync"] {
+            let mut client = filled();
+            client.is("DBSIZE", ":3000").is(how, "+OK").is("DBSIZE", ":0").is("GET key:1", "nil");
+            assert_eq!(client.engine().summary(0, client.now_ms()).expires, 0);
+            client.select(3).is("DBSIZE", ":1");
+        }
+    }
+
+    #[test]
+    fn a_large_collection_is_freed_in_pieces() {
+        let mut client = Client::new();
+        let members: Vec<String> = (0..10_000).map(|n| format!("m{n}")).collect();
+        client.is(&format!("SADD large {}", members.join(" ")), ":10000").is("SET small x", "+OK");
+        let mut begun = client.begin(&["FLUSHALL", "SYNC"]);
+        let steps = (0..).take_while(|_| !begun.step()).count();
+        assert!(steps >= 10, "{steps}");
+        client.is("DBSIZE", ":0");
+    }
+
+    #[test]
+    fn flushall_empties_all_and_raises_watchers_of_what_was_there() {
+        let mut client = filled();
+        let log = client.log();
+        let (there, missing) = (watch(&client, 3, b"other"), watch(&client, 3, b"missing"));
+        client.is("FLUSHALL SYNC", "+OK").is("DBSIZE", ":0").select(3).is("DBSIZE", ":0").select(0);
+        assert!(there.is_raised() && !missing.is_raised());
+        client.is("FLUSHALL", "+OK");
+        assert_eq!(log.take().len(), 2, "also when there is nothing");
+        client.is("FLUSHALL now", "-ERR syntax error").is("FLUSHDB SYNC ASYNC", "-ERR syntax error");
+        assert_eq!(client.engine().stats().dirty, 6002);
+    }
+
+    #[test]
+    fn swapdb_exchanges_contents_but_not_watchers() {
+        let mut client = filled();
+        let (old, new, missing) = (watch(&client, 0, b"key:1"), watch(&client, 0, b"other"), watch(&client, 0, b"no"));
+        client.is("SWAPDB 0 3", "+OK").is("DBSIZE", ":1").is("GET other", "v").select(3).is("TTL key:1", ":101");
+        assert!(old.is_raised() && new.is_raised() && !missing.is_raised());
+        client.is("SWAPDB 1 1", "+OK");
+        client.is("SWAPDB x y", "-ERR invalid first DB index").is("SWAPDB 0 y", "-ERR invalid second DB index");
+        client.is("SWAPDB 0 16", "-ERR DB index is out of range").is("SWAPDB -1 0", "-ERR DB index is out of range");
+    }
+}

@@ -1,0 +1,238 @@
+//! Commands to the target and its answers.
+//!
+//! ```text
+//!   to it      [AUTH ...] [SELECT db] command command ...
+//!   from it    a line for each; -... refuses one, and before the commands all of them
+//! ```
+//!
+//! Connections are kept for who comes next. One that has been closed at the other end is found out by its use, so
+//! whoever gets no answer at all tries once more with a new one.
+
+use super::Order;
+use engine::host::peer_connections::Link;
+use engine::host::surroundings::Peer;
+use engine::propagation::change_log::put_command;
+use engine::{Engine, Error};
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+pub const NOT_CONNECTED: Error = Error::text("IOERR error or timeout connecting to the client");
+const NOT_READ: Error = Error::text("IOERR error or timeout reading to target instance");
+const NOT_WRITTEN: Error = Error::text("IOERR error or timeout writing to target instance");
+
+/// Bytes that are written under one deadline.
+const CHUNK: usize = 64 * 1024;
+
+/// A longer line is none of a server of this kind.
+const LINE_MAX: usize = 64 * 1024;
+
+/// What the target made of the commands.
+#[derive(Default)]
+pub struct Answers {
+    /// Of each command, whether it was carried out; as many as were answered.
+    pub done: Vec<bool>,
+    /// What the client is told if not all were.
+    pub error: Option<Error>,
+}
+
+impl Answers {
+    fn failed(error: Error) -> Answers {
+        Answers { done: Vec::new(), error: Some(error) }
+    }
+}
+
+/// Where it broke off.
+struct Broken {
+    error: Error,
+    timed_out: bool,
+}
+
+/// Sends `count` commands, as clients send them, and waits for their answers.
+pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -> Answers {
+    let mut may_retry = true;
+    loop {
+        let mut link = match engine.links().take(&order.address).map_or_else(|| connect(engine, order), Ok) {
+            Ok(link) => link,
+            Err(error) => return Answers::failed(error),
+        };
+        let mut answers = Answers::default();
+        match attempt(&mut link, order, commands, count, &mut answers) {
+            Ok(()) => {
+                link.db = answers.error.is_none().then_some(order.db);
+                engine.links().keep(&order.address, link, engine.host().unix_us(0) / 1000);
+                return answers;
+            }
+            Err(broken) if answers.done.is_empty() && may_retry && !broken.timed_out => may_retry = false,
+            Err(broken) => {
+                answers.error.get_or_insert(broken.error);
+                return answers;
+            }
+        }
+    }
+}
+
+fn connect(engine: &Engine, order: &Order) -> Result<Link, Error> {
+    let (host, port) = &order.address;
+    match engine.host().connect(host, port, order.patience) {
+        Ok(peer) => Ok(Link { peer, db: None }),
+        // Valkey learns of these when it writes.
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => {
+            Err(NOT_WRITTEN)
+        }
+        Err(_) => Err(NOT_CONNECTED),
+    }
+}
+
+fn attempt(link: &mut Link, order: &Order, commands: &[u8], count: usize, answers: &mut Answers) -> Result<(), Broken> {
+    let (mut first, mut before) = (Vec::new(), 0);
+    if !order.auth.is_empty() {
+        let words: Vec<&[u8]> = std::iter::once(&b"AUTH"[..]).chain(order.auth.iter().map(Vec::as_slice)).collect();
+        put_command(&mut first, words.into_iter());
+        before += 1;
+    }
+    if link.db != Some(order.db) {
+        put_command(&mut first, [&b"SELECT"[..], order.db.to_string().as_bytes()].into_iter());
+        before += 1;
+    }
+    let (together, rest) = commands.split_at(commands.len().min(CHUNK));
+    first.extend_from_slice(together);
+    write(&mut *link.peer, order.patience, &first, rest).map_err(|error| broken(NOT_WRITTEN, &error))?;
+    let mut lines = Lines { peer: &mut *link.peer, read: Vec::new(), from: 0 };
+    let mut refusal = None;
+    for _ in 0..before {
+        let line = lines.next().map_err(|error| broken(NOT_READ, &error))?;
+        refusal = refusal.or_else(|| refused(line));
+    }
+    for _ in 0..count {
+        let line = lines.next().map_err(|error| broken(NOT_READ, &error))?;
+        let error = refusal.clone().or_else(|| refused(line));
+        answers.done.push(error.is_none());
+        if let Some(text) = error {
+            answers
+                .error
+                .get_or_insert_with(|| Error::new([b"ERR Target instance replied with error: ", &text[..]].concat()));
+        }
+    }
+    Ok(())
+}
+
+fn broken(told: Error, error: &io::Error) -> Broken {
+    Broken { error: told, timed_out: matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) }
+}
+
+/// The text of an error.
+fn refused(line: &[u8]) -> Option<Vec<u8>> {
+    line.strip_prefix(b"-").map(<[u8]>::to_vec)
+}
+
+fn write(peer: &mut dyn Peer, patience: Duration, first: &[u8], rest: &[u8]) -> io::Result<()> {
+    peer.set_patience(patience)?;
+    peer.write_all(first)?;
+    rest.chunks(CHUNK).try_for_each(|chunk| peer.write_all(chunk))?;
+    peer.flush()
+}
+
+/// The target's answers, line by line.
+struct Lines<'p> {
+    peer: &'p mut dyn Peer,
+    read: Vec<u8>,
+    /// Where the next line begins.
+    from: usize,
+}
+
+impl Lines<'_> {
+    /// Without its end.
+    fn next(&mut self) -> io::Result<&[u8]> {
+        let mut seen = self.from;
+        loop {
+            if let Some(length) = self.read[seen..].iter().position(|byte| *byte == b'\n') {
+                let end = seen + length;
+                let line = &self.read[self.from..end];
+                self.from = end + 1;
+                return Ok(line.strip_suffix(b"\r").unwrap_or(line));
+            }
+            self.read.drain(..std::mem::take(&mut self.from));
+            seen = self.read.len();
+            if seen > LINE_MAX {
+                return Err(ErrorKind::InvalidData.into());
+            }
+            self.read.resize(seen + 4096, 0);
+            let read = loop {
+                match self.peer.read(&mut self.read[seen..]) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            self.read.truncate(seen + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::time::Duration;
+
+    /// Says what it has to say, some bytes at a time.
+    struct Script(Vec<Vec<u8>>);
+
+    impl Read for Script {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let bytes = self.0.remove(0);
+            to[..bytes.len()].copy_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+    }
+
+    impl Write for Script {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Peer for Script {
+        fn set_patience(&mut self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn order(auth: &[&[u8]]) -> Order {
+        let auth = auth.iter().map(|word| word.to_vec()).collect();
+        let patience = Duration::from_millis(1);
+        Order { address: Default::default(), db: 3, patience, copy: false, replace: false, auth }
+    }
+
+    fn asked(db: Option<i64>, auth: &[&[u8]], count: usize, said: &[&str]) -> (Vec<bool>, String, bool) {
+        let script = Script(said.iter().map(|part| part.as_bytes().to_vec()).collect());
+        let (mut link, mut answers) = (Link { peer: Box::new(script), db }, Answers::default());
+        let whole = attempt(&mut link, &order(auth), b"", count, &mut answers).is_ok();
+        let error =
+            answers.error.map_or_else(String::new, |error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        (answers.done, error, whole)
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_their_lines() {
+        let (ok, none) = (true, String::new());
+        assert_eq!(asked(Some(3), &[], 2, &["+O", "K\r\n+OK\r", "\n"]), (vec![ok, ok], none.clone(), true));
+        assert_eq!(asked(None, &[], 1, &["+OK\r\n+OK\r\n"]), (vec![ok], none.clone(), true));
+        assert_eq!(asked(Some(3), &[b"p"], 2, &["+OK\r\n+OK\r\n"]), (vec![ok], none, false));
+        let told = |text: &str| format!("ERR Target instance replied with error: {text}");
+        let busy = asked(Some(3), &[], 3, &["+OK\r\n-BUSYKEY one\r\n", "+OK\r\n"]);
+        assert_eq!(busy, (vec![ok, false, ok], told("BUSYKEY one"), true));
+        let wrong = asked(Some(0), &[b"p"], 2, &["-WRONGPASS no\r\n-ERR DB\r\n+OK\r\n+OK\r\n"]);
+        assert_eq!(wrong, (vec![false, false], told("WRONGPASS no"), true));
+        assert_eq!(asked(Some(3), &[], 1, &[&*"x".repeat(4096); 20]).0, []);
+    }
+}

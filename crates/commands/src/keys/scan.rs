@@ -1,0 +1,571 @@
+//! Walks over the keys of a database: SCAN, KEYS, RANDOMKEY.
+//!
+//! A [`Walk`] goes through the shards in order and through each table in hash order. It is made of pieces: a
+//! piece locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in
+//! between. Where a walk stands is a place on the line of all hashes, which is what SCAN's cursor says, so it
+//! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
+//!
+//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, goes out in pieces as well; a SCAN
+//! stops when it has seen COUNT entries, whether they matched or not. Keys whose deadline has passed are not shown, and
+//! those that would be are removed on the way.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, Group, READONLY, ROW, TOUCHES_ARBITRARY_KEYS};
+use crate::core::context::{Cx, Flow, Piecewise};
+use crate::keys::scan_words::{self, Scanned, Words, parse_cursor};
+use engine::keyspace::keys::Keys;
+use engine::keyspace::lru::is_due;
+use engine::keyspace::value::{KeyEntry, ValueExt};
+use engine::{Error, glob};
+use resp::Reply;
+use std::collections::VecDeque;
+use structures::hashtable::position;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "scan",
+        group: Group::Generic,
+        since: "2.8.0",
+        arity: -2,
+        flags: READONLY.and(TOUCHES_ARBITRARY_KEYS),
+        categories: &["keyspace"],
+        syntax: "cursor:int [MATCH pattern:pattern] [COUNT count:int] [TYPE type]@6.0.0",
+        summary: "Iterates over the key names in the database.",
+        complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+        tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        history: &[("6.0.0", "Added the `TYPE` subcommand.")],
+        run: scan,
+        ..ROW
+    },
+    Command {
+        name: "keys",
+        group: Group::Generic,
+        since: "1.0.0",
+        arity: 2,
+        flags: READONLY,
+        categories: &["keyspace", "dangerous"],
+        syntax: "pattern:pattern",
+        summary: "Returns all key names that match a pattern.",
+        complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
+        tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+        run: keys,
+        ..ROW
+    },
+    Command {
+        name: "randomkey",
+        group: Group::Generic,
+        since: "1.0.0",
+        arity: 1,
+        flags: READONLY.and(TOUCHES_ARBITRARY_KEYS),
+        categories: &["keyspace"],
+        summary: "Returns a random key name from the database.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+        run: randomkey,
+        ..ROW
+    },
+];
+
+/// Entries that are visited before others get their turn: some hundred microseconds' worth.
+const PIECE: usize = 1000;
+/// Buckets that a walk looks into for every entry that it may visit; a table that was emptied has few of these
+/// in many of those.
+const BUCKETS_PER_ENTRY: usize = 10;
+
+/// Where a walk stands.
+struct Walk {
+    shard: usize,
+    /// In the shard's table.
+    position: u64,
+    /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
+    exact: bool,
+    /// Whether keys that are met after their time is over go: SCAN removes them, KEYS only leaves them out.
+    expires: bool,
+}
+
+impl Walk {
+    fn from_cursor(keys: &Keys<'_>, cursor: u64) -> Walk {
+        let hasher = keys.engine().hasher();
+        let (shard, position) = hasher.place(cursor).unwrap_or((keys.engine().locks().len(), 0));
+        Walk { shard, position, exact: false, expires: true }
+    }
+
+    /// What SCAN is to be called with to go on; 0 at the end.
+    fn cursor(&self, keys: &Keys<'_>) -> u64 {
+        let ended = self.shard >= keys.engine().locks().len();
+        if ended { 0 } else { keys.engine().hasher().cursor(self.shard, self.position) }
+    }
+
+    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows
+    /// those that the filter lets through. Returns how much of `max` that was, or None at the end. An error: nothing
+    /// was visited.
+    fn piece(
+        &mut self,
+        keys: &mut Keys<'_>,
+        max: usize,
+        filter: &Filter,
+        mut show: impl FnMut(&KeyEntry),
+    ) -> Result<Option<usize>, Error> {
+        let (mut entries, mut buckets) = (0, 0);
+        let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
+        while self.shard < keys.engine().locks().len() {
+            if entries >= max || buckets >= bucket_max {
+                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
+            }
+            let went = self.shard_piece(keys, filter, |entry| {
+                match entry {
+                    Some(entry) => {
+                        entries += 1;
+                        if filter.shows(entry) {
+                            show(entry);
+                        }
+                    }
+                    None => buckets += 1,
+                }
+                entries < max && buckets < bucket_max
+            });
+            if went.is_err() && entries + buckets > 0 {
+                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
+            }
+            went?;
+        }
+        Ok(None)
+    }
+
+    /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
+    /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
+    fn shard_piece(
+        &mut self,
+        keys: &mut Keys<'_>,
+        filter: &Filter,
+        mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
+    ) -> Result<(), Error> {
+        let (engine, db, now) = (keys.engine(), keys.db_index(), keys.expiry_now());
+        let mut at = Some(self.position);
+        // A bucket may have been joined with one that was visited before the lock was last given up.
+        let mut visited_below = if self.exact { self.position } else { 0 };
+        let mut expired = Vec::new();
+        keys.with_shard(self.shard, |shard, effects| {
+            let table = &shard.dbs[db].table;
+            while let Some(position_now) = at {
+                at = table.scan(position_now, |entry| {
+                    let is_new = visited_below == 0 || position(engine.hasher().local_of(entry.key())) >= visited_below;
+                    if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
+                        if self.expires && filter.shows(entry) {
+                            expired.push(entry.key().to_vec());
+                        }
+                    } else if is_new {
+                        visit(Some(entry));
+                    }
+                });
+                visited_below = 0;
+                if at.is_some() && !visit(None) {
+                    break;
+                }
+            }
+            if !expired.is_empty() {
+                engine.remove_expired(shard, effects, db, &expired, now);
+            }
+        })?;
+        match at {
+            Some(position) => self.position = position,
+            None => (self.shard, self.position) = (self.shard + 1, 0),
+        }
+        self.exact = true;
+        Ok(())
+    }
+}
+
+/// Which keys are shown.
+#[derive(Default)]
+struct Filter {
+    /// None: any name.
+    pattern: Option<Vec<u8>>,
+    /// None: any type.
+    kind: Option<&'static str>,
+}
+
+impl Filter {
+    fn shows(&self, entry: &KeyEntry) -> bool {
+        self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
+            && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
+    }
+}
+
+/// Bytes of names that are handed over at once.
+const CHUNK: usize = 256 << 10;
+
+/// A SCAN or KEYS under way.
+struct Listing {
+    /// None when it is over, and the reply is going out.
+    walk: Option<Walk>,
+    filter: Filter,
+    /// Entries that are still to be visited; None: all.
+    left: Option<usize>,
+    /// Names as they are sent, in chunks so that none is ever copied to make room.
+    names: VecDeque<Reply>,
+    count: usize,
+    with_cursor: bool,
+}
+
+impl Listing {
+    fn new(walk: Walk, filter: Filter, left: Option<usize>) -> Listing {
+        Listing { walk: Some(walk), filter, left, names: VecDeque::new(), count: 0, with_cursor: left.is_some() }
+    }
+
+    /// Does the first piece, which for most is the only one.
+    fn begin(mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if !self.piece(cx)? {
+            cx.flow = Flow::more(self);
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, cx: &mut Cx<'_>) -> Result<bool, Error> {
+        if let Some(walk) = self.walk.take() {
+            self.gather(walk, cx)?;
+        }
+        if self.walk.is_none()
+            && let Some(chunk) = self.names.pop_front()
+        {
+            cx.reply.raw(chunk.as_slice());
+        }
+        Ok(self.walk.is_none() && self.names.is_empty())
+    }
+
+    /// One piece of the walk; the reply begins when it was the last.
+    fn gather(&mut self, mut walk: Walk, cx: &mut Cx<'_>) -> Result<(), Error> {
+        let Listing { filter, names, count, .. } = self;
+        let max = self.left.map_or(PIECE, |left| left.min(PIECE));
+        let used = walk.piece(&mut cx.keys, max, filter, |entry| {
+            *count += 1;
+            match names.back_mut() {
+                Some(chunk) if chunk.len() < CHUNK => chunk.bulk(entry.key()),
+                _ => {
+                    let mut chunk = Reply::default();
+                    chunk.bulk(entry.key());
+                    names.push_back(chunk);
+                }
+            }
+        });
+        let used = match used {
+            Ok(used) => used,
+            Err(error) => {
+                self.walk = Some(walk);
+                return Err(error);
+            }
+        };
+        self.left = self.left.map(|left| left.saturating_sub(used.unwrap_or(0)));
+        if used.is_some() && self.left != Some(0) {
+            self.walk = Some(walk);
+            return Ok(());
+        }
+        if self.with_cursor {
+            cx.reply.array(2);
+            cx.reply.bulk(walk.cursor(&cx.keys).to_string().as_bytes());
+        }
+        cx.reply.array(self.count);
+        Ok(())
+    }
+}
+
+impl Piecewise for Listing {
+    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let done = self.piece(cx);
+        cx.ends(done)
+    }
+}
+
+fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let cursor = parse_cursor(&args[1])?;
+    let words = Words::parse(args, 2, Scanned::Keys)?;
+    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind };
+    let walk = Walk::from_cursor(&cx.keys, cursor);
+    Listing::new(walk, filter, Some(words.count)).begin(cx)
+}
+
+fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let pattern = &args[1];
+    if !pattern.iter().any(|byte| b"*?[\\".contains(byte)) {
+        let found = is_live(cx, pattern)?;
+        cx.reply.array(found.into());
+        if found {
+            cx.reply.bulk(pattern);
+        }
+        return Ok(());
+    }
+    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), kind: None };
+    let walk = Walk { shard: 0, position: 0, exact: true, expires: false };
+    Listing::new(walk, filter, None).begin(cx)
+}
+
+/// Whether this key, of which the row knows nothing, is there.
+fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
+    let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index(), cx.keys.expiry_now());
+    let local = hash.local();
+    cx.keys.with_shard(hash.shard(), |shard, _| {
+        let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
+        found.is_some_and(|entry| !entry.deadline().is_some_and(|deadline| is_due(deadline, now)))
+    })
+}
+
+/// Expired keys that RANDOMKEY removes before it gives up.
+const RANDOM_TRIES: usize = 1000;
+/// Draws of expired keys after which one of them is answered.
+const PAUSED_TRIES: usize = 100;
+
+fn randomkey(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let mut name = None;
+    for tries in 0..RANDOM_TRIES {
+        match random_entry(cx)? {
+            Draw::Live(found) => {
+                name = Some(found);
+                break;
+            }
+            // While clients are paused nothing expires, and a key is a key.
+            Draw::Stale(found) if tries >= PAUSED_TRIES => {
+                name = Some(found);
+                break;
+            }
+            Draw::Expired | Draw::Stale(_) => {}
+            Draw::Empty => break,
+        }
+    }
+    match name {
+        Some(name) => cx.reply.bulk(&name),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+enum Draw {
+    Live(Vec<u8>),
+    /// Removed.
+    Expired,
+    /// Expired, and not to be removed now.
+    Stale(Vec<u8>),
+    Empty,
+}
+
+/// Any entry, each as likely as another.
+fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
+    let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.expiry_now());
+    let mut lens = Vec::with_capacity(engine.locks().len());
+    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db].table.len()))?;
+    let total = lens.iter().sum::<usize>();
+    if total == 0 {
+        return Ok(Draw::Empty);
+    }
+    let mut pick = fastrand::usize(..total);
+    for (index, len) in lens.into_iter().enumerate() {
+        if pick >= len {
+            pick -= len;
+            continue;
+        }
+        return cx.keys.with_shard(index, |shard, effects| {
+            let found = shard.dbs[db].table.random(fastrand::u64(..));
+            // Somebody may have emptied the shard since it was counted: drawn again.
+            let Some((name, deadline)) = found.map(|entry| (entry.key().to_vec(), entry.deadline())) else {
+                return Draw::Expired;
+            };
+            if deadline.is_some_and(|deadline| is_due(deadline, now)) {
+                if engine.keeps_expired() {
+                    return Draw::Stale(name);
+                }
+                engine.remove_expired(shard, effects, db, &[name], now);
+                return Draw::Expired;
+            }
+            Draw::Live(name)
+        });
+    }
+    Ok(Draw::Empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::args::Args;
+    use crate::core::context::Flow;
+    use crate::core::dispatch;
+    use crate::testing::Client;
+    use resp::Reply;
+    use resp::value::Value;
+    use std::collections::{BTreeSet, HashMap};
+
+    fn filled(keys: usize) -> Client {
+        let mut client = Client::new();
+        (0..keys).for_each(|n| _ = client.is(&format!("SET key:{n} v"), "+OK"));
+        client
+    }
+
+    fn names(value: &Value) -> Vec<String> {
+        let Value::Array(items) = value else { panic!("{value:?} is no array") };
+        let name = |item: &Value| match item {
+            Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            other => panic!("{other:?} is no name"),
+        };
+        items.iter().map(name).collect()
+    }
+
+    /// One call of SCAN: the next cursor and the names.
+    fn scan(client: &mut Client, line: &str) -> (String, Vec<String>) {
+        match client.value(line) {
+            Value::Array(parts) => {
+                let cursor = names(&Value::Array(parts[..1].to_vec()));
+                (cursor.into_iter().next().expect("a cursor"), names(&parts[1]))
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn scan_all(client: &mut Client, options: &str) -> Vec<String> {
+        let (mut cursor, mut all) = ("0".to_string(), Vec::new());
+        loop {
+            let (next, some) = scan(client, &format!("SCAN {cursor}{options}"));
+            all.extend(some);
+            if next == "0" {
+                return all;
+            }
+            cursor = next;
+        }
+    }
+
+    #[test]
+    fn a_whole_scan_finds_every_key_once_while_nothing_changes() {
+        let mut client = filled(5000);
+        for options in ["", " COUNT 1", " COUNT 777", " COUNT 1000000"] {
+            let all = scan_all(&mut client, options);
+            assert_eq!(all.len(), 5000, "{options}");
+            assert_eq!(all.into_iter().collect::<BTreeSet<_>>().len(), 5000, "{options}");
+        }
+        assert_eq!(scan(&mut client, "SCAN 0 COUNT 1000000").0, "0", "count is kept to beyond a piece");
+    }
+
+    #[test]
+    fn a_call_visits_about_count_entries() {
+        let mut client = filled(5000);
+        for count in [1, 10, 100, 1500] {
+            let (_, some) = scan(&mut client, &format!("SCAN 0 COUNT {count}"));
+            assert!(some.len() >= count && some.len() < count + 40, "{} of {count}", some.len());
+        }
+    }
+
+    #[test]
+    fn keys_that_stay_are_found_while_tables_grow_and_shrink() {
+        let mut client = filled(2000);
+        let (mut cursor, mut found, mut turn) = ("0".to_string(), BTreeSet::new(), 0);
+        loop {
+            let (next, some) = scan(&mut client, &format!("SCAN {cursor} COUNT 20 MATCH key:*"));
+            found.extend(some);
+            for n in 0..500 {
+                let verb = if turn % 40 < 20 { "SET other:{n} v" } else { "DEL other:{n}" };
+                client.run(&verb.replace("{n}", &format!("{}", (turn % 20) * 500 + n)));
+            }
+            turn += 1;
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+        assert_eq!(found.len(), 2000);
+        assert!(turn > 40, "the tables went both ways");
+    }
+
+    #[test]
+    fn options_filter_what_is_shown() {
+        let mut client = filled(200);
+        client.is("ZADD z 1 a", ":1").is("ZADD zz 1 a", ":1");
+        assert_eq!(scan_all(&mut client, " TYPE zset").len(), 2);
+        assert_eq!(scan_all(&mut client, " TYPE String").len(), 200);
+        assert_eq!(scan_all(&mut client, " TYPE hash").len(), 0);
+        assert_eq!(scan_all(&mut client, " MATCH key:1? MATCH key:2?").len(), 10);
+        assert_eq!(scan_all(&mut client, " MATCH z* TYPE zset COUNT 3").len(), 2);
+        client.is("SCAN 0 TYPE nope", "-ERR unknown type name 'nope'");
+    }
+
+    #[test]
+    fn faults_are_told_in_the_order_of_the_arguments() {
+        let mut client = Client::new();
+        for cursor in ["x", "-1", "\"\"", "1x", "99999999999999999999", "- 1"] {
+            client.is(&format!("SCAN {cursor} nope"), "-ERR invalid cursor");
+        }
+        client.is("SCAN 5\0x COUNT 0", "-ERR syntax error").is("SCAN \0", "-ERR invalid cursor");
+        client.is("SCAN +5", "[0 []]").is("SCAN 18446744073709551615", "[0 []]");
+        client.is("SCAN 0 COUNT 0", "-ERR syntax error").is("SCAN 0 COUNT", "-ERR syntax error");
+        client.is("SCAN 0 COUNT x nope", "-ERR value is not an integer or out of range");
+        client.is("SCAN 0 NOVALUES x", "-ERR NOVALUES option can only be used in HSCAN");
+        client.is("SCAN 0 TYPE list NOSCORES", "-ERR NOSCORES option can only be used in ZSCAN");
+        client.is("SCAN 0 nope", "-ERR syntax error");
+    }
+
+    #[test]
+    fn expired_keys_are_not_shown_and_go() {
+        let mut client = filled(100);
+        let log = client.log();
+        client.is("SET a v PX 10", "+OK").is("SET b v PX 10", "+OK").later(10);
+        client.is("KEYS a", "[]").is("DBSIZE", ":102");
+        for (filter, shown) in [(" TYPE hash", 0), (" MATCH c", 0)] {
+            assert_eq!(scan_all(&mut client, filter).len(), shown);
+            client.is("DBSIZE", ":102");
+        }
+        assert_eq!(scan_all(&mut client, " COUNT 1000").len(), 100);
+        client.is("DBSIZE", ":100");
+        assert_eq!(log.take().len(), 4, "two SETs and two removals");
+    }
+
+    #[test]
+    fn keys_match_patterns() {
+        let mut client = filled(3000);
+        assert_eq!(names(&client.value("KEYS *")).len(), 3000);
+        assert_eq!(names(&client.value("KEYS key:29[0-4]?")).len(), 50);
+        client.is("KEYS key:12", "[key:12]").is("KEYS key:\\12", "[key:12]").is("KEYS nope", "[]").is("KEYS z*", "[]");
+    }
+
+    #[test]
+    fn a_long_walk_leaves_gaps_for_others() {
+        let mut client = filled(3000);
+        let (engine, now) = (client.beside(), client.now());
+        let mut args: Args<'_> = [&b"KEYS"[..], b"*"].into_iter().collect();
+        let mut reply = Reply::default();
+        let prepared = dispatch::prepare(engine.engine(), &args);
+        let row = prepared.entry().expect("a known command").command;
+        let flow = dispatch::run(engine.engine(), client.session(), &prepared, &mut args, now, &mut reply);
+        let Flow::More(mut work) = flow else { panic!("3000 keys are more than a piece") };
+        assert!(reply.is_empty());
+        let mut others = engine.beside();
+        let mut added = 0;
+        while !dispatch::step(engine.engine(), client.session(), row, &mut **work, now, &mut reply) {
+            (0..2000).for_each(|n| _ = others.is(&format!("SET more:{added}:{n} v"), "+OK"));
+            added += 1;
+        }
+        assert!(added > 0);
+        let bytes = reply.take();
+        let (value, _) = resp::value::Decoder::new().decode(&bytes).expect("valid").expect("whole");
+        let all = names(&value);
+        let unique: BTreeSet<_> = all.iter().collect();
+        assert_eq!(unique.len(), all.len(), "no key comes twice");
+        assert_eq!(unique.iter().filter(|name| name.starts_with("key:")).count(), 3000);
+    }
+
+    #[test]
+    fn a_long_reply_goes_out_in_chunks() {
+        let mut client = Client::new();
+        let name = "x".repeat(100_000);
+        (0..9).for_each(|n| _ = client.is(&format!("SET {n}{name} v"), "+OK"));
+        assert_eq!(names(&client.value("KEYS *")).len(), 9, "three names a chunk");
+        let (cursor, some) = scan(&mut client, "SCAN 0 COUNT 100");
+        assert_eq!((cursor.as_str(), some.len()), ("0", 9));
+    }
+
+    #[test]
+    fn random_keys_are_spread_evenly() {
+        let mut client = Client::new();
+        client.is("RANDOMKEY", "nil");
+        (0..20).for_each(|n| _ = client.is(&format!("SET {n} v"), "+OK"));
+        client.is("SET gone v PX 1", "+OK").later(1);
+        let mut counts = HashMap::<String, usize>::new();
+        (0..4000).for_each(|_| *counts.entry(client.run("RANDOMKEY")).or_default() += 1);
+        assert_eq!(counts.len(), 20, "{counts:?}");
+        assert!(counts.values().all(|count| (80..400).contains(count)), "{counts:?}");
+        client.is("FLUSHALL", "+OK").is("SET gone v PX 1", "+OK").later(1).is("RANDOMKEY", "nil").is("DBSIZE", ":0");
+    }
+}

@@ -1,0 +1,434 @@
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set in an order, each replaced by what GET asks for.
+//!
+//! Weights (BY) and results (GET) may come from other keys, whose names derive from the elements: no row can name them.
+//! A command that has such patterns takes back the lock that its row asked for, before it has looked at anything, and
+//! runs with the right to any shard. One that has none stays with its own key's lock, or with that and the
+//! destination's.
+
+use crate::core::args::Args;
+use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeySpec, READONLY, ROW, WRITE, key};
+use crate::core::context::Cx;
+use engine::Error;
+use engine::keyspace::edit::Ttl;
+use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::Asker;
+use engine::keyspace::value::{Object, Str, Value, ValueExt};
+use engine::propagation::effects::EventClass;
+use resp::number::parse_f64_c;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::Range;
+use structures::hash::Hash;
+use structures::list::List;
+use structures::quicklist::End;
+use structures::set::Set;
+use structures::sorted_set::SortedSet;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "sort",
+        group: Group::Generic,
+        arity: -2,
+        flags: WRITE.and(DENY_OOM),
+        categories: &["set", "sortedset", "list", "dangerous"],
+        keys: &[key(1).ro().access(), unknown(PATTERNS).ro().access(), unknown(DESTINATION).ow().update()],
+        syntax: "key [BY by-pattern:pattern1=pattern] [LIMIT limit: offset:int count:int] [GET get-pattern:pattern1=pattern]+ [order: ASC | DESC] [ALPHA=sorting] [STORE destination:key2]",
+        summary: "Sorts the elements in a list, a set, or a sorted set, optionally storing the result.",
+        complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+        run: sort,
+        ..ROW
+    },
+    Command {
+        name: "sort_ro",
+        group: Group::Generic,
+        since: "7.0.0",
+        arity: -2,
+        flags: READONLY,
+        categories: &["set", "sortedset", "list", "dangerous"],
+        keys: &[key(1).ro().access(), unknown(PATTERNS).ro().access()],
+        syntax: "key [BY by-pattern:pattern1=pattern] [LIMIT limit: offset:int count:int] [GET get-pattern:pattern1=pattern]+ [order: ASC | DESC] [ALPHA=sorting]",
+        summary: "Returns the sorted elements of a list, a set, or a sorted set.",
+        complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+        run: sort_ro,
+        ..ROW
+    },
+];
+
+const PATTERNS: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort";
+const DESTINATION: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array";
+
+/// Keys that the arguments do not tell.
+const fn unknown(notes: &'static str) -> KeySpec {
+    KeySpec { begin: Begin::Unknown, find: FindKeys::Unknown, ..key(0) }.notes(notes)
+}
+
+const NOT_A_NUMBER: Error = Error::text("ERR One or more scores can't be converted into double");
+
+fn sort(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::parse(args, true)?;
+    sort_with(cx, args, &options)
+}
+
+fn sort_ro(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::parse(args, false)?;
+    sort_with(cx, args, &options)
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    descending: bool,
+    alpha: bool,
+    /// Offset and count, as given.
+    limit: Option<(i64, i64)>,
+    by: Option<Pattern<'a>>,
+    get: Vec<Pattern<'a>>,
+    /// The argument that names the destination.
+    store: Option<usize>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: &'a Args<'_>, may_store: bool) -> Result<Self, Error> {
+        let mut options = Options::default();
+        let mut at = 2;
+        while at < args.len() {
+            let left = args.len() - at - 1;
+            if args.is(at, "ASC") {
+                options.descending = false;
+            } else if args.is(at, "DESC") {
+                options.descending = true;
+            } else if args.is(at, "ALPHA") {
+                options.alpha = true;
+            } else if args.is(at, "LIMIT") && left >= 2 {
+                options.limit = Some((args.int(at + 1)?, args.int(at + 2)?));
+                at += 2;
+            } else if args.is(at, "STORE") && left >= 1 && may_store {
+                options.store = Some(at + 1);
+                at += 1;
+            } else if args.is(at, "BY") && left >= 1 {
+                options.by = Some(Pattern::parse(&args[at + 1]));
+                at += 1;
+            } else if args.is(at, "GET") && left >= 1 {
+                options.get.push(Pattern::parse(&args[at + 1]));
+                at += 1;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    /// Other keys than the one that is sorted and the destination take part.
+    fn looks_further(&self) -> bool {
+        self.by.iter().chain(&self.get).any(|pattern| matches!(pattern, Pattern::Key { .. }))
+    }
+
+    /// BY a pattern without `*`: the elements stay in their order.
+    fn keeps_order(&self) -> bool {
+        matches!(self.by, Some(Pattern::Fixed | Pattern::Element))
+    }
+
+    /// Which of `count` elements are asked for.
+    fn range(&self, count: usize) -> Range<usize> {
+        let Some((offset, limit)) = self.limit else { return 0..count };
+        let start = usize::try_from(offset).unwrap_or(0).min(count);
+        let end = usize::try_from(limit).map_or(count, |limit| start.saturating_add(limit).min(count));
+        start..end
+    }
+}
+
+/// What BY and GET look up for an element.
+enum Pattern<'a> {
+    /// `#`
+    Element,
+    /// No `*`: names no key.
+    Fixed,
+    /// The element between two parts names a key, and perhaps a field of the hash there.
+    Key { before: &'a [u8], after: &'a [u8], field: Option<&'a [u8]> },
+}
+
+impl<'a> Pattern<'a> {
+    fn parse(text: &'a [u8]) -> Self {
+        if text == b"#" {
+            return Pattern::Element;
+        }
+        let Some(star) = text.iter().position(|byte| *byte == b'*') else { return Pattern::Fixed };
+        let (before, after) = (&text[..star], &text[star + 1..]);
+        let arrow = after.windows(2).position(|pair| pair == b"->").filter(|at| at + 2 < after.len());
+        match arrow {
+            Some(at) => Pattern::Key { before, after: &after[..at], field: Some(&after[at + 2..]) },
+            None => Pattern::Key { before, after, field: None },
+        }
+    }
+
+    /// The value for an element, or None.
+    fn look_up<'e>(&self, keys: &mut Keys<'_>, element: &'e [u8], name: &mut Vec<u8>) -> Option<Cow<'e, [u8]>> {
+        let (before, after, field) = match self {
+            Pattern::Element => return Some(Cow::Borrowed(element)),
+            Pattern::Fixed => return None,
+            Pattern::Key { before, after, field } => (before, after, field),
+        };
+        name.clear();
+        name.extend_from_slice(before);
+        name.extend_from_slice(element);
+        name.extend_from_slice(after);
+        let (key, now) = (keys.key(name), keys.expiry_now().max(0) as u64);
+        let value = keys.value(key)?;
+        match field {
+            Some(field) => {
+                let hash = value.as_collection::<Hash>().ok()?;
+                hash.get(field, now).map(|item| Cow::Owned(item.to_vec()))
+            }
+            None => value.as_string().ok().map(|string| Cow::Owned(Str::to_vec(string))),
+        }
+    }
+}
+
+/// Elements, one behind the other.
+#[derive(Default)]
+struct Elements {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Elements {
+    fn push(&mut self, element: &[u8]) {
+        self.bytes.extend_from_slice(element);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[index]]
+    }
+
+    /// Takes what the value holds, in its own order; sorted sets backwards when that is asked for.
+    fn of(value: &Value<'_>, backwards: bool) -> Result<Elements, Error> {
+        let mut elements = Elements::default();
+        let mut digits = itoa::Buffer::new();
+        if let Ok(list) = value.as_collection::<List>() {
+            list.each(0..list.len(), false, |item| elements.push(item.bytes(&mut digits)));
+        } else if let Ok(set) = value.as_collection::<Set>() {
+            set.iter().for_each(|member| elements.push(member.bytes(&mut digits)));
+        } else {
+            let set = value.as_collection::<SortedSet>()?;
+            if backwards {
+                set.iter().rev().for_each(|(member, _)| elements.push(member));
+            } else {
+                set.iter().for_each(|(member, _)| elements.push(member));
+            }
+        }
+        Ok(elements)
+    }
+}
+
+fn sort_with(cx: &mut Cx<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<(), Error> {
+    let source = cx.key(args, 1);
+    if options.looks_further() {
+        cx.keys.broaden()?;
+    } else if let Some(store) = options.store {
+        cx.keys.hold_instead([source.hash, cx.keys.key(&args[store]).hash].into_iter())?;
+    }
+    let mut keeps_order = options.keeps_order();
+    let (mut alpha, mut by) = (options.alpha, options.by.as_ref());
+    let is_kept = options.store.is_some() || cx.keys.origin().asker == Asker::Script;
+    let elements = match cx.keys.value(source) {
+        Some(value) => {
+            // The order of a set is nobody's: what is stored or what a script sees must not depend on it.
+            if keeps_order && is_kept && value.as_collection::<Set>().is_ok() {
+                (keeps_order, alpha, by) = (false, true, None);
+            }
+            Elements::of(&value, keeps_order && options.descending)?
+        }
+        None => Elements::default(),
+    };
+    let mut order: Vec<usize> = (0..elements.len()).collect();
+    if !keeps_order {
+        let sorting = Sorting { elements: &elements, by, descending: options.descending };
+        if alpha { sorting.by_text(&mut cx.keys, &mut order) } else { sorting.by_number(&mut cx.keys, &mut order)? }
+    }
+    let chosen = &order[options.range(order.len())];
+    match options.store {
+        Some(store) => store_result(cx, args, store, options, &elements, chosen),
+        None => reply_result(cx, options, &elements, chosen),
+    }
+    Ok(())
+}
+
+struct Sorting<'s> {
+    elements: &'s Elements,
+    by: Option<&'s Pattern<'s>>,
+    descending: bool,
+}
+
+impl Sorting<'_> {
+    fn directed(&self, order: Ordering) -> Ordering {
+        if self.descending { order.reverse() } else { order }
+    }
+
+    /// What an element is sorted by.
+    fn weight<'e>(&'e self, keys: &mut Keys<'_>, index: usize, name: &mut Vec<u8>) -> Option<Cow<'e, [u8]>> {
+        let element = self.elements.get(index);
+        match self.by {
+            Some(pattern) => pattern.look_up(keys, element, name),
+            None => Some(Cow::Borrowed(element)),
+        }
+    }
+
+    /// Numbers that are equal go by their elements, so that the order is the same every time.
+    fn by_number(&self, keys: &mut Keys<'_>, order: &mut Vec<usize>) -> Result<(), Error> {
+        let mut name = Vec::new();
+        let mut weighed = Vec::with_capacity(order.len());
+        let mut all_numbers = true;
+        for index in order.drain(..) {
+            let weight = self.weight(keys, index, &mut name);
+            let number = weight.map_or(Some(0.0), |text| number(&text));
+            all_numbers &= number.is_some();
+            weighed.push((number.unwrap_or(0.0), index));
+        }
+        if !all_numbers {
+            return Err(NOT_A_NUMBER);
+        }
+        weighed.sort_by(|(a, a_at), (b, b_at)| {
+            let numbers = a.partial_cmp(b).unwrap_or(Ordering::Equal);
+            self.directed(numbers.then_with(|| self.elements.get(*a_at).cmp(self.elements.get(*b_at))))
+        });
+        order.extend(weighed.into_iter().map(|(_, index)| index));
+        Ok(())
+    }
+
+    fn by_text(&self, keys: &mut Keys<'_>, order: &mut Vec<usize>) {
+        if self.by.is_none() {
+            return order.sort_by(|a, b| self.directed(self.elements.get(*a).cmp(self.elements.get(*b))));
+        }
+        let mut name = Vec::new();
+        let mut weighed: Vec<_> = order.drain(..).map(|index| (self.weight(keys, index, &mut name), index)).collect();
+        // What has no weight comes before what has one.
+        weighed.sort_by(|(a, _), (b, _)| self.directed(a.cmp(b)));
+        order.extend(weighed.into_iter().map(|(_, index)| index));
+    }
+}
+
+/// A weight as C reads it: up to a zero byte, and nothing at all is zero.
+fn number(text: &[u8]) -> Option<f64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let value = parse_f64_c(text).filter(|value| !value.is_nan())?;
+    let says_infinity = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'));
+    (value.is_finite() || says_infinity).then_some(value)
+}
+
+/// Gives every result to `take`: the elements themselves, or for each what the patterns of GET find.
+fn each_result(
+    keys: &mut Keys<'_>,
+    options: &Options<'_>,
+    elements: &Elements,
+    chosen: &[usize],
+    mut take: impl FnMut(Option<Cow<'_, [u8]>>),
+) {
+    let mut name = Vec::new();
+    for index in chosen {
+        let element = elements.get(*index);
+        if options.get.is_empty() {
+            take(Some(Cow::Borrowed(element)));
+        }
+        for pattern in &options.get {
+            take(pattern.look_up(keys, element, &mut name));
+        }
+    }
+}
+
+fn result_len(options: &Options<'_>, chosen: &[usize]) -> usize {
+    chosen.len() * options.get.len().max(1)
+}
+
+fn reply_result(cx: &mut Cx<'_>, options: &Options<'_>, elements: &Elements, chosen: &[usize]) {
+    cx.reply.array(result_len(options, chosen));
+    let reply = &mut *cx.reply;
+    each_result(&mut cx.keys, options, elements, chosen, |result| match result {
+        Some(result) => reply.bulk(&result),
+        None => reply.null(),
+    });
+}
+
+/// Makes the results a list, empty strings for what was not found.
+fn store_result(
+    cx: &mut Cx<'_>,
+    args: &Args<'_>,
+    store: usize,
+    options: &Options<'_>,
+    elements: &Elements,
+    chosen: &[usize],
+) {
+    let rules = cx.engine.packing().list();
+    let (mut list, mut len) = (List::default(), 0);
+    each_result(&mut cx.keys, options, elements, chosen, |result| {
+        let result = result.unwrap_or_default();
+        list.expect(1, result.len(), &rules);
+        list.push(End::Tail, result, &rules);
+        len += 1;
+    });
+    let mut edit = cx.keys.edit_for_result(cx.key(args, store), len == 0);
+    if len > 0 {
+        edit.set_object(Object::List(list), Ttl::Clear);
+        edit.commit_many(len, EventClass::LIST, "sortstore");
+    } else if edit.remove() {
+        edit.commit(EventClass::GENERIC, "del");
+    }
+    cx.reply.int(len as i64);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn numbers_and_texts() {
+        let mut client = Client::new();
+        client.is("RPUSH l 3 1 20 2", ":4").is("SORT l", "[1 2 3 20]").is("SORT l DESC", "[20 3 2 1]");
+        client.is("SORT l ALPHA", "[1 2 20 3]").is("SORT l LIMIT 1 2", "[2 3]").is("SORT l LIMIT -5 1", "[1]");
+        client.is("SORT l LIMIT 9 2", "[]").is("SORT l LIMIT 2 -1", "[3 20]").is("SORT none", "[]");
+        client.is("SADD s b a", ":2").is("SORT s", "-ERR One or more scores can't be converted into double");
+        client.is("SORT s ALPHA DESC", "[b a]").is("SET x 1", "+OK");
+        client.is("SORT x", "-WRONGTYPE Operation against a key holding the wrong kind of value");
+        client.is("SORT l LIMIT 1", "-ERR syntax error").is("SORT_RO l STORE d", "-ERR syntax error");
+        client.is("SORT l LIMIT a 1", "-ERR value is not an integer or out of range");
+    }
+
+    #[test]
+    fn weights_and_results_of_other_keys() {
+        let mut client = Client::new();
+        client.is("RPUSH l a b c", ":3").is("MSET w_a 3 w_b 1 w_c 2", "+OK").is("HSET h_a f x g 7", ":2");
+        client.is("SORT l BY w_*", "[b c a]").is("SORT l BY w_* DESC GET # GET w_*", "[a 3 c 2 b 1]");
+        client.is("SORT l BY nosort GET h_*->f", "[x nil nil]").is("SORT l BY h_*->g", "[b c a]");
+        client.is("SORT l BY nosort GET fixed", "[nil nil nil]").is("SORT l BY h_*-> ALPHA", "[a b c]");
+        client.is("ZADD z 3 a 2 b 1 c", ":3").is("SORT z BY nosort DESC LIMIT 0 2", "[a b]");
+        client.is("SORT_RO z BY w_* LIMIT 0 1", "[b]");
+    }
+
+    #[test]
+    fn results_replace_the_destination() {
+        let mut client = Client::with_events();
+        client.is("RPUSH l 2 1", ":2").is("SADD d x", ":1").is("EXPIRE d 100", ":1");
+        client.events();
+        client.is("SORT l STORE d", ":2").is("LRANGE d 0 -1", "[1 2]").is("TTL d", ":-1");
+        client.is("SORT l GET none_* STORE d", ":2").is("LRANGE d 0 -1", "[ ]");
+        client.is("SORT none STORE d", ":0").is("EXISTS d", ":0").is("SORT none STORE d", ":0");
+        assert_eq!(client.events(), ["0 sortstore d", "0 sortstore d", "0 del d"]);
+        client.is("SADD s b c a", ":3").is("SORT s BY nosort STORE l", ":3").is("LRANGE l 0 -1", "[a b c]");
+    }
+
+    #[test]
+    fn a_transaction_may_sort_by_other_keys() {
+        let mut client = Client::new();
+        client.is("RPUSH l a b", ":2").is("MSET w_a 2 w_b 1", "+OK").is("MULTI", "+OK");
+        client.is("SORT l BY w_* STORE d", "+QUEUED").is("SORT d ALPHA", "+QUEUED").is("EXEC", "[:2 [a b]]");
+        client.is("LRANGE d 0 -1", "[b a]");
+    }
+}

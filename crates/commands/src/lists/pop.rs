@@ -1,0 +1,337 @@
+//! Taking elements from the ends of lists: LPOP, RPOP, LMPOP, and BLPOP, BRPOP, BLMPOP, which wait for them.
+//!
+//! A command that names several lists takes from the first that there is. Those that wait, and LMPOP, go into the
+//! change log as the LPOP or RPOP that they turned out to be.
+
+use crate::core::args::Args;
+use crate::core::command::{BLOCKING, Command, FAST, Group, ROW, WRITE, key};
+use crate::core::context::{Cx, Flow};
+use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
+use crate::lists::lrange::reply_range;
+use crate::transactions::blocking::Wait;
+use engine::Error;
+use engine::keyspace::edit::Edit;
+use engine::keyspace::value::Type;
+use engine::propagation::effects::EventClass;
+use resp::Reply;
+use std::ops::Range;
+use structures::list::List;
+use structures::quicklist::{End, Rules};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "lpop",
+        group: Group::List,
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().delete()],
+        syntax: "key [count:int]@6.2.0",
+        summary: "Returns the first elements in a list after removing it. Deletes the list if the last element was popped.",
+        complexity: "O(N) where N is the number of elements returned",
+        history: &[("6.2.0", "Added the `count` argument.")],
+        run: lpop,
+        ..ROW
+    },
+    Command {
+        name: "rpop",
+        group: Group::List,
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().delete()],
+        syntax: "key [count:int]@6.2.0",
+        summary: "Returns and removes the last elements of a list. Deletes the list if the last element was popped.",
+        complexity: "O(N) where N is the number of elements returned",
+        history: &[("6.2.0", "Added the `count` argument.")],
+        run: rpop,
+        ..ROW
+    },
+    Command {
+        name: "lmpop",
+        group: Group::List,
+        since: "7.0.0",
+        arity: -4,
+        flags: WRITE,
+        keys: &[key(1).counted(0, 1, 1).rw().access().delete()],
+        syntax: "numkeys:int key... (where: LEFT | RIGHT) [COUNT count:int]",
+        summary: "Returns multiple elements from a list after removing them. Deletes the list if the last element was popped.",
+        complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+        run: lmpop,
+        ..ROW
+    },
+    Command {
+        name: "blpop",
+        group: Group::List,
+        since: "2.0.0",
+        arity: -3,
+        flags: WRITE.and(BLOCKING),
+        keys: &[key(1).to(-2, 1).rw().access().delete()],
+        syntax: "key... timeout:double",
+        summary: "Removes and returns the first element in a list. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
+        complexity: "O(N) where N is the number of provided keys.",
+        history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+        run: blpop,
+        ..ROW
+    },
+    Command {
+        name: "brpop",
+        group: Group::List,
+        since: "2.0.0",
+        arity: -3,
+        flags: WRITE.and(BLOCKING),
+        keys: &[key(1).to(-2, 1).rw().access().delete()],
+        syntax: "key... timeout:double",
+        summary: "Removes and returns the last element in a list. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
+        complexity: "O(N) where N is the number of provided keys.",
+        history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
+        run: brpop,
+        ..ROW
+    },
+    Command {
+        name: "blmpop",
+        group: Group::List,
+        since: "7.0.0",
+        arity: -5,
+        flags: WRITE.and(BLOCKING),
+        keys: &[key(2).counted(0, 1, 1).rw().access().delete()],
+        syntax: "timeout:double numkeys:int key... (where: LEFT | RIGHT) [COUNT count:int]",
+        summary: "Pops the first element from one of multiple lists. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
+        complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+        run: blmpop,
+        ..ROW
+    },
+];
+
+const NO_KEYS: Error = Error::text("ERR numkeys should be greater than 0");
+const NO_COUNT: Error = Error::text("ERR count should be greater than 0");
+
+fn lpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    pop(cx, args, End::Head)
+}
+
+fn rpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    pop(cx, args, End::Tail)
+}
+
+fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
+    let count = match args.len() {
+        2 => None,
+        3 => {
+            let count = resp::number::parse_i64(&args[2]).and_then(|count| usize::try_from(count).ok());
+            Some(count.ok_or(Error::OUT_OF_RANGE_POSITIVE)?)
+        }
+        _ => return Err(Error::wrong_arity(cx.row.name)),
+    };
+    let (key, rules) = (cx.key(args, 1), cx.engine.packing().list());
+    let reply = &mut *cx.reply;
+    let popped = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
+        // The last one goes with its key.
+        (count.is_none() && list.len() > 1).then(|| (take_one(list, end, reply, &rules) as u64, ()))
+    });
+    if popped.is_some() {
+        return Ok(());
+    }
+    let mut edit = cx.keys.edit(key);
+    if edit.collection::<List>()?.is_none() {
+        match count {
+            Some(_) => cx.reply.null_array(),
+            None => cx.reply.null(),
+        }
+        return Ok(());
+    }
+    let removed = match count {
+        Some(0) => {
+            cx.reply.array(0);
+            return Ok(());
+        }
+        Some(count) => take(&mut edit, end, count, cx.reply, &mut cx.flow, &rules)?,
+        None => edit.with(|list: &mut List| take_one(list, end, cx.reply, &rules))?,
+    };
+    commit_removal(edit, removed, pop_event(end));
+    Ok(())
+}
+
+/// Replies and removes the element at an end.
+fn take_one(list: &mut List, end: End, reply: &mut Reply, rules: &Rules) -> usize {
+    if let Some(item) = list.edge(end) {
+        reply_item(reply, item);
+    }
+    list.pop(end);
+    list.shrunk(rules);
+    1
+}
+
+/// Takes up to `count` elements out of the list that there is, and replies them; how many.
+fn take(
+    edit: &mut Edit<'_>,
+    end: End,
+    count: usize,
+    reply: &mut Reply,
+    flow: &mut Flow,
+    rules: &Rules,
+) -> Result<usize, Error> {
+    let Some(list) = edit.collection::<List>()? else { return Ok(0) };
+    let len = list.len();
+    let count = count.min(len);
+    let taken = if end == End::Head { 0..count } else { len - count..len };
+    *flow = reply_range(list, taken.clone(), end == End::Tail, reply);
+    if count == len {
+        edit.remove();
+    } else {
+        edit.with(|list: &mut List| {
+            list.remove_range(taken);
+            list.shrunk(rules);
+        })?;
+    }
+    Ok(count)
+}
+
+/// The arguments of LMPOP and BLMPOP.
+struct Several {
+    keys: Range<usize>,
+    end: End,
+    count: usize,
+}
+
+impl Several {
+    /// `at`: where the number of keys is.
+    fn parse(args: &Args<'_>, at: usize) -> Result<Several, Error> {
+        let positive = |index: usize, error| {
+            let number = resp::number::parse_i64(&args[index]).and_then(|number| usize::try_from(number).ok());
+            number.filter(|number| *number > 0).ok_or(error)
+        };
+        let numkeys = positive(at, NO_KEYS)?;
+        let after_keys = (at + 1).checked_add(numkeys).filter(|index| *index < args.len()).ok_or(Error::SYNTAX)?;
+        let end = end_at(args, after_keys)?;
+        let count = match args.len() - after_keys - 1 {
+            0 => 1,
+            rest if rest >= 2 && args.is(after_keys + 1, "count") => {
+                let count = positive(after_keys + 2, NO_COUNT)?;
+                if rest > 2 {
+                    return Err(Error::SYNTAX);
+                }
+                count
+            }
+            _ => return Err(Error::SYNTAX),
+        };
+        Ok(Several { keys: at + 1..after_keys, end, count })
+    }
+
+    /// Takes from the first list that there is; false if there is none.
+    fn take(&self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<bool, Error> {
+        let rules = cx.engine.packing().list();
+        for index in self.keys.clone() {
+            let key = cx.key(args, index);
+            let mut edit = cx.keys.edit(key);
+            if edit.collection::<List>()?.is_none() {
+                continue;
+            }
+            cx.reply.array(2);
+            cx.reply.bulk(key.name);
+            let removed = take(&mut edit, self.end, self.count, cx.reply, &mut cx.flow, &rules)?;
+            edit.log_as(|| vec![vec![pop_word(self.end), key.name.to_vec(), removed.to_string().into_bytes()]]);
+            commit_removal(edit, removed, pop_event(self.end));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+fn pop_word(end: End) -> Vec<u8> {
+    pop_event(end).to_ascii_uppercase().into_bytes()
+}
+
+fn lmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let several = Several::parse(args, 1)?;
+    if !several.take(cx, args)? {
+        cx.reply.null_array();
+    }
+    Ok(())
+}
+
+fn blmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let several = Several::parse(args, 2)?;
+    let deadline = cx.deadline(&args[1])?;
+    if !several.take(cx, args)? {
+        cx.wait(args, several.keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+    }
+    Ok(())
+}
+
+fn blpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    blocking_pop(cx, args, End::Head)
+}
+
+fn brpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    blocking_pop(cx, args, End::Tail)
+}
+
+fn blocking_pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
+    let keys = 1..args.len() - 1;
+    let deadline = cx.deadline(&args[keys.end])?;
+    let rules = cx.engine.packing().list();
+    for index in keys.clone() {
+        let key = cx.key(args, index);
+        let mut edit = cx.keys.edit(key);
+        if edit.collection::<List>()?.is_none() {
+            continue;
+        }
+        cx.reply.array(2);
+        cx.reply.bulk(key.name);
+        let removed = edit.with(|list: &mut List| take_one(list, end, cx.reply, &rules))?;
+        edit.log_as(|| vec![vec![pop_word(end), key.name.to_vec()]]);
+        commit_removal(edit, removed, pop_event(end));
+        return Ok(());
+    }
+    cx.wait(args, keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn elements_are_popped_from_both_ends() {
+        let mut client = Client::new();
+        client.is("RPUSH l 1 b c d e", ":5").is("LPOP l", "1").is("RPOP l", "e").is("LPOP l 0", "[]");
+        client.is("RPOP l 2", "[d c]").is("LPOP l 9", "[b]").is("LPOP l", "nil").is("LPOP l 1", "nil");
+        client.is("LPOP l -1", "-ERR value is out of range, must be positive");
+        client.is("LPOP l x", "-ERR value is out of range, must be positive");
+        client.is("RPOP l 1 2", "-ERR wrong number of arguments for 'rpop' command");
+    }
+
+    #[test]
+    fn the_first_list_of_several_gives() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        client.is("RPUSH b 1 2 3", ":3").is("LMPOP 2 a b LEFT", "[b [1]]").is("LMPOP 2 a b right COUNT 9", "[b [3 2]]");
+        client.is("LMPOP 2 a b LEFT", "nil").is("EXISTS b", ":0");
+        assert_eq!(client.events(), ["0 new b", "0 rpush b", "0 lpop b", "0 rpop b", "0 del b"]);
+        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
+        assert_eq!(logged, [&b"RPUSH b 1 2 3"[..], b"LPOP b 1", b"RPOP b 2"]);
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let mut client = Client::new();
+        client.is("LMPOP 0 a LEFT", "-ERR numkeys should be greater than 0");
+        client.is("LMPOP x a LEFT", "-ERR numkeys should be greater than 0");
+        client.is("LMPOP 9223372036854775807 a LEFT", "-ERR syntax error").is("LMPOP 2 a LEFT", "-ERR syntax error");
+        client.is("LMPOP 1 a UP", "-ERR syntax error").is("LMPOP 1 a LEFT COUNT", "-ERR syntax error");
+        client.is("LMPOP 1 a LEFT COUNT 0", "-ERR count should be greater than 0");
+        client.is("LMPOP 1 a LEFT COUNT 1 COUNT 1", "-ERR syntax error");
+        client.is("BLMPOP x 0 a LEFT", "-ERR numkeys should be greater than 0");
+        client.is("BLMPOP x 1 a LEFT", "-ERR timeout is not a float or out of range");
+        client.is("BLPOP a -1", "-ERR timeout is negative");
+    }
+
+    #[test]
+    fn what_need_not_wait_is_logged_as_what_it_did() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("RPUSH b 1 2 3 4", ":4").is("BLPOP a b 0", "[b 1]").is("BRPOP b a 0", "[b 4]");
+        client.is("BLMPOP 0 2 a b LEFT COUNT 9", "[b [2 3]]");
+        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
+        assert_eq!(logged, [&b"RPUSH b 1 2 3 4"[..], b"LPOP b", b"RPOP b", b"LPOP b 2"]);
+    }
+}

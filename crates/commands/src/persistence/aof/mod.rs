@@ -1,0 +1,237 @@
+//! The append-only file's commands: BGREWRITEAOF, WAITAOF; and what decides about it at run time.
+//!
+//! [`persistence::aof`] says what the files are. Here is when they change: `start.rs` opens them when the server starts
+//! and when `appendonly` is turned, `load.rs` reads them, `rewrite.rs` begins a new base. The thread that writes and
+//! syncs is the host's; it tells [`wrote`] how that went.
+
+mod load;
+mod rewrite;
+mod start;
+mod wait;
+
+pub use load::LoadFailed;
+pub(crate) use start::{follow, load_again, set_policy, write_before_loading};
+pub use start::{load_and_begin, stop_at_end};
+pub use wait::end_waits;
+
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, ROW};
+use crate::core::context::Cx;
+use engine::config::{Config, Directive};
+use engine::{Engine, Error};
+use persistence::aof::{Aof, Attempt, State, of};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "bgrewriteaof",
+        group: Group::Server,
+        since: "1.0.0",
+        arity: 1,
+        categories: &["dangerous"],
+        flags: ADMIN.and(NO_SCRIPT).and(NO_ASYNC_LOADING),
+        summary: "Asynchronously rewrites the append-only file to disk.",
+        complexity: "O(1)",
+        run: rewrite_command,
+        ..ROW
+    },
+    Command {
+        name: "waitaof",
+        group: Group::Generic,
+        since: "7.2.0",
+        arity: 4,
+        categories: &["connection"],
+        flags: BLOCKING,
+        syntax: "numlocal:int numreplicas:int timeout:int",
+        summary: "Blocks until all of the preceding write commands sent by the connection are written to the append-only file of the primary and/or replicas.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        run: wait::waitaof,
+        ..ROW
+    },
+];
+
+fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let Some(aof) = of(cx.engine) else { return Err(Error::text("ERR this server has no append only file")) };
+    if aof.stats.rewriting.load(Relaxed) {
+        // One that ends early has as good as ended: its thread goes on with this one.
+        if aof.stats.cancelled.load(Relaxed) {
+            aof.stats.scheduled.store(true, Relaxed);
+            cx.reply.simple("Background append only file rewriting started");
+            return Ok(());
+        }
+        return Err(Error::text("ERR Background append only file rewriting already in progress"));
+    }
+    // What is asked for may be tried at once, however often it failed.
+    aof.stats.failures.store(0, Relaxed);
+    if cx.engine.saves().is_running() || cx.keys.reaches_all() {
+        aof.stats.scheduled.store(true, Relaxed);
+        cx.reply.simple("Background append only file rewriting scheduled");
+    } else if rewrite::start(cx.engine, aof) {
+        cx.reply.simple("Background append only file rewriting started");
+    } else {
+        return Err(Error::text(
+            "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+        ));
+    }
+    Ok(())
+}
+
+/// Milliseconds in a minute.
+const MINUTE: i64 = 60_000;
+/// Rewrites that fail before the next one has to wait, and how long it waits at most, in minutes.
+const FAILURES_ALLOWED: u64 = 3;
+const DELAY_MAX: i64 = 60;
+
+/// Begins rewrites that are due. To be called by one thread, some times a second.
+pub fn tick(engine: &Engine, now_ms: i64) {
+    let Some(aof) = of(engine) else { return };
+    let (config, stats) = (engine.config().snapshot(), &aof.stats);
+    aof.journal.set_clock(if config.flag(Directive::AofTimestampEnabled) { now_ms / 1000 } else { 0 });
+    let idle =
+        !stats.rewriting.load(Relaxed) && !engine.saves().is_running() && !engine.saves().hindrance().is_loading();
+    if !idle {
+        return;
+    }
+    if aof.state() == State::Waiting || stats.scheduled.load(Relaxed) || aof.journal.is_in_doubt() {
+        if !is_limited(engine, aof, now_ms) {
+            rewrite::start(engine, aof);
+        }
+        return;
+    }
+    let percentage = config.int(Directive::AutoAofRewritePercentage);
+    let size = aof.journal.size.load(Relaxed);
+    if aof.state() != State::On || percentage <= 0 || size <= config.int(Directive::AutoAofRewriteMinSize) as u64 {
+        return;
+    }
+    let base = stats.base_size.load(Relaxed).max(1);
+    let growth = (u128::from(size) * 100 / u128::from(base)) as i64 - 100;
+    if growth >= percentage && !is_limited(engine, aof, now_ms) {
+        engine.host().notice(&format!("Starting automatic rewriting of AOF on {growth}% growth"));
+        rewrite::start(engine, aof);
+    }
+}
+
+/// Whether so many rewrites failed that the next one has to wait.
+fn is_limited(engine: &Engine, aof: &Aof, now_ms: i64) -> bool {
+    let stats = &aof.stats;
+    let failures = stats.failures.load(Relaxed);
+    if failures < FAILURES_ALLOWED {
+        return false;
+    }
+    let doubled = (failures - FAILURES_ALLOWED).min(6) as u32;
+    let minutes = (1i64 << doubled).min(DELAY_MAX);
+    let limited = now_ms < stats.failed_at.load(Relaxed) + minutes * MINUTE;
+    if limited && !stats.limit_told.swap(true, Relaxed) {
+        engine.host().log(&format!(
+            "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+        ));
+    }
+    limited
+}
+
+/// To be told how an attempt to write or sync the log went: writes are refused while that fails.
+pub fn wrote(engine: &Engine, aof: &Aof, attempt: Attempt, result: &io::Result<()>) {
+    match result {
+        Ok(()) if !aof.has_failed() => {}
+        Ok(()) => aof.conclude(attempt, None, || {
+            engine.saves().refuse_unlogged(false);
+            engine.host().log("AOF write error looks solved. The server can write again.");
+        }),
+        Err(error) => aof.conclude(attempt, Some(error.raw_os_error().unwrap_or(EIO).into()), || {
+            engine.host().log(&format!("Error writing to the AOF file: {}", reason(error)));
+            engine.saves().refuse_unlogged(true);
+        }),
+    }
+}
+
+/// Bytes of the log that may be in memory until it has caught up. Beyond that commands that write wait, until there are
+/// at most half as many.
+const BEHIND_MAX: u64 = 32 << 20;
+
+/// Whether the log is so far behind that it is to be written whatever stands in the way of that.
+pub fn is_far_behind(aof: &Aof) -> bool {
+    aof.behind() > BEHIND_MAX
+}
+
+/// Holds writes back while the log is too far behind, and lets them go on after that; or where they are refused, since
+/// it cannot be written. To be called when it has grown and when it has been written.
+pub fn regulate(engine: &Engine, aof: &Aof) {
+    let mut holds = aof.holds.lock();
+    let most = if *holds { BEHIND_MAX / 2 } else { BEHIND_MAX };
+    let wanted = aof.state() != State::Off && !aof.has_failed() && aof.behind() > most;
+    if wanted == *holds {
+        return;
+    }
+    *holds = wanted;
+    match wanted {
+        true => engine.hold_writes(),
+        false => engine.release_writes(),
+    }
+    engine.host().pause_changed();
+}
+
+/// What the system calls an error that has no number.
+const EIO: i32 = 5;
+
+/// The system's text of an error.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Why nothing may be written now.
+pub(crate) fn refusal(engine: &Engine) -> Error {
+    let number = of(engine).map_or(0, Aof::error);
+    let error = io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(EIO));
+    Error::new(format!("MISCONF Errors writing to the AOF file: {}", reason(&error)))
+}
+
+/// The fields of INFO's section about persistence.
+pub(crate) struct Report {
+    pub fields: Vec<(&'static str, String)>,
+    /// Those that there are only while there is a log.
+    pub sizes: Vec<(&'static str, String)>,
+}
+
+pub(crate) fn report(engine: &Engine, now_ms: i64) -> Report {
+    let aof = of(engine);
+    let flag = |get: fn(&Aof) -> bool| u8::from(aof.is_some_and(get)).to_string();
+    let number = |get: fn(&Aof) -> i64| aof.map_or(0, get).to_string();
+    let word = |bad: fn(&Aof) -> bool| if aof.is_some_and(bad) { "err" } else { "ok" }.to_owned();
+    let began = aof.map_or(0, |aof| aof.stats.started_at.load(Relaxed));
+    let fields = vec![
+        ("aof_enabled", flag(|aof| aof.state() != State::Off)),
+        ("aof_rewrite_in_progress", flag(|aof| aof.stats.rewriting.load(Relaxed))),
+        ("aof_rewrite_scheduled", flag(|aof| aof.stats.scheduled.load(Relaxed))),
+        ("aof_last_rewrite_time_sec", aof.map_or(-1, |aof| aof.stats.last_seconds.load(Relaxed) - 1).to_string()),
+        ("aof_current_rewrite_time_sec", if began > 0 { (now_ms - began).max(0) / 1000 } else { -1 }.to_string()),
+        ("aof_last_bgrewrite_status", word(|aof| aof.stats.last_failed.load(Relaxed))),
+        ("aof_rewrites", number(|aof| aof.stats.rewrites.load(Relaxed) as i64)),
+        ("aof_rewrites_consecutive_failures", number(|aof| aof.stats.failures.load(Relaxed) as i64)),
+        ("aof_last_write_status", word(Aof::has_failed)),
+    ];
+    let sizes = match aof.filter(|aof| aof.state() != State::Off) {
+        None => Vec::new(),
+        Some(_) => vec![
+            ("aof_current_size", number(|aof| aof.journal.size.load(Relaxed) as i64)),
+            ("aof_base_size", number(|aof| aof.stats.base_size.load(Relaxed) as i64)),
+            ("aof_pending_rewrite", flag(|aof| aof.state() == State::Waiting)),
+            ("aof_buffer_length", number(|aof| aof.journal.waiting() as i64)),
+            ("aof_pending_bio_fsync", flag(|aof| aof.journal.is_syncing())),
+            ("aof_delayed_fsync", number(|aof| aof.stats.delayed.load(Relaxed) as i64)),
+        ],
+    };
+    Report { fields, sizes }
+}
+
+/// Whether a new base is being written.
+pub(crate) fn is_rewriting(engine: &Engine) -> bool {
+    of(engine).is_some_and(|aof| aof.stats.rewriting.load(Relaxed))
+}
+
+/// Whether a base is to be in the snapshots' format.
+fn wants_rdb(config: &Config) -> bool {
+    config.flag(Directive::AofUseRdbPreamble)
+}

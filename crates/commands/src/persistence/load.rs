@@ -1,0 +1,524 @@
+//! Loading: a file into the keyspace, when the server starts and for DEBUG RELOAD.
+//!
+//! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a
+//! lock, and go into a queue that other threads put into their tables, as the host has some to spare. Packed
+//! collections are collected as the file has them: whoever puts them in unpacks and checks them, which is most of the
+//! work. Where the queue is long, or nobody helps, the reader does it itself. Tables are made for as many keys as the
+//! file says there are.
+//!
+//! ```text
+//!   file -> parse -> entries by shard -> queue -> packed collections -> tables
+//!           reader   128 of a shard      32 at most    helpers, reader
+//! ```
+
+use crate::scripting::fcall;
+use engine::config::{Config, Directive};
+use engine::keyspace::key_hash::KeyHash;
+use engine::keyspace::keys::{Key, Keys};
+use engine::keyspace::lru::is_due;
+use engine::keyspace::origin::{Asker, Origin};
+use engine::keyspace::value::KeyEntry;
+use engine::locks::held_locks::Held;
+use engine::{Engine, Error};
+use persistence::format::Family;
+use persistence::load::{self, Doing, Found, Options, Sink, Unread};
+use persistence::source::{Fault, Reason, Source};
+use persistence::{check, decode};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    pub keys: u64,
+    pub expired: u64,
+    pub empty: u64,
+}
+
+/// Why nothing was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// For the log.
+    pub text: String,
+    /// The file's content is to blame: [`report`] tells more.
+    pub is_corrupt: bool,
+}
+
+/// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced.
+/// Commands that need data are refused meanwhile.
+pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure> {
+    let (config, host) = (engine.config().snapshot(), engine.host());
+    let name = config.text(Directive::DbFilename);
+    let (mut file, size) = match host.open_file(name) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let text =
+                format!("Fatal error: can't open the RDB file {} for reading: {error}", String::from_utf8_lossy(name));
+            return Err(Failure { text, is_corrupt: false });
+        }
+    };
+    let (saves, began) = (engine.saves(), host.unix_us(0));
+    saves.loading.started_at.store(began / 1_000_000, Relaxed);
+    saves.loading.total_bytes.store(size, Relaxed);
+    saves.loading.loaded_bytes.store(0, Relaxed);
+    saves.set_loading(true);
+    // What was admitted before would write between what is loaded.
+    while !engine.pass_locks(&mut 0, || false) {}
+    let options = options(engine, &config);
+    let mut source = Source::new(&mut *file, options.check_sum);
+    let result = read(engine, &config, &mut source, options, Mode { merge, expires: true });
+    engine.end_expecting();
+    saves.set_loading(false);
+    let loaded = result.map_err(|fault| Failure {
+        text: describe(&fault, "rdbLoadObject"),
+        is_corrupt: matches!(fault.reason, Reason::Corrupt(_) | Reason::Empty),
+    })?;
+    saves.loading.keys_loaded.store(loaded.keys, Relaxed);
+    saves.loading.keys_expired.store(loaded.expired, Relaxed);
+    saves.changes.store(engine.stats().dirty, Relaxed);
+    let empty = if loaded.empty > 0 { format!(", empty keys skipped: {}", loaded.empty) } else { String::new() };
+    host.notice(&format!("Done loading RDB, keys loaded: {}, keys expired: {}{empty}.", loaded.keys, loaded.expired));
+    let took = (host.unix_us(0) - began).max(0) as f64 / 1e6;
+    host.notice(&format!("DB loaded from disk: {took:.3} seconds"));
+    Ok(Some(loaded))
+}
+
+/// What becomes of keys that are there already, or that are over.
+#[derive(Clone, Copy)]
+struct Mode {
+    merge: bool,
+    expires: bool,
+}
+
+fn read(
+    engine: &Engine,
+    config: &Config,
+    source: &mut Source<'_>,
+    options: Options,
+    mode: Mode,
+) -> Result<Loaded, Fault> {
+    let now = engine.host().unix_us(0) / 1000;
+    let inserter = Inserter { engine, mode, sanitize: options.sanitize, now, queue: Queue::default() };
+    let mut result = None;
+    engine.host().alongside(&|| inserter.help(), &mut || {
+        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KeyLoadDelay)));
+        let read = load::load(source, options, engine.packing(), &mut loader).map(|()| {
+            loader.flush();
+            loader.loaded
+        });
+        inserter.finish();
+        // What a helper could not read or put in is an error, too, and the one that ended the reading.
+        result = Some(match inserter.queue.lock().failure.take() {
+            Some(Refused::Unreadable(fault)) => Err(fault),
+            Some(Refused::Duplicate(text)) => source.corrupt(text),
+            None => read,
+        });
+    });
+    let (keys, empty) = (inserter.queue.inserted.load(Relaxed), inserter.queue.empty.load(Relaxed));
+    result.map_or(Ok(Loaded::default()), |result| result.map(|loaded| Loaded { keys, empty, ..loaded }))
+}
+
+/// A fault as a line for the log. `function`: what was at work.
+pub fn describe(fault: &Fault, function: &str) -> String {
+    match &fault.reason {
+        Reason::Checksum { found, stated } => {
+            format!("Wrong RDB checksum expected: ({found:x}) but got ({stated:x}). Aborting now: RDB CRC error")
+        }
+        Reason::Truncated => {
+            format!("Short read or OOM loading DB. Unrecoverable error, aborting now: at offset {}", fault.offset)
+        }
+        Reason::Version(_) => format!("{}", fault.reason),
+        reason => format!("Internal error in RDB reading offset {}, function at {function} -> {reason}", fault.offset),
+    }
+}
+
+/// Tells the log all that a check of the file says.
+pub fn report(engine: &Engine) {
+    let config = engine.config().snapshot();
+    let name = config.text(Directive::DbFilename);
+    if let Ok((mut file, _)) = engine.host().open_file(name) {
+        let now = engine.host().unix_us(0) / 1000;
+        let report = check::check(&String::from_utf8_lossy(name), &mut *file, now);
+        report.text.lines().for_each(|line| engine.host().log(line));
+    }
+}
+
+/// Keys of one shard on their way into its table.
+struct Batch {
+    db: u32,
+    keys: Collected,
+}
+
+/// Keys of a shard.
+#[derive(Default)]
+struct Collected {
+    entries: Vec<(KeyHash, KeyEntry)>,
+    /// Those whose values are still to be read, and all of their names and values in a row.
+    unread: Vec<Later>,
+    bytes: Vec<u8>,
+}
+
+/// A key whose value is still to be read.
+struct Later {
+    hash: KeyHash,
+    name_len: usize,
+    value_len: usize,
+    kind: u8,
+    family: Family,
+    /// Where the value is in the file.
+    offset: u64,
+    deadline: Option<u64>,
+    /// Its access mark.
+    meta: u32,
+}
+
+impl Collected {
+    fn is_worth_a_lock(&self) -> bool {
+        self.entries.len() + self.unread.len() >= BATCH || self.bytes.len() >= BATCH_BYTES
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.unread.is_empty()
+    }
+}
+
+/// Keys that are put in under one hold of a lock.
+const BATCH: usize = 128;
+/// Bytes that are still to be read at most, but for one key's.
+const BATCH_BYTES: usize = 64 << 10;
+/// Batches that wait at most.
+const QUEUE: usize = 32;
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    inserted: AtomicU64,
+    empty: AtomicU64,
+    failed: AtomicBool,
+}
+
+/// Why a key is not in its table.
+enum Refused {
+    Duplicate(String),
+    Unreadable(Fault),
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<Batch>,
+    is_over: bool,
+    failure: Option<Refused>,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts entries into their tables.
+struct Inserter<'e> {
+    engine: &'e Engine,
+    mode: Mode,
+    sanitize: bool,
+    /// Unix time in milliseconds.
+    now: i64,
+    queue: Queue,
+}
+
+impl Inserter<'_> {
+    /// What a helping thread does: whatever comes, until the end.
+    fn help(&self) {
+        let mut waiting = self.queue.lock();
+        loop {
+            if let Some(batch) = waiting.batches.pop_front() {
+                drop(waiting);
+                self.insert(batch);
+                waiting = self.queue.lock();
+            } else if waiting.is_over {
+                return;
+            } else {
+                waiting = self.queue.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn submit(&self, batch: Batch) {
+        let mut waiting = self.queue.lock();
+        waiting.batches.push_back(batch);
+        let surplus = (waiting.batches.len() > QUEUE).then(|| waiting.batches.pop_front()).flatten();
+        drop(waiting);
+        match surplus {
+            Some(batch) => self.insert(batch),
+            None => self.queue.changed.notify_one(),
+        }
+    }
+
+    /// Does what is left, and lets the helpers go.
+    fn finish(&self) {
+        self.queue.lock().is_over = true;
+        self.queue.changed.notify_all();
+        self.help();
+    }
+
+    /// Reads what is still to be read.
+    fn read(&self, keys: &mut Collected) -> Result<(), Fault> {
+        let (mut nothing, mut bytes) = (std::io::empty(), keys.bytes.as_slice());
+        let mut source = Source::new(&mut nothing, false);
+        for later in &keys.unread {
+            let (name, rest) = bytes.split_at(later.name_len);
+            let (value, rest) = rest.split_at(later.value_len);
+            bytes = rest;
+            source.restart(value, later.offset);
+            match decode::value(&mut source, later.kind, later.family, self.engine.packing(), self.sanitize) {
+                Ok(value) => {
+                    keys.entries.push((later.hash, value.into_entry(name, later.deadline, later.meta)));
+                }
+                Err(Fault { reason: Reason::Empty, .. }) => self.tell_empty(name),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_empty(&self, name: &[u8]) {
+        if self.queue.empty.fetch_add(1, Relaxed) < EMPTY_TOLD {
+            self.engine.host().notice(&format!("rdbLoadObject skipping empty key: {}", String::from_utf8_lossy(name)));
+        }
+    }
+
+    fn refuse(&self, why: Refused) {
+        self.queue.lock().failure.get_or_insert(why);
+        self.queue.failed.store(true, Relaxed);
+    }
+
+    fn insert(&self, mut batch: Batch) {
+        if let Err(fault) = self.read(&mut batch.keys) {
+            return self.refuse(Refused::Unreadable(fault));
+        }
+        let entries = batch.keys.entries;
+        let Some((first, _)) = entries.first() else { return };
+        let held = Held::keys(self.engine, std::iter::once(*first));
+        let mut keys = Keys::new(self.engine, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
+        entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
+        let (mut inserted, mut name) = (0, Vec::new());
+        for (hash, entry) in entries {
+            name.clear();
+            name.extend_from_slice(entry.key());
+            let mut edit = keys.edit(Key { name: &name, hash });
+            if edit.exists() && !self.mode.merge {
+                edit.leave();
+                let text = format!("RDB has duplicated key '{}' in DB {}", String::from_utf8_lossy(&name), batch.db);
+                self.refuse(Refused::Duplicate(text));
+                continue;
+            }
+            edit.put(entry);
+            edit.commit_silently(0);
+            inserted += 1;
+        }
+        self.queue.inserted.fetch_add(inserted, Relaxed);
+    }
+}
+
+/// `key-load-delay`: microseconds a key, or how many keys there are to a microsecond.
+struct Delay {
+    nanos: u64,
+    owed: u64,
+}
+
+impl Delay {
+    fn new(directive: i64) -> Delay {
+        let nanos = if directive >= 0 { directive.unsigned_abs() * 1000 } else { 1000 / directive.unsigned_abs() };
+        Delay { nanos, owed: 0 }
+    }
+
+    fn key(&mut self, engine: &Engine) {
+        const WORTH_IT: u64 = 1_000_000;
+        self.owed += self.nanos;
+        if self.owed >= WORTH_IT {
+            engine.host().rest(Duration::from_nanos(std::mem::take(&mut self.owed)));
+        }
+    }
+}
+
+/// Collects what is read by shard.
+struct Loader<'i, 'e> {
+    inserter: &'i Inserter<'e>,
+    engine: &'e Engine,
+    db: u32,
+    /// One a shard.
+    batches: Vec<Collected>,
+    delay: Delay,
+    libraries: fcall::FromFile<'e>,
+    loaded: Loaded,
+}
+
+/// How many empty keys the log is told of by name.
+const EMPTY_TOLD: u64 = 10;
+
+impl<'i, 'e> Loader<'i, 'e> {
+    fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
+        let engine = inserter.engine;
+        let batches = (0..engine.locks().len()).map(|_| Collected::default()).collect();
+        Loader {
+            inserter,
+            engine,
+            db: 0,
+            batches,
+            delay,
+            libraries: fcall::FromFile::new(engine),
+            loaded: Loaded::default(),
+        }
+    }
+
+    /// Sends off what has been collected.
+    fn flush(&mut self) {
+        for keys in &mut self.batches {
+            if !keys.is_empty() {
+                self.inserter.submit(Batch { db: self.db, keys: std::mem::take(keys) });
+            }
+        }
+    }
+
+    /// Where a key belongs, with its deadline and its access mark; None if it is over.
+    fn place(
+        &mut self,
+        (db, name): (u64, &[u8]),
+        deadline: Option<i64>,
+        idle: Option<u64>,
+        frequency: Option<u8>,
+    ) -> Result<Option<(KeyHash, Option<u64>, u32)>, String> {
+        let databases = self.engine.databases();
+        let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < databases) else {
+            return Err(format!(
+                "Data file was created with a server configured to handle more than {databases} databases"
+            ));
+        };
+        if self.inserter.queue.failed.load(Relaxed) {
+            // What it was is told in the end.
+            return Err(String::new());
+        }
+        self.delay.key(self.engine);
+        let now = self.inserter.now;
+        let deadline = deadline.filter(|at| *at != -1).map(|at| at.max(0) as u64);
+        if self.inserter.mode.expires && deadline.is_some_and(|at| is_due(at, now)) {
+            self.loaded.expired += 1;
+            return Ok(None);
+        }
+        if db != self.db {
+            self.flush();
+            self.db = db;
+        }
+        let meta = self.engine.access_clock(now).marked(idle, frequency);
+        Ok(Some((self.engine.hasher().hash(name), deadline, meta)))
+    }
+
+    fn submit_if_worth(&mut self, shard: usize) {
+        let keys = &mut self.batches[shard];
+        if keys.is_worth_a_lock() {
+            let next = Collected { entries: Vec::with_capacity(keys.entries.len()), ..Collected::default() };
+            let keys = std::mem::replace(keys, next);
+            self.inserter.submit(Batch { db: self.db, keys });
+        }
+    }
+}
+
+impl Sink for Loader<'_, '_> {
+    fn key(&mut self, found: Found) -> Result<(), String> {
+        let Found { db, name, value, deadline, idle, frequency } = found;
+        if let Some((hash, deadline, meta)) = self.place((db, &name), deadline, idle, frequency)? {
+            self.batches[hash.shard()].entries.push((hash, value.into_entry(&name, deadline, meta)));
+            self.submit_if_worth(hash.shard());
+        }
+        Ok(())
+    }
+
+    fn takes_unread(&self) -> bool {
+        true
+    }
+
+    fn unread(&mut self, found: Unread<'_>) -> Result<(), String> {
+        let Unread { db, name, kind, family, bytes, offset, deadline, idle, frequency } = found;
+        if let Some((hash, deadline, meta)) = self.place((db, name), deadline, idle, frequency)? {
+            let keys = &mut self.batches[hash.shard()];
+            keys.bytes.extend_from_slice(name);
+            keys.bytes.extend_from_slice(bytes);
+            let (name_len, value_len) = (name.len(), bytes.len());
+            keys.unread.push(Later { hash, name_len, value_len, kind, family, offset, deadline, meta });
+            self.submit_if_worth(hash.shard());
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, db: u64, keys: u64) {
+        // No key takes less than this; a hint beyond is wrong.
+        const KEY_MIN: u64 = 3;
+        let loading = &self.engine.saves().loading;
+        let left = loading.total_bytes.load(Relaxed).saturating_sub(loading.loaded_bytes.load(Relaxed));
+        if let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < self.engine.databases()) {
+            self.engine.expect_keys(db, keys.min(left / KEY_MIN));
+        }
+    }
+
+    fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
+        let merge = self.inserter.mode.merge;
+        self.libraries.add(&code, merge).map_err(|error| format!("Failed creating the functions library: {error}"))
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        match name {
+            b"valkey-ver" | b"redis-ver" | b"cinnabar-ver" => {
+                self.engine.host().notice(&format!("Loading RDB produced by version {text}"));
+            }
+            b"ctime" => {
+                let age = text.parse().map_or(0, |then: i64| (self.inserter.now / 1000 - then).max(0));
+                self.engine.host().notice(&format!("RDB age {age} seconds"));
+            }
+            b"used-mem" => {
+                let megabytes = text.parse().map_or(0.0, |bytes: f64| bytes / f64::from(1 << 20));
+                self.engine.host().notice(&format!("RDB memory usage when created {megabytes:.2} Mb"));
+            }
+            _ => {}
+        }
+    }
+
+    fn empty_key(&mut self, name: &[u8]) {
+        self.inserter.tell_empty(name);
+    }
+
+    fn skipped_module(&mut self, name: &str) {
+        self.engine.host().log(&format!("The RDB file contains AUX data of module '{name}', which was skipped"));
+    }
+
+    fn progress(&mut self, offset: u64, _: Doing) {
+        self.engine.saves().loading.loaded_bytes.store(offset, Relaxed);
+    }
+}
+
+/// Reads the base of a log. Nothing in it counts as expired: what comes after it may rely on it.
+pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: Options) -> Result<Loaded, String> {
+    let config = engine.config().snapshot();
+    let result = read(engine, &config, source, options, Mode { merge: false, expires: false });
+    engine.end_expecting();
+    result.map_err(|fault| describe(&fault, "rdbLoadObject"))
+}
+
+pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
+    // What clients bring is one thing, what servers wrote another.
+    let sanitize = config.choice(Directive::SanitizeDumpPayload) == "yes";
+    engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
+    Options {
+        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
+        check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
+        sanitize,
+    }
+}
+
+/// Why DEBUG RELOAD did not load.
+pub const RELOAD_FAILED: Error = Error::text("ERR Error trying to load the RDB dump, check server logs.");

@@ -1,0 +1,363 @@
+//! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
+//!
+//! Saving is the same in all ways: a [cut](engine::snapshot::capture) is walked by a thread of the host's while all others serve. SAVE
+//! lets its client wait for the end, and nobody else. One save at a time; [`Saves`](engine::snapshot::persistence_status::Saves) knows of it.
+
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::core::context::Cx;
+use crate::keys::dump;
+use crate::persistence::aof;
+use crate::scripting;
+use crate::transactions::blocking::Blocking;
+use crate::version::CINNABAR;
+use engine::clients::pause::Paused;
+use engine::config::{Config, Directive};
+use engine::locks::held_locks::Patience;
+use engine::{Engine, Error};
+use persistence::save::{self, Marks, Written};
+use std::io::{self, ErrorKind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const SAVING: Command =
+    Command { group: Group::Server, since: "1.0.0", categories: &["dangerous"], flags: ADMIN, ..ROW };
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "bgsave",
+        arity: -1,
+        flags: ADMIN.and(NO_SCRIPT).and(NO_ASYNC_LOADING),
+        syntax: "[operation: SCHEDULE@3.2.2 | CANCEL@8.1.0]",
+        summary: "Asynchronously saves the database(s) to disk.",
+        complexity: "O(1)",
+        history: &[("3.2.2", "Added the `SCHEDULE` option."), ("8.1.0", "Added the `CANCEL` option.")],
+        run: bgsave,
+        ..SAVING
+    },
+    Command {
+        name: "lastsave",
+        arity: 1,
+        flags: LOADING.and(STALE).and(FAST),
+        categories: &["admin", "dangerous"],
+        summary: "Returns the Unix timestamp of the last successful save to disk.",
+        complexity: "O(1)",
+        tips: &["nondeterministic_output"],
+        run: lastsave,
+        ..SAVING
+    },
+    Command {
+        name: "save",
+        arity: 1,
+        flags: ADMIN.and(NO_SCRIPT).and(NO_ASYNC_LOADING).and(NO_MULTI),
+        summary: "Synchronously saves the database(s) to disk.",
+        complexity: "O(N) where N is the total number of keys in all databases",
+        run: save_command,
+        ..SAVING
+    },
+];
+
+const IN_PROGRESS: Error = Error::text("ERR Background save already in progress");
+
+const FAILED: Error = Error::text("ERR");
+
+const REWRITING: Error = Error::text(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
+);
+
+fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.must_be_alone()?;
+    if cx.engine.saves().is_running() {
+        return Err(IN_PROGRESS);
+    }
+    let waiting = cx.wait_elsewhere(args).ok_or(FAILED)?;
+    let work = move |engine: &Engine| {
+        let outcome = match save_now(engine, Some(Patience::Long)) {
+            Ok(()) => Ok("OK"),
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => Err(IN_PROGRESS),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(scripting::busy(engine)),
+            Err(_) => Err(FAILED),
+        };
+        waiting.end(engine, outcome);
+    };
+    if let Err(error) = cx.engine.host().in_background(Directive::ServerCpulist, Box::new(work)) {
+        cx.engine.host().log(&format!("Error saving DB on disk: {error}"));
+        cx.wait_no_more();
+        return Err(FAILED);
+    }
+    Ok(())
+}
+
+fn lastsave(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(cx.engine.saves().last_save.load(Relaxed));
+    Ok(())
+}
+
+fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let saves = cx.engine.saves();
+    match args.len() {
+        1 => {}
+        2 if args.is(1, "schedule") => {}
+        2 if args.is(1, "cancel") => {
+            if saves.is_running_in_background() {
+                cx.engine.host().notice("Background saving will be aborted due to user request");
+                saves.cancel();
+                cx.reply.simple("Background saving cancelled");
+            } else if saves.scheduled.swap(false, Relaxed) {
+                cx.reply.simple("Scheduled background saving cancelled");
+            } else {
+                return Err(Error::text("ERR Background saving is currently not in progress or scheduled"));
+            }
+            return Ok(());
+        }
+        _ => return Err(Error::SYNTAX),
+    }
+    if saves.is_running() {
+        return Err(IN_PROGRESS);
+    }
+    if aof::is_rewriting(cx.engine) {
+        if args.len() == 1 {
+            return Err(REWRITING);
+        }
+        saves.scheduled.store(true, Relaxed);
+        cx.reply.simple("Background saving scheduled");
+        return Ok(());
+    }
+    if cx.blocking == Blocking::Refused {
+        // What comes after it in its transaction is saved, too.
+        saves.scheduled.store(true, Relaxed);
+        cx.reply.simple("Background saving scheduled");
+        return Ok(());
+    }
+    if !start(cx.engine) {
+        return Err(FAILED);
+    }
+    // For who asks before the thread has begun.
+    let mut keys = 0;
+    let counted =
+        cx.keys.each_shard(|_, shard, _| keys += shard.dbs.iter().map(|(_, db)| db.table.len() as u64).sum::<u64>());
+    if counted.is_ok() {
+        let _ = cx.engine.saves().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
+    }
+    cx.reply.simple("Background saving started");
+    Ok(())
+}
+
+/// Saves in the calling thread. `ResourceBusy`: somebody else does. `WouldBlock`: that takes more patience, if there is
+/// a limit to it, and nothing was done.
+pub fn save_now(engine: &Engine, patience: Option<Patience>) -> io::Result<()> {
+    let give_up = || patience.is_some_and(|patience| patience.is_over(engine));
+    let saves = engine.saves();
+    // Who cannot have the locks is not to be taken for one who saves.
+    let can_begin = engine.stats_unless(give_up).is_some();
+    if !can_begin || give_up() && saves.is_running() && !saves.is_running_in_background() {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    if !saves.begin(None) {
+        return Err(ErrorKind::ResourceBusy.into());
+    }
+    let result = save_to_file(engine, &give_up);
+    if let Err(error) = &result
+        && error.kind() != ErrorKind::WouldBlock
+    {
+        engine.host().log(&format!("Error saving DB on disk: {error}"));
+    }
+    result
+}
+
+/// Saves on another thread; false if none could be had or somebody saves already.
+fn start(engine: &Engine) -> bool {
+    let host = engine.host();
+    if !engine.saves().begin(Some(host.unix_us(0) / 1000)) {
+        return false;
+    }
+    match host.in_background(Directive::BgsaveCpulist, Box::new(save_in_background)) {
+        Ok(()) => {
+            engine.saves().forks.fetch_add(1, Relaxed);
+            host.notice(&format!("Background saving started by pid {}", host.process().id));
+            true
+        }
+        Err(error) => {
+            host.log(&format!("Can't save in background: {error}"));
+            engine.saves().end(host.unix_us(0) / 1000, None, false);
+            false
+        }
+    }
+}
+
+fn save_in_background(engine: &Engine) {
+    match save_to_file(engine, &|| false) {
+        Ok(()) => engine.host().notice("Background saving terminated with success"),
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            engine.host().log("Background saving terminated by signal 10");
+        }
+        Err(error) => engine.host().log(&format!("Background saving error: {error}")),
+    }
+}
+
+/// How often it is looked whether a rewrite of the log has ended.
+const REWRITE_LOOK: Duration = Duration::from_millis(1);
+
+/// Saves for who has the right to, and gives it back. A rewrite of the log that is under way ends first: there is one
+/// cut at a time.
+fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
+    while aof::is_rewriting(engine) && !give_up() {
+        engine.host().rest(REWRITE_LOOK);
+    }
+    let stats = engine.stats_unless(give_up).ok_or(io::Error::from(ErrorKind::WouldBlock));
+    let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
+    let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);
+    let now = engine.host().unix_us(0) / 1000;
+    engine.saves().end(now, result.as_ref().ok().copied(), cancelled);
+    refresh(engine, &engine.config().snapshot());
+    result?;
+    engine.host().notice("DB saved on disk");
+    Ok(())
+}
+
+fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
+    let config = engine.config().snapshot();
+    let in_steps = config.flag(Directive::RdbSaveIncrementalFsync);
+    let mut file = engine.host().create_file(config.text(Directive::DbFilename), in_steps)?;
+    let written = save::save_unless(engine, &options(engine, &config, false), give_up, &mut *file)?;
+    file.commit()?;
+    Ok(written)
+}
+
+/// `is_base`: the file is the base of a log.
+pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::Options {
+    let now = engine.host().unix_us(0) / 1000;
+    let clock = engine.access_clock(now);
+    let policy = config.choice(Directive::MaxMemoryPolicy);
+    let marks = if policy.ends_with("lfu") {
+        Marks::Frequency(clock)
+    } else if policy.ends_with("lru") {
+        Marks::Recency(clock)
+    } else {
+        Marks::None
+    };
+    let fields = vec![
+        ("cinnabar-ver", CINNABAR.to_owned()),
+        ("redis-bits", "64".to_owned()),
+        ("ctime", (now / 1000).to_string()),
+        ("used-mem", engine.host().memory().allocated.to_string()),
+        ("aof-base", u8::from(is_base).to_string()),
+    ];
+    save::Options {
+        style: dump::style(config),
+        sum: config.flag(Directive::RdbChecksum),
+        fields,
+        marks,
+        delay: Duration::from_micros(config.int(Directive::RdbKeySaveDelay).max(0) as u64),
+    }
+}
+
+/// Seconds before a save that failed is tried again by itself.
+const RETRY: i64 = 5;
+
+/// Begins what is scheduled, and what save points ask for. To be called by one thread, some times a second.
+pub fn tick(engine: &Engine, now_ms: i64) {
+    let (saves, config) = (engine.saves(), engine.config().snapshot());
+    refresh(engine, &config);
+    if saves.is_running() || saves.hindrance().is_loading() || aof::is_rewriting(engine) {
+        return;
+    }
+    if saves.scheduled.swap(false, Relaxed) {
+        start(engine);
+        return;
+    }
+    let (points, now) = (config.save_points(), now_ms / 1000);
+    let since = now - saves.last_save.load(Relaxed);
+    if saves.has_failed() && now - saves.last_try.load(Relaxed) <= RETRY || !points.iter().any(|p| since > p.seconds) {
+        return;
+    }
+    // Clients are not to wait for a long script because of this.
+    let Some(stats) = engine.stats_unless(|| engine.scripts().is_long()) else { return };
+    let changes = stats.dirty.saturating_sub(saves.changes.load(Relaxed));
+    if let Some(point) = points.iter().find(|point| since > point.seconds && changes >= point.changes.max(0) as u64) {
+        let text = format!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+        engine.host().notice(&text);
+        start(engine);
+    }
+}
+
+/// Whether writes are refused depends on the last save and on the configuration.
+pub fn refresh(engine: &Engine, config: &Config) {
+    let refuse = engine.saves().has_failed()
+        && config.flag(Directive::StopWritesOnBgsaveError)
+        && !config.save_points().is_empty();
+    engine.saves().refuse_writes(refuse);
+}
+
+/// How the server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It saves if there are save points.
+    Usual,
+    Save,
+    NoSave,
+}
+
+/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and nothing is
+/// `forced`: then the server goes on.
+pub fn before_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
+    // Who comes second would take the save of the first away.
+    let mut ended = engine.saves().end_turn();
+    if *ended {
+        return true;
+    }
+    engine.host().notice("User requested shutdown...");
+    let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, ending, forced);
+    if !saved && !forced {
+        engine.host().log("Errors trying to shut down the server. Check the logs for more information.");
+    }
+    *ended = saved || forced;
+    *ended
+}
+
+fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
+    let wanted = match ending {
+        Ending::Save => true,
+        Ending::NoSave => false,
+        Ending::Usual => !engine.config().snapshot().save_points().is_empty(),
+    };
+    if engine.saves().is_running_in_background() {
+        engine.host().log("There is a child saving an .rdb. Killing it!");
+    }
+    engine.saves().cancel();
+    // What is not loaded yet must not take the place of what is there.
+    if !wanted || engine.saves().hindrance().is_loading() {
+        return true;
+    }
+    engine.host().notice("Saving the final RDB snapshot before exiting.");
+    // What is written after the last cut would be lost.
+    let now = engine.host().unix_us(0) / 1000;
+    engine.begin_pause(Paused::Writes, now.saturating_add(ENDING_MAX), now);
+    engine.host().pause_changed();
+    let saved = save_last(engine);
+    if !saved {
+        let then = if forced { ". Exit anyway." } else { ", can't exit." };
+        engine.host().log(&format!("Error trying to save the DB{then}"));
+        engine.end_pause();
+        engine.host().pause_changed();
+    }
+    saved
+}
+
+/// How long clients may not write because the server ends, in milliseconds: until it has ended.
+const ENDING_MAX: i64 = 24 * 3600 * 1000;
+
+/// Saves as soon as nobody else does.
+fn save_last(engine: &Engine) -> bool {
+    loop {
+        match save_now(engine, None) {
+            Ok(()) => return true,
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.saves().is_running() => {
+                engine.saves().cancel();
+                engine.host().rest(Duration::from_millis(1));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
+            Err(_) => return false,
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! CLIENT TRACKING and its kin: clients with a cache of their own.
+//!
+//! ```text
+//! RESP3           >2 invalidate [key ...]                           to the client itself or to whom it redirects
+//! RESP2           *3 message __redis__:invalidate [key ...]         only to one who is redirected to and has a subscription
+//! a flush         null in the place of the keys
+//! broken          >2 tracking-redir-broken id                       to the client itself, if it speaks RESP3
+//! ```
+//!
+//! Which keys a client hears of, and why it misses none, is in [`engine::clients::tracking`].
+
+use crate::core::args::Args;
+use crate::core::command::{Group, PUBSUB, READONLY};
+use crate::core::context::Cx;
+use crate::core::session::Session;
+use crate::core::table::Entry;
+use engine::clients::registry::ClientInfo;
+use engine::clients::tracking::{Mode, Stale, Tracker};
+use engine::keyspace::key_hash::KeyHash;
+use engine::keyspace::keys::Key;
+use engine::{Engine, Error};
+use resp::{Protocol, Reply};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+const TWO_REDIRECTIONS: Error = Error::text("ERR A client can only redirect to a single other client");
+const NOBODY_THERE: Error = Error::text("ERR The client ID you want redirect to does not exist");
+const PREFIX_WITHOUT_BROADCAST: Error = Error::text("ERR PREFIX option requires BCAST mode to be enabled");
+const BROADCAST_SWITCH: Error = Error::text(
+    "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.",
+);
+const BROADCAST_OPTION: Error = Error::text("ERR OPTIN and OPTOUT are not compatible with BCAST");
+const BOTH_OPTIONS: Error = Error::text("ERR You can't specify both OPTIN mode and OPTOUT mode");
+const OPTION_SWITCH: Error = Error::text(
+    "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.",
+);
+const NO_CACHING: Error = Error::text(
+    "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+);
+const NO_CACHING_YES: Error =
+    Error::text("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+const NO_CACHING_NO: Error =
+    Error::text("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+
+/// What CLIENT TRACKING was told.
+#[derive(Default)]
+struct Options {
+    redirect: Option<Arc<ClientInfo>>,
+    broadcast: bool,
+    opt_in: bool,
+    opt_out: bool,
+    no_loop: bool,
+    prefixes: Vec<Box<[u8]>>,
+}
+
+pub(crate) fn tracking(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = parse(cx, args)?;
+    if args.is(2, "on") {
+        begin(cx, options)?;
+    } else if args.is(2, "off") {
+        end(cx.engine, cx.session);
+    } else {
+        return Err(Error::SYNTAX);
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+fn parse(cx: &Cx<'_>, args: &Args<'_>) -> Result<Options, Error> {
+    let mut options = Options::default();
+    let mut index = 3;
+    while index < args.len() {
+        let has_more = index + 1 < args.len();
+        match () {
+            () if args.is(index, "redirect") && has_more => {
+                index += 1;
+                if options.redirect.is_some() {
+                    return Err(TWO_REDIRECTIONS);
+                }
+                let id = u64::try_from(args.int(index)?).ok();
+                options.redirect = Some(id.and_then(|id| cx.engine.clients().get(id)).ok_or(NOBODY_THERE)?);
+            }
+            () if args.is(index, "bcast") => options.broadcast = true,
+            () if args.is(index, "optin") => options.opt_in = true,
+            () if args.is(index, "optout") => options.opt_out = true,
+            () if args.is(index, "noloop") => options.no_loop = true,
+            () if args.is(index, "prefix") && has_more => {
+                index += 1;
+                options.prefixes.push(args[index].into());
+            }
+            () => return Err(Error::SYNTAX),
+        }
+        index += 1;
+    }
+    Ok(options)
+}
+
+impl Options {
+    /// The mode, if it is one and may follow the present one.
+    fn mode(&self, present: Option<Mode>) -> Result<Mode, Error> {
+        if !self.broadcast && !self.prefixes.is_empty() {
+            return Err(PREFIX_WITHOUT_BROADCAST);
+        }
+        if present.is_some_and(|present| (present == Mode::Broadcast) != self.broadcast) {
+            return Err(BROADCAST_SWITCH);
+        }
+        let mode = match (self.broadcast, self.opt_in, self.opt_out) {
+            (true, false, false) => Mode::Broadcast,
+            (true, ..) => return Err(BROADCAST_OPTION),
+            (_, true, true) => return Err(BOTH_OPTIONS),
+            (_, true, _) => Mode::OptIn,
+            (_, _, true) => Mode::OptOut,
+            _ => Mode::Reads,
+        };
+        match (present, mode) {
+            (Some(Mode::OptIn), Mode::OptOut) | (Some(Mode::OptOut), Mode::OptIn) => Err(OPTION_SWITCH),
+            _ => Ok(mode),
+        }
+    }
+}
+
+/// What a prefix takes up besides its bytes: its place among the client's and in the table of all, with the client's
+/// place there.
+const PREFIX_OVERHEAD: usize = 128;
+
+fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {
+    let session = &mut *cx.session;
+    let present = session.tracker.as_deref();
+    let mode = options.mode(present.map(|tracker| tracker.mode))?;
+    let mut prefixes = present.map_or_else(BTreeSet::new, |tracker| tracker.prefixes.clone());
+    if mode == Mode::Broadcast {
+        check_prefixes(&prefixes, &options.prefixes)?;
+        prefixes.extend(options.prefixes.iter().cloned());
+        if options.prefixes.is_empty() {
+            prefixes.insert(Box::default());
+        }
+    }
+    let info = &session.info;
+    info.redirection.store(options.redirect.as_ref().map_or(0, |client| client.id as i64), Relaxed);
+    info.redirection_broken.store(false, Relaxed);
+    info.broadcasts.store(mode == Mode::Broadcast, Relaxed);
+    info.tracks.store(true, Relaxed);
+    let mut tracker = Tracker::new(info, options.redirect, mode, options.no_loop);
+    let bytes = prefixes.iter().map(|prefix| prefix.len() + PREFIX_OVERHEAD).sum();
+    info.prefix_bytes.store(bytes, Relaxed);
+    tracker.prefixes = prefixes;
+    session.tracker = Some(cx.engine.tracking().begin(tracker));
+    Ok(())
+}
+
+/// No key may begin with two prefixes of a client.
+fn check_prefixes(present: &BTreeSet<Box<[u8]>>, new: &[Box<[u8]>]) -> Result<(), Error> {
+    let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
+    let error = |prefix: &[u8], which: &str, other: &[u8]| {
+        let shown = |prefix| String::from_utf8_lossy(crate::core::dispatch::before_nul(prefix)).into_owned();
+        let text = "Prefixes for a single client must not overlap.";
+        Err(Error::new(format!(
+            "ERR Prefix '{}' overlaps with {which} prefix '{}'. {text}",
+            shown(prefix),
+            shown(other)
+        )))
+    };
+    for (index, prefix) in new.iter().enumerate() {
+        if let Some(other) = present.iter().find(|other| overlap(prefix, other)) {
+            return error(prefix, "an existing", other);
+        }
+        if let Some(other) = new[index + 1..].iter().find(|other| overlap(prefix, other)) {
+            return error(prefix, "another provided", other);
+        }
+    }
+    Ok(())
+}
+
+/// The client tracks no more: it said so, was reset, or is gone.
+pub fn end(engine: &Engine, session: &mut Session) {
+    session.caching = false;
+    let Some(tracker) = session.tracker.take() else { return };
+    engine.tracking().end(&tracker);
+    let info = &session.info;
+    info.tracks.store(false, Relaxed);
+    info.broadcasts.store(false, Relaxed);
+    info.redirection_broken.store(false, Relaxed);
+    info.redirection.store(-1, Relaxed);
+    info.prefix_bytes.store(0, Relaxed);
+}
+
+pub(crate) fn caching(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let mode = cx.session.tracker.as_ref().ok_or(NO_CACHING)?.mode;
+    match () {
+        () if args.is(2, "yes") && mode != Mode::OptIn => return Err(NO_CACHING_YES),
+        () if args.is(2, "no") && mode != Mode::OptOut => return Err(NO_CACHING_NO),
+        () if args.is(2, "yes") || args.is(2, "no") => cx.session.caching = true,
+        () => return Err(Error::SYNTAX),
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn get_redirection(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(cx.session.info.redirection.load(Relaxed));
+    Ok(())
+}
+
+pub(crate) fn tracking_info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let info = &cx.session.info;
+    let mut flags = Vec::new();
+    match cx.session.tracker.as_deref() {
+        None => flags.push("off"),
+        Some(tracker) => {
+            flags.push("on");
+            let caching = cx.session.caching;
+            match tracker.mode {
+                Mode::Reads => {}
+                Mode::Broadcast => flags.push("bcast"),
+                Mode::OptIn => flags.extend(["optin", "caching-yes"].into_iter().take(1 + usize::from(caching))),
+                Mode::OptOut => flags.extend(["optout", "caching-no"].into_iter().take(1 + usize::from(caching))),
+            }
+            if tracker.no_loop {
+                flags.push("noloop");
+            }
+            if info.redirection_broken.load(Relaxed) {
+                flags.push("broken_redirect");
+            }
+        }
+    }
+    let reply = &mut *cx.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
+    reply.bulk(b"redirect");
+    reply.int(info.redirection.load(Relaxed));
+    reply.bulk(b"prefixes");
+    let prefixes = cx.session.tracker.iter().flat_map(|tracker| &tracker.prefixes);
+    reply.array(prefixes.clone().count());
+    prefixes.for_each(|prefix| reply.bulk(prefix));
+    Ok(())
+}
+
+/// A command has run whose keys are at these arguments: the client that tracks has read them, if that is what it did.
+#[cold]
+pub(crate) fn remember(cx: &mut Cx<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]) {
+    let Some(tracker) = cx.session.tracker.clone() else { return };
+    // What a script reads is remembered by the commands that it calls.
+    if !cx.row.flags.has(READONLY) || cx.row.flags.has(PUBSUB) || cx.row.group == Group::Scripting {
+        return;
+    }
+    let wanted = match tracker.mode {
+        Mode::Reads => true,
+        Mode::OptIn => cx.session.caching,
+        Mode::OptOut => !cx.session.caching,
+        Mode::Broadcast => false,
+    };
+    if !wanted {
+        return;
+    }
+    for (index, hash) in keys {
+        let key = Key { name: &args[*index], hash: *hash };
+        if let Ok(true) = cx.keys.with_shard_of(key, |shard, _| shard.tracked.remember(key.name, tracker.client.id)) {
+            cx.engine.tracking().count_key();
+        }
+    }
+    trim_afterwards(cx);
+}
+
+/// Has keys forgotten when the command has ended, if there are too many.
+pub(crate) fn trim_afterwards(cx: &mut Cx<'_>) {
+    if cx.engine.tracking().is_over() {
+        // What is left to be done is looked at when there is something only.
+        cx.keys.effects.rare();
+    }
+}
+
+/// What CLIENT CACHING said was for one command, or one transaction; other subcommands of CLIENT do not count.
+#[cold]
+pub(crate) fn end_caching(session: &mut Session, entry: &Entry) {
+    if session.multi.is_none() && !entry.full_name.starts_with("client|") {
+        session.caching = false;
+    }
+}
+
+/// The push that tells a client that keys are out of date; None if there is no way to tell one that speaks so.
+pub fn encode(tracker: &Tracker, stale: &Stale, protocol: Protocol) -> Option<Vec<u8>> {
+    let subscribes = |client: &ClientInfo| client.subscriptions.iter().any(|names| names.load(Relaxed) > 0);
+    let mut reply = Reply::new(Vec::new(), protocol);
+    if protocol == Protocol::Resp3 {
+        reply.push(2);
+        reply.bulk(b"invalidate");
+    } else if tracker.redirect.as_deref().is_some_and(subscribes) {
+        reply.push(3);
+        reply.bulk(b"message");
+        reply.bulk(b"__redis__:invalidate");
+    } else {
+        return None;
+    }
+    match stale {
+        Stale::Everything => reply.null(),
+        Stale::Keys(keys) => {
+            reply.array(keys.len());
+            keys.iter().for_each(|key| reply.bulk(key));
+        }
+    }
+    Some(reply.into_inner())
+}
+
+/// The push that tells a client that nobody gets its invalidations any more.
+pub fn encode_broken(tracker: &Tracker, protocol: Protocol) -> Option<Vec<u8>> {
+    let redirect = tracker.redirect.as_ref().filter(|_| protocol == Protocol::Resp3)?;
+    let mut reply = Reply::new(Vec::new(), protocol);
+    reply.push(2);
+    reply.bulk(b"tracking-redir-broken");
+    reply.int(redirect.id as i64);
+    Some(reply.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+
+    use crate::testing::Client;
+
+    #[test]
+    fn modes_exclude_each_other_and_prefixes_do_not_overlap() {
+        let mut client = Client::new();
+        client.is("CLIENT TRACKING on REDIRECT 99", "-ERR The client ID you want redirect to does not exist");
+        client.is("CLIENT TRACKING on PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled");
+        client.is("CLIENT TRACKING on BCAST OPTIN", "-ERR OPTIN and OPTOUT are not compatible with BCAST");
+        client.is("CLIENT TRACKING x", "-ERR syntax error").is("CLIENT TRACKING on REDIRECT", "-ERR syntax error");
+        client.is("CLIENT TRACKING on BCAST PREFIX ab PREFIX c", "+OK").is(
+            "CLIENT TRACKING on BCAST PREFIX a",
+            "-ERR Prefix 'a' overlaps with an existing prefix 'ab'. Prefixes for a single client must not overlap.",
+        );
+        assert!(client.run("CLIENT TRACKING on").starts_with("-ERR You can't switch BCAST mode"));
+        client.is("CLIENT TRACKINGINFO", "[flags [on bcast] redirect :0 prefixes [ab c]]").is("CLIENT GETREDIR", ":0");
+        assert!(client.run("CLIENT INFO").contains(" flags=tB "));
+        client.is("RESET", "+RESET").is("CLIENT TRACKINGINFO", "[flags [off] redirect :-1 prefixes []]");
+    }
+
+    #[test]
+    fn caching_is_for_the_next_command_or_transaction() {
+        let mut client = Client::new();
+        let tracked = |client: &Client| {
+            let locks = client.engine().locks();
+            (0..locks.len()).map(|shard| locks.one(shard).tracked.len()).sum::<usize>()
+        };
+        client.is("CLIENT TRACKING on OPTIN", "+OK").is("GET a", "nil");
+        assert_eq!(tracked(&client), 0);
+        client.is("CLIENT CACHING yes", "+OK").is("CLIENT ID", ":0").is("MGET a b", "[nil nil]").is("GET c", "nil");
+        assert_eq!(tracked(&client), 2);
+        client.is("CLIENT CACHING yes", "+OK").is("MULTI", "+OK").is("GET d", "+QUEUED").is("GET e", "+QUEUED");
+        client.is("EXEC", "[nil nil]").is("GET f", "nil").is("SET a 1", "+OK");
+        assert_eq!(tracked(&client), 3);
+        client.is("FLUSHDB", "+OK");
+        assert_eq!(tracked(&client), 0);
+    }
+}

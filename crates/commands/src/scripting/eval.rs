@@ -1,0 +1,483 @@
+//! EVAL and its kin, SCRIPT.
+
+use super::api;
+use super::convert::{self, ErrorTable};
+use super::debugger;
+use super::failure::Failed;
+use super::flags::ScriptFlags;
+use super::interpreter::{self, Compiled, Interpreter, Outcome, Words};
+use super::run::{Call, Code, Obstacle, RUN, Reach, Run};
+use crate::core::admission;
+use crate::core::args::Args;
+use crate::core::command::{
+    ALLOW_BUSY, Command, DENY_OOM, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT,
+};
+use crate::core::command::{READONLY, ROW, SKIP_MONITOR, STALE, WRITE, key};
+use crate::core::context::{Cx, Flow};
+use crate::core::dispatch;
+use crate::core::help::HELP;
+use crate::core::instrument;
+use crate::pubsub::monitor;
+use crate::transactions::blocking::Blocking;
+use engine::Error;
+use engine::config::Directive;
+use engine::scripts::script_cache::Sha;
+use mlua::Value;
+use std::rc::Rc;
+
+const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..ROW };
+
+const EVAL: Command = Command {
+    arity: -3,
+    flags: NO_SCRIPT.and(SKIP_MONITOR).and(MAY_REPLICATE).and(NO_MANDATORY_KEYS).and(STALE),
+    keys: &[EVAL_KEYS.notes(UNSURE)],
+    complexity: "Depends on the script that is executed.",
+    ..SCRIPTING
+};
+
+const EVAL_RO: Command = Command {
+    since: "7.0.0",
+    flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
+    keys: &[EVAL_RO_KEYS.notes(UNSURE_RO)],
+    ..EVAL
+};
+
+const EVAL_KEYS: KeySpec = key(2).rw().access().update().counted(0, 1, 1);
+const EVAL_RO_KEYS: KeySpec = key(2).ro().access().counted(0, 1, 1);
+const UNSURE: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const UNSURE_RO: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "eval",
+        syntax: "script numkeys:int [key]... [arg]...",
+        summary: "Executes a server-side Lua script.",
+        run: |cx, args| eval(cx, args, false),
+        ..EVAL
+    },
+    Command {
+        name: "evalsha",
+        keys: &[EVAL_KEYS],
+        syntax: "sha1 numkeys:int [key]... [arg]...",
+        summary: "Executes a server-side Lua script by SHA1 digest.",
+        run: |cx, args| evalsha(cx, args, false),
+        ..EVAL
+    },
+    Command {
+        name: "eval_ro",
+        syntax: "script numkeys:int [key]... [arg]...",
+        summary: "Executes a read-only server-side Lua script.",
+        run: |cx, args| eval(cx, args, true),
+        ..EVAL_RO
+    },
+    Command {
+        name: "evalsha_ro",
+        keys: &[EVAL_RO_KEYS],
+        syntax: "sha1 numkeys:int [key]... [arg]...",
+        summary: "Executes a read-only server-side Lua script by SHA1 digest.",
+        run: |cx, args| evalsha(cx, args, true),
+        ..EVAL_RO
+    },
+    Command {
+        name: "script",
+        arity: -2,
+        summary: "A container for Lua scripts management commands.",
+        complexity: "Depends on subcommand.",
+        subcommands: SCRIPT,
+        ..SCRIPTING
+    },
+];
+
+const SCRIPT: &[Command] = &[
+    Command {
+        name: "debug",
+        since: "3.2.0",
+        arity: -3,
+        flags: NO_SCRIPT,
+        syntax: "(mode: YES | SYNC | NO)",
+        summary: "Sets the debug mode of server-side Lua scripts.",
+        complexity: "O(1)",
+        run: debug,
+        ..SCRIPTING
+    },
+    Command {
+        name: "exists",
+        arity: -3,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "sha1...",
+        summary: "Determines whether server-side Lua scripts exist in the script cache.",
+        complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
+        tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+        run: exists,
+        ..SCRIPTING
+    },
+    Command {
+        name: "flush",
+        arity: -2,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "[flush-type: ASYNC | SYNC]@6.2.0",
+        summary: "Removes all server-side Lua scripts from the script cache.",
+        complexity: "O(N) with N being the number of scripts in cache",
+        history: &[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: flush,
+        ..SCRIPTING
+    },
+    Command { group: Group::Scripting, since: "5.0.0", ..HELP },
+    Command {
+        name: "kill",
+        arity: 2,
+        flags: NO_SCRIPT.and(ALLOW_BUSY),
+        summary: "Terminates a server-side Lua script during execution.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+        run: |cx, _| kill(cx, false),
+        ..SCRIPTING
+    },
+    Command {
+        name: "load",
+        arity: 3,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "script",
+        summary: "Loads a server-side Lua script to the script cache.",
+        complexity: "O(N) with N being the length in bytes of the script body.",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: load,
+        ..SCRIPTING
+    },
+    Command {
+        name: "show",
+        since: "8.0.0",
+        arity: 3,
+        flags: NO_SCRIPT.and(STALE),
+        syntax: "sha1",
+        summary: "Show server-side Lua script in the script cache.",
+        complexity: "O(1).",
+        run: show,
+        ..SCRIPTING
+    },
+];
+
+const NO_SUCH_SCRIPT: Error = Error::text("NOSCRIPT No matching script.");
+
+/// The number of keys, which stands at argument 2.
+fn key_count(args: &Args<'_>) -> Result<usize, Error> {
+    let count = args.int(2)?;
+    if count > (args.len() - 3) as i64 {
+        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
+    }
+    usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))
+}
+
+fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let found = compile(cx, args);
+    let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
+    let is_debugged = cx.session.debugs_scripts;
+    let call = of_script(&script, read_only, args, is_debugged);
+    if is_debugged {
+        return debug_run(cx, &interpreter, call, &script, keys);
+    }
+    invoke(cx, &interpreter, call, keys)
+}
+
+fn compile(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
+    let keys = key_count(args)?;
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let interpreter = Interpreter::current(scripts)?;
+    let script = interpreter.script(scripts, &args[1], now).inspect_err(|_| {
+        if cx.session.debugs_scripts {
+            leave_debugger(cx, debugger::NOTHING_TO_SAY);
+        }
+    })?;
+    Ok((interpreter, script, keys))
+}
+
+fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let found = find(cx, args);
+    let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
+    let call = of_script(&script, read_only, args, false);
+    invoke(cx, &interpreter, call, keys)
+}
+
+fn find(cx: &Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
+    if cx.session.debugs_scripts {
+        return Err(Error::text("ERR Please use EVAL instead of EVALSHA for debugging"));
+    }
+    let sha = sha(&args[1]).ok_or(NO_SUCH_SCRIPT)?;
+    let keys = key_count(args)?;
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let interpreter = Interpreter::current(scripts)?;
+    let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
+    Ok((interpreter, script, keys))
+}
+
+/// Monitors see calls that come to no run, too.
+pub(super) fn shown_if_failed<T>(cx: &Cx<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
+    if found.as_ref().is_err_and(|error| !error.is_not_now()) && cx.engine.audience().is_monitored() {
+        show_to_monitors(cx, command);
+    }
+    found
+}
+
+fn of_script<'r>(script: &'r Compiled, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> Call<'r> {
+    let (name, flags) = (&script.script.sha, ScriptFlags(script.script.flags));
+    Call { name, code: Code::Script(script), flags, read_only, command, is_debugged }
+}
+
+/// Runs a script under the eyes of its client, whose connection ends with it.
+fn debug_run(
+    cx: &mut Cx<'_>,
+    interpreter: &Interpreter,
+    call: Call<'_>,
+    script: &Compiled,
+    keys: usize,
+) -> Result<(), Error> {
+    if !cx.key_args.is_empty() {
+        // The debugger can touch any key at any time.
+        cx.keys.escalate_anew()?;
+    }
+    let (text, start) = (&script.script.text, cx.reply.len());
+    debugger::begin(&interpreter.lua, text).map_err(|_| interpreter::BROKEN)?;
+    let done = invoke(cx, interpreter, call, keys);
+    let said = debugger::end();
+    interpreter.calm().map_err(|_| interpreter::BROKEN)?;
+    let reply = cx.reply.as_slice()[start..].to_vec();
+    cx.reply.truncate(start);
+    leave_debugger(cx, &said);
+    cx.reply.raw(&reply);
+    done
+}
+
+/// What the debugger said last comes before the reply.
+fn leave_debugger(cx: &mut Cx<'_>, said: &[u8]) {
+    cx.session.debugs_scripts = false;
+    cx.reply.raw(said);
+    cx.flow = Flow::Close;
+}
+
+fn sha(word: &[u8]) -> Option<Sha> {
+    let mut sha: Sha = word.try_into().ok()?;
+    sha.make_ascii_lowercase();
+    Some(sha)
+}
+
+/// Whether a script that says what it does may do that now. Of one that does not say, each command is looked at when it
+/// comes.
+fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
+    let flags = call.flags;
+    if flags.has(ScriptFlags::UNSPECIFIED) {
+        return Ok(());
+    }
+    if flags.has(ScriptFlags::NO_WRITES) {
+        return Ok(());
+    }
+    let may_grow = flags.has(ScriptFlags::ALLOW_OOM);
+    if let Some(error) = admission::refusal_in_script(cx.engine, WRITE.and(DENY_OOM), may_grow, false) {
+        return Err(error);
+    }
+    if call.read_only {
+        return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    Ok(())
+}
+
+/// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
+pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>, keys: usize) -> Result<(), Error> {
+    let permitted = permit(cx, &call);
+    shown_if_failed(cx, call.command, permitted)?;
+    let Call { name, code, command, .. } = call;
+    let known = match code {
+        Code::Script(script) => &script.reach,
+        Code::Function { known, .. } => &known.reach,
+    };
+    let (scripts, db) = (cx.engine.scripts(), cx.session.db);
+    let broken = |error: mlua::Error| {
+        let text = error.to_string();
+        let text = text.lines().next().unwrap_or_default();
+        Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat())
+    };
+    interpreter.limit_memory(cx.engine.config()).map_err(broken)?;
+    let key_args = cx.key_args;
+    if known.get() != Reach::Declared && !key_args.is_empty() {
+        cx.keys.escalate_anew()?;
+    }
+    if cx.engine.audience().is_monitored() {
+        show_to_monitors(cx, command);
+    }
+    loop {
+        let buffers = interpreter.buffers.take().unwrap_or_default();
+        let mut run = Run::begin(cx, call.again(), key_args, buffers);
+        let outcome = RUN.set(&mut run, || {
+            let words = Words { args: command, keys };
+            match code {
+                Code::Script(script) => interpreter.run_script(scripts, script, &words),
+                Code::Function { known, lent } => {
+                    let entered = known.entered.as_ref().filter(|_| lent);
+                    interpreter.run_function(scripts, &known.function, entered, &words)
+                }
+            }
+        });
+        let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
+        interpreter.buffers.set(Some(run.end(db)).filter(|buffers| buffers.is_spare()));
+        if obstacle.is_some() || !matches!(outcome, Ok(Ok(_))) {
+            interpreter.calm().map_err(broken)?;
+        }
+        if reach == Reach::Beyond || known.get() == Reach::Unknown {
+            known.set(reach);
+        }
+        match obstacle {
+            None => return reply(cx, command, outcome.map_err(broken)?, name, protocol),
+            Some(Obstacle::LongScript) => return Err(Error::NOT_NOW),
+            Some(Obstacle::OtherKeys) => cx.keys.escalate_anew()?,
+        }
+    }
+}
+
+/// Monitors see the call before what it calls.
+#[cold]
+fn show_to_monitors(cx: &Cx<'_>, command: &Args<'_>) {
+    if let Some(entry) = dispatch::lookup(command) {
+        let line = monitor::line(cx.session, entry, command, cx.now);
+        cx.engine.audience().feed_monitors(cx.session.worker, &line);
+    }
+}
+
+/// Errors that are part of a reply.
+#[cold]
+fn count_errors(cx: &Cx<'_>, command: &Args<'_>, errors: &[ErrorTable]) {
+    let worker = cx.session.worker;
+    for error in errors.iter().filter(|error| !error.counted) {
+        cx.engine.metrics()[worker].count_custom_error(&error.text);
+    }
+    if let Some(entry) = dispatch::lookup(command) {
+        instrument::count_failed(cx.engine, worker, entry);
+    }
+}
+
+fn reply(
+    cx: &mut Cx<'_>,
+    command: &Args<'_>,
+    outcome: Outcome,
+    name: &[u8],
+    protocol: resp::Protocol,
+) -> Result<(), Error> {
+    let (text, counted) = match outcome {
+        Ok(value) => {
+            let told = if let Value::Table(table) = &value { ErrorTable::of(table) } else { None };
+            match told {
+                Some(error) => (error.text, error.counted),
+                None => {
+                    let errors = convert::to_reply(cx.reply, &value, protocol);
+                    if !errors.is_empty() {
+                        count_errors(cx, command, &errors);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Err(failed) if failed.is_odd => {
+            return Err(Error::new([b"ERR Error running script ", name, b", ", &failed.text[..]].concat()));
+        }
+        Err(Failed { mut text, counted, place, .. }) => {
+            if let Some((source, line)) = place {
+                let line = line.to_string();
+                text =
+                    [&text[..], b" script: ", name, b", on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
+            }
+            (text, counted)
+        }
+    };
+    if !counted {
+        cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
+    }
+    Err(Error::new(text).counted())
+}
+
+fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let sha = api::hex(&args[2]);
+    Interpreter::current(scripts)?.add(scripts, sha, &args[2], true, now)?;
+    cx.reply.bulk(&sha);
+    Ok(())
+}
+
+fn exists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let scripts = cx.engine.scripts();
+    cx.reply.array(args.len() - 2);
+    for word in args.from(2) {
+        let known = sha(word).is_some_and(|sha| scripts.contains(&sha));
+        cx.reply.int(known.into());
+    }
+    Ok(())
+}
+
+fn show(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let script = sha(&args[2]).and_then(|sha| cx.engine.scripts().find(&sha, 0)).ok_or(NO_SUCH_SCRIPT)?;
+    cx.reply.bulk(&script.text);
+    Ok(())
+}
+
+fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() > 3 || (args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async")) {
+        return Err(Error::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+    }
+    let lazy = match args.get(2) {
+        Some(_) => args.is(2, "async"),
+        None => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+    };
+    let scripts = cx.engine.scripts().flush();
+    if lazy {
+        cx.keys.effects.discard_scripts(scripts);
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.blocking != Blocking::Allowed {
+        return Err(Error::text("ERR SCRIPT DEBUG must be called outside a pipeline"));
+    }
+    if args.len() > 4 {
+        let text = "ERR unknown subcommand or wrong number of arguments for 'DEBUG'. Try SCRIPT HELP.";
+        return Err(Error::text(text));
+    }
+    if args.is(2, "yes") {
+        // It is to run on a copy of all data.
+        return Err(Error::text("ERR This server debugs scripts in the synchronous mode only: use SCRIPT DEBUG SYNC"));
+    }
+    if !args.is(2, "no") && !args.is(2, "sync") {
+        return Err(Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"));
+    }
+    if args.len() == 4 && !args.is(3, "lua") {
+        let name = dispatch::before_nul(&args[3]);
+        let text: [&[u8]; 3] = [b"ERR No scripting engine found with name '", name, b"' to enable debug"];
+        return Err(Error::new(text.concat()));
+    }
+    cx.session.debugs_scripts = args.is(2, "sync");
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Ends what runs for so long that others are told of it.
+pub(super) fn kill(cx: &mut Cx<'_>, functions: bool) -> Result<(), Error> {
+    let busy = cx.engine.scripts().busy();
+    let Some(first) = busy.first() else {
+        return Err(Error::text("NOTBUSY No scripts in execution right now."));
+    };
+    if busy.iter().all(|running| running.is_function != functions) {
+        return Err(crate::scripting::busy_error(first.is_function));
+    }
+    let mut ended = false;
+    for running in busy.iter().filter(|running| running.is_function == functions && !running.wrote()) {
+        running.kill();
+        ended = true;
+    }
+    if !ended {
+        return Err(Error::text(
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+        ));
+    }
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! Libraries of functions in the interpreter: how their texts register functions, and what is loaded of them here.
+//!
+//! FUNCTION LOAD runs a library's text on its worker to learn what it registers; the text is then everybody's, and
+//! every other worker runs it when it is asked for one of the functions. What a library keeps in variables of its own
+//! is therefore each worker's own.
+
+use super::failure::refusal;
+use super::flags::ScriptFlags;
+use super::interpreter::Interpreter;
+use super::keeps::may_keep;
+use super::run::Reach;
+use engine::Error;
+use engine::scripts::libraries::{Function, Library};
+use engine::scripts::script_cache::Scripts;
+use mlua::{Lua, MultiValue, Table, Value};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long the text of a library may run that a client sends.
+pub(super) const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// What the library that is being loaded has registered.
+    static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
+}
+
+struct Loading {
+    functions: Vec<(Function, mlua::Function)>,
+    /// None: it may run for ever.
+    until: Option<Instant>,
+}
+
+/// A function that can be called here.
+pub(super) struct Callable {
+    /// As its library writes it.
+    pub name: Box<[u8]>,
+    pub function: mlua::Function,
+    pub flags: ScriptFlags,
+    /// What calls it with tables that are not its own, if it leaves them as they are.
+    pub entered: Option<mlua::Function>,
+    pub reach: Cell<Reach>,
+}
+
+/// The functions that this interpreter has, of the libraries that it knows.
+#[derive(Default)]
+pub(super) struct Loaded {
+    version: Cell<u64>,
+    /// By name in lower case, with the library's id.
+    functions: RefCell<Functions>,
+    /// What was called last, by the name that it was called by.
+    last: RefCell<Option<Called>>,
+}
+
+/// A name and what it calls.
+type Called = (SmallVec<[u8; 64]>, Rc<Callable>);
+
+type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomState>;
+
+/// What a library's text is made of.
+pub(super) struct Made {
+    pub name: Vec<u8>,
+    functions: Vec<(Function, mlua::Function)>,
+}
+
+impl Loaded {
+    /// The function of this name, in whatever case; loads its library if it is not here yet.
+    pub fn find(
+        &self,
+        interpreter: &Interpreter,
+        scripts: &Scripts,
+        name: &[u8],
+    ) -> Result<Option<Rc<Callable>>, Error> {
+        let version = scripts.functions_version();
+        if self.version.get() == version
+            && let Some((last, known)) = &*self.last.borrow()
+            && **last == *name
+        {
+            return Ok(Some(Rc::clone(known)));
+        }
+        self.last.take();
+        let found = self.find_by_name(interpreter, scripts, version, name)?;
+        *self.last.borrow_mut() = found.clone().map(|found| (name.into(), found));
+        Ok(found)
+    }
+
+    #[inline(never)]
+    fn find_by_name(
+        &self,
+        interpreter: &Interpreter,
+        scripts: &Scripts,
+        version: u64,
+        name: &[u8],
+    ) -> Result<Option<Rc<Callable>>, Error> {
+        let mut name: SmallVec<[u8; 64]> = name.into();
+        name.make_ascii_lowercase();
+        if self.version.get() != version {
+            let libraries = scripts.libraries();
+            let known = |name: &[u8]| libraries.with_function(name).map(|library| library.id);
+            self.functions.borrow_mut().retain(|name, (id, _)| known(name) == Some(*id));
+            self.version.set(version);
+        }
+        if let Some((_, known)) = self.functions.borrow().get(&name[..]) {
+            return Ok(Some(Rc::clone(known)));
+        }
+        let libraries = scripts.libraries();
+        let Some(library) = libraries.with_function(&name) else { return Ok(None) };
+        let made = make(interpreter, scripts, &library.code, LOAD_TIMEOUT)?;
+        self.keep(interpreter, made, library.id);
+        Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))
+    }
+
+    /// The functions of a library can be called here.
+    pub fn keep(&self, interpreter: &Interpreter, made: Made, id: u64) {
+        let mut functions = self.functions.borrow_mut();
+        for (about, function) in made.functions {
+            let (own, name) = (about.name.clone(), about.name.to_ascii_lowercase().into());
+            let entered = if may_keep(&function.dump(true)) { None } else { interpreter.enter(&function).ok() };
+            let (flags, reach) = (ScriptFlags(about.flags), Cell::new(Reach::Unknown));
+            let callable = Callable { name: own, function, flags, entered, reach };
+            functions.insert(name, (id, Rc::new(callable)));
+        }
+    }
+}
+
+impl Made {
+    /// The library as all workers share it.
+    pub fn library(&self, code: &[u8], id: u64) -> Library {
+        let functions = self.functions.iter().map(|(about, _)| about.clone()).collect();
+        Library { name: self.name[..].into(), code: code.into(), functions, id }
+    }
+}
+
+/// The name that the first line of a library's text gives it.
+pub(super) fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
+    let Some(line) = code.strip_prefix(b"#!") else { return Err(Error::text("ERR Missing library metadata")) };
+    let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
+        return Err(Error::text("ERR Invalid library metadata"));
+    };
+    let words = resp::words::split(&code[..end + 2]).ok_or(Error::text("ERR Invalid library metadata"))?;
+    let engine = words.first().and_then(|word| word.strip_prefix(b"#!")).unwrap_or_default();
+    let mut name: Option<Vec<u8>> = None;
+    for word in words.get(1..).unwrap_or_default() {
+        match word.get(..5).filter(|start| start.eq_ignore_ascii_case(b"name=")) {
+            Some(_) if name.is_some() => {
+                return Err(Error::text("ERR Invalid metadata value, name argument was given multiple times"));
+            }
+            Some(_) => name = Some(word[5..].to_vec()),
+            None => return Err(Error::new([b"ERR Invalid metadata value given: ", &word[..]].concat())),
+        }
+    }
+    let name = name.ok_or(Error::text("ERR Library name was not given"))?;
+    if !is_name(&name) {
+        return Err(Error::text(
+            "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        ));
+    }
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        return Err(Error::new([b"ERR Engine '", engine, b"' not found"].concat()));
+    }
+    Ok(name)
+}
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// Runs a library's text, for no longer than `timeout`.
+pub(super) fn make(
+    interpreter: &Interpreter,
+    scripts: &Scripts,
+    code: &[u8],
+    timeout: Duration,
+) -> Result<Made, Error> {
+    let name = library_name(code)?;
+    let function = interpreter
+        .compile(code, "@user_function")
+        .map_err(|error| Error::new([b"ERR Error compiling function: ", &error[..]].concat()))?;
+    LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now().checked_add(timeout) }));
+    let outcome = interpreter.run_library(scripts, &function);
+    let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
+    let failed = |text: &[u8]| Error::new([b"ERR Error registering functions: ", text].concat());
+    match outcome {
+        Ok(Ok(_)) if functions.is_empty() => Err(Error::text("ERR No functions registered")),
+        Ok(Ok(_)) if !functions.iter().all(|(function, _)| is_name(&function.name)) => Err(Error::text(
+            "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",
+        )),
+        Ok(Ok(_)) if has_twins(&functions) => Err(Error::text("ERR Function already exists in the library")),
+        Ok(Ok(_)) => Ok(Made { name, functions }),
+        outcome => {
+            // The text may have been ended by the clock.
+            interpreter.calm().map_err(|error| failed(error.to_string().as_bytes()))?;
+            match outcome {
+                Ok(Err(error)) if error.is_odd => Err(failed(b"")),
+                Ok(Err(error)) => Err(failed(&error.text)),
+                Ok(Ok(value)) => Err(failed(value.to_string().unwrap_or_default().as_bytes())),
+                Err(error) => Err(failed(error.to_string().as_bytes())),
+            }
+        }
+    }
+}
+
+/// Whether the library that is being loaded has had its time.
+pub(super) fn look() -> Result<(), mlua::Error> {
+    let late = LOADING.with_borrow(|loading| {
+        loading.as_ref().and_then(|loading| loading.until).is_some_and(|at| at < Instant::now())
+    });
+    if late { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
+}
+
+/// The error of its text has been caught: it need not be ended any more.
+pub(super) fn is_over() {
+    LOADING.with_borrow_mut(|loading| {
+        if let Some(loading) = loading {
+            loading.until = loading.until.map(|at| at + LOAD_TIMEOUT);
+        }
+    });
+}
+
+/// What the text of a library knows as `redis` and `server`.
+pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
+    let api = lua.create_table()?;
+    super::api::shared(lua, &api)?;
+    api.raw_set("register_function", lua.create_function(register)?)?;
+    Ok(api)
+}
+
+/// `register_function(name, callback)`, or a table of named arguments.
+fn register(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
+    if LOADING.with_borrow(Option::is_none) {
+        return Err(refusal("server.register_function can only be called on FUNCTION LOAD command"));
+    }
+    let wrong = "wrong number of arguments to server.register_function";
+    let (function, callback) = match (values.len(), values.front()) {
+        (1, Some(Value::Table(named))) => named_arguments(lua, named)?,
+        (1, _) => {
+            return Err(refusal(
+                "calling server.register_function with a single argument is only applicable to Lua table \
+                 (representing named arguments).",
+            ));
+        }
+        (2, Some(name)) => {
+            let Some(name) = text(lua, name)? else {
+                return Err(refusal("first argument to server.register_function must be a string"));
+            };
+            let Some(Value::Function(callback)) = values.get(1) else {
+                return Err(refusal("second argument to server.register_function must be a function"));
+            };
+            (Function { name, description: None, flags: 0 }, callback.clone())
+        }
+        _ => return Err(refusal(wrong)),
+    };
+    LOADING.with_borrow_mut(|loading| {
+        let Some(loading) = loading else { return Ok(()) };
+        loading.functions.push((function, callback));
+        Ok(())
+    })
+}
+
+/// Whether two of them have one name.
+fn has_twins(functions: &[(Function, mlua::Function)]) -> bool {
+    let mut names: Vec<_> = functions.iter().map(|(function, _)| function.name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    !names.is_sorted_by(|a, b| a < b)
+}
+
+/// A string, or a number as one.
+fn text(lua: &Lua, value: &Value) -> mlua::Result<Option<Box<[u8]>>> {
+    let (Value::String(_) | Value::Integer(_) | Value::Number(_)) = value else { return Ok(None) };
+    Ok(lua.coerce_string(value.clone())?.map(|text| text.as_bytes()[..].into()))
+}
+
+fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Function, mlua::Function)> {
+    let (mut name, mut callback, mut description, mut flags) = (None, None, None, 0);
+    let wrong =
+        |what: &str| Err(refusal(&format!("{what} argument given to server.register_function must be a string")));
+    for pair in named.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        let Some(key) = text(lua, &key)? else {
+            return Err(refusal("named argument key given to server.register_function is not a string"));
+        };
+        match (&key[..], value) {
+            (b"function_name", value) => name = Some(text(lua, &value)?.map_or_else(|| wrong("function_name"), Ok)?),
+            (b"description", value) => {
+                description = Some(text(lua, &value)?.map_or_else(|| wrong("description"), Ok)?);
+            }
+            (b"callback", Value::Function(function)) => callback = Some(function),
+            (b"callback", _) => {
+                return Err(refusal("callback argument given to server.register_function must be a function"));
+            }
+            (b"flags", Value::Table(names)) => flags = named_flags(&names)?,
+            (b"flags", _) => {
+                let text = "flags argument to server.register_function must be a table representing function flags";
+                return Err(refusal(text));
+            }
+            _ => return Err(refusal("unknown argument given to server.register_function")),
+        }
+    }
+    let name = name.ok_or_else(|| refusal("server.register_function must get a function name argument"))?;
+    let callback = callback.ok_or_else(|| refusal("server.register_function must get a callback argument"))?;
+    Ok((Function { name, description, flags }, callback))
+}
+
+fn named_flags(names: &Table) -> mlua::Result<u32> {
+    let mut flags = 0;
+    for name in names.sequence_values::<Value>() {
+        let flag = match name? {
+            Value::String(name) => ScriptFlags::named(&name.as_bytes()),
+            _ => None,
+        };
+        flags |= flag.ok_or_else(|| refusal("unknown flag given"))?.0;
+    }
+    Ok(flags)
+}

@@ -1,0 +1,505 @@
+//! A worker's interpreter: Lua in its sandbox, and what was compiled in it.
+//!
+//! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its
+//! interpreter away before the next script, so that its memory goes too.
+
+use super::failure::Failed;
+use super::flags::ScriptFlags;
+use super::keeps::may_change_words;
+use super::run::{Buffers, RUN, Reach};
+use super::{api, failure, functions, libraries, random};
+use crate::core::args::Args;
+use engine::Error;
+use engine::config::{ConfigStore, Directive};
+use engine::scripts::script_cache::{Script, Scripts, Sha};
+use foldhash::fast::FixedState;
+use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Instructions between two looks at the clock: well below a millisecond.
+const LOOK_EVERY: u32 = 25_000;
+/// Compiled scripts that may be forgotten by the others are looked for when there are so many more.
+const SPARE: usize = 200;
+/// How far the interpreter's size may change before it is reported.
+const REPORT_STEP: usize = 16 << 10;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Interpreter>>> = const { RefCell::new(None) };
+}
+
+/// Where a script's keys and arguments begin in the command that calls it.
+const FIRST_WORD: usize = 3;
+/// Tables have room for so many words from the beginning.
+const FEW: usize = 3;
+/// Those that had more than this are not kept.
+const WORDS_KEPT: usize = 100;
+
+/// A script's keys and arguments.
+pub(super) struct Words<'a> {
+    /// The command that calls it.
+    pub args: &'a Args<'a>,
+    /// How many of its words are keys.
+    pub keys: usize,
+}
+
+/// A script that is compiled here.
+pub(super) struct Compiled {
+    pub script: Arc<Script>,
+    pub function: Function,
+    /// It may change the tables of its keys and arguments.
+    pub keeps: bool,
+    pub reach: Cell<Reach>,
+}
+
+/// The two tables that a script or a function finds its keys and arguments in, call after call.
+struct Tables {
+    keys: Table,
+    args: Table,
+    /// How many they have; None: they may have anything.
+    filled: Cell<Option<(usize, usize)>>,
+}
+
+/// Whose globals the sandbox has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Globals {
+    Unset,
+    Scripts,
+    Functions,
+}
+
+pub(super) struct Interpreter {
+    pub lua: Lua,
+    /// Whose scripts these are: [`Scripts::generation`].
+    generation: u64,
+    globals: Cell<Globals>,
+    for_scripts: Function,
+    for_functions: Function,
+    /// Lua's, which calls a function and, when it fails, `note` while its stack is there.
+    xpcall: Function,
+    note: Function,
+    /// Of scripts.
+    words: RefCell<Tables>,
+    /// Of functions that leave their tables as they are.
+    lent: Tables,
+    enter: Function,
+    /// Calls any other function.
+    call: Function,
+    run_load: Function,
+    why_not: Function,
+    by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
+    by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
+    pub functions: functions::Loaded,
+    /// The configuration that its limit of memory is from.
+    configured: Cell<u64>,
+    limit: Cell<usize>,
+    pub buffers: Cell<Option<Box<Buffers>>>,
+    reported: Cell<usize>,
+}
+
+/// What a run ended with: a value, or an error.
+pub(super) type Outcome = Result<Value, Failed>;
+
+pub(super) const BROKEN: Error = Error::text("ERR The Lua interpreter could not be started");
+
+impl Interpreter {
+    /// This thread's interpreter for these scripts.
+    pub fn current(scripts: &Scripts) -> Result<Rc<Interpreter>, Error> {
+        CURRENT.with_borrow_mut(|current| {
+            if let Some(interpreter) = current.as_ref().filter(|known| known.generation == scripts.generation()) {
+                return Ok(Rc::clone(interpreter));
+            }
+            if let Some(old) = current.take() {
+                old.retire(scripts);
+            }
+            let made = Interpreter::passing(scripts)?;
+            Ok(Rc::clone(current.insert(Rc::new(made))))
+        })
+    }
+
+    /// This thread's interpreter goes if its scripts have been flushed.
+    pub fn forget_flushed(scripts: &Scripts) {
+        CURRENT.with_borrow_mut(|current| {
+            current.take_if(|known| known.generation != scripts.generation());
+        });
+    }
+
+    /// One for the moment, whatever thread this is. [Retired](Interpreter::retire) in the end.
+    pub fn passing(scripts: &Scripts) -> Result<Interpreter, Error> {
+        Interpreter::new(scripts).map_err(|_| BROKEN)
+    }
+
+    /// Its memory counts no more.
+    pub fn retire(&self, scripts: &Scripts) {
+        scripts.note_interpreter(self.generation, self.reported.take(), 0);
+    }
+
+    fn new(scripts: &Scripts) -> mlua::Result<Interpreter> {
+        let libs = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
+        let lua = fresh(libs)?;
+        let native = lua.create_table()?;
+        native.set("clean", lua.create_function(failure::clean)?)?;
+        let note = lua.create_function(failure::note)?;
+        native.set("note", &note)?;
+        native.set("api", api::table(&lua)?)?;
+        native.set("libraries", libraries::all(&lua)?)?;
+        native.set("registration", functions::registration(&lua)?)?;
+        random::add(&lua, &native)?;
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+        let (runner, globals): (Table, Table) = sandbox.call(native)?;
+        lua.set_globals(globals)?;
+        watch(&lua)?;
+        lua.gc_collect()?;
+        let interpreter = Interpreter {
+            globals: Cell::new(Globals::Unset),
+            for_scripts: runner.get("for_scripts")?,
+            for_functions: runner.get("for_functions")?,
+            xpcall: runner.get("xpcall")?,
+            note,
+            words: RefCell::new(Tables::new(&lua)?),
+            lent: Tables::new(&lua)?,
+            enter: runner.get("enter")?,
+            call: runner.get("call")?,
+            run_load: runner.get("load")?,
+            why_not: runner.get("why_not")?,
+            generation: scripts.generation(),
+            by_text: RefCell::default(),
+            by_sha: RefCell::default(),
+            functions: functions::Loaded::default(),
+            configured: Cell::new(0),
+            limit: Cell::new(0),
+            buffers: Cell::default(),
+            reported: Cell::new(0),
+            lua,
+        };
+        interpreter.report(scripts);
+        Ok(interpreter)
+    }
+
+    /// Tells how much memory it takes, now and then.
+    fn report(&self, scripts: &Scripts) {
+        let (reported, now) = (self.reported.get(), self.lua.used_memory());
+        if reported.abs_diff(now) >= REPORT_STEP {
+            scripts.note_interpreter(self.generation, reported, now);
+            self.reported.set(now);
+        }
+    }
+
+    /// The script with this text.
+    pub fn script(&self, scripts: &Scripts, text: &[u8], now: u64) -> Result<Rc<Compiled>, Error> {
+        let hash = FixedState::default().hash_one(text);
+        if let Some(known) = self.by_text.borrow().get(&hash)
+            && *known.script.text == *text
+            && !known.script.is_gone()
+        {
+            scripts.touch(&known.script, now);
+            return Ok(Rc::clone(known));
+        }
+        let compiled = self.add(scripts, api::hex(text), text, false, now)?;
+        self.by_text.borrow_mut().insert(hash, Rc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    /// The script with this SHA, if it is known to any worker.
+    pub fn script_by_sha(&self, scripts: &Scripts, sha: &Sha, now: u64) -> Result<Option<Rc<Compiled>>, Error> {
+        if let Some(known) = self.by_sha.borrow().get(sha).filter(|known| !known.script.is_gone()) {
+            scripts.touch(&known.script, now);
+            return Ok(Some(Rc::clone(known)));
+        }
+        let Some(script) = scripts.find(sha, now) else { return Ok(None) };
+        self.keep(script).map(Some)
+    }
+
+    /// Compiles a script and adds it to those that all workers know.
+    pub fn add(&self, scripts: &Scripts, sha: Sha, text: &[u8], pinned: bool, now: u64) -> Result<Rc<Compiled>, Error> {
+        let known = self.by_sha.borrow().get(&sha).filter(|known| !known.script.is_gone()).cloned();
+        if let Some(known) = known {
+            scripts.add(sha, text, known.script.flags, pinned, now);
+            scripts.touch(&known.script, now);
+            return Ok(known);
+        }
+        let flags = ScriptFlags::of_script(text)?;
+        let function = self
+            .compile(text, "@user_script")
+            .map_err(|error| Error::new([b"ERR Error compiling script (new function): ", &error[..]].concat()))?;
+        let script = scripts.add(sha, text, flags.0, pinned, now);
+        Ok(self.remember(script, function))
+    }
+
+    fn keep(&self, script: Arc<Script>) -> Result<Rc<Compiled>, Error> {
+        let function = self.compile(&script.text, "@user_script").map_err(Error::new)?;
+        Ok(self.remember(script, function))
+    }
+
+    fn remember(&self, script: Arc<Script>, function: Function) -> Rc<Compiled> {
+        let keeps = may_change_words(&function.dump(true));
+        let compiled = Rc::new(Compiled { script, function, keeps, reach: Cell::new(Reach::Unknown) });
+        let mut by_sha = self.by_sha.borrow_mut();
+        by_sha.insert(compiled.script.sha, Rc::clone(&compiled));
+        if by_sha.len().is_multiple_of(SPARE) {
+            by_sha.retain(|_, known| !known.script.is_gone());
+            self.by_text.borrow_mut().retain(|_, known| !known.script.is_gone());
+        }
+        compiled
+    }
+
+    /// A first line that names an engine is none of Lua's; the line stays, so that numbers of lines are right.
+    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, Vec<u8>> {
+        let text = match text.starts_with(b"#!") {
+            true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
+            false => text,
+        };
+        let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+        chunk.map_err(|error| match error {
+            // In the script's own bytes, which the binding's error has not.
+            mlua::Error::SyntaxError { message, .. } => {
+                let why = self.lua.create_string(text).and_then(|text| self.why_not.call::<LuaString>((text, name)));
+                why.map_or(message.into_bytes(), |why| why.as_bytes().to_vec())
+            }
+            other => other.to_string().into_bytes(),
+        })
+    }
+
+    /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
+    pub fn run_script(&self, scripts: &Scripts, script: &Compiled, words: &Words<'_>) -> mlua::Result<Outcome> {
+        let had = self.words.borrow().filled.get().unwrap_or_default();
+        if had.0 + had.1 > WORDS_KEPT {
+            self.words.replace(Tables::new(&self.lua)?);
+            self.globals.set(Globals::Unset);
+        }
+        let tables = self.words.borrow();
+        if self.globals.get() != Globals::Scripts {
+            self.for_scripts.call::<()>((&tables.keys, &tables.args))?;
+            self.globals.set(Globals::Scripts);
+        }
+        tables.fill(&self.lua, words)?;
+        let outcome = self.xpcall.call((&script.function, &self.note));
+        if script.keeps {
+            tables.filled.set(None);
+        }
+        drop(tables);
+        self.end(scripts, outcome)
+    }
+
+    /// Calls a function of a library with its keys and arguments. `entered`: by what [`Interpreter::enter`] made of it.
+    pub fn run_function(
+        &self,
+        scripts: &Scripts,
+        function: &Function,
+        entered: Option<&Function>,
+        words: &Words<'_>,
+    ) -> mlua::Result<Outcome> {
+        if self.globals.get() != Globals::Functions {
+            self.for_functions.call::<()>(())?;
+            self.globals.set(Globals::Functions);
+        }
+        let outcome = match entered {
+            Some(entered) if words.len() <= WORDS_KEPT => {
+                self.lent.fill(&self.lua, words)?;
+                self.xpcall.call((entered, &self.note))
+            }
+            _ => {
+                let (keys, args) = words.split();
+                self.call.call((function, self.strings(keys)?, self.strings(args)?))
+            }
+        };
+        self.end(scripts, outcome)
+    }
+
+    /// What calls a function with the tables that all have which leave them as they are.
+    pub fn enter(&self, function: &Function) -> mlua::Result<Function> {
+        self.enter.call((function, &self.lent.keys, &self.lent.args))
+    }
+
+    /// Runs the text of a library, which registers its functions.
+    pub fn run_library(&self, scripts: &Scripts, function: &Function) -> mlua::Result<Outcome> {
+        let outcome = self.run_load.call(function);
+        self.end(scripts, outcome)
+    }
+
+    fn end(&self, scripts: &Scripts, outcome: mlua::Result<(bool, Value)>) -> mlua::Result<Outcome> {
+        // What this script has left must not be what the next one fails for.
+        let limit = self.limit.get();
+        if limit > 0 && self.lua.used_memory() > limit / 2 {
+            self.lua.gc_collect()?;
+        }
+        self.report(scripts);
+        let (ok, value) = outcome?;
+        Ok(if ok { Ok(value) } else { Err(failure::failed(&self.lua, value)?) })
+    }
+
+    fn strings<'a>(&self, words: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for (index, word) in words.enumerate() {
+            table.raw_set(index + 1, self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+
+    /// What [`watch`] changed for the sake of a script's end is as before. Its debugger may have changed its words.
+    pub fn calm(&self) -> mlua::Result<()> {
+        self.words.borrow().filled.set(None);
+        watch(&self.lua)
+    }
+
+    /// Follows `lua-memory-limit`: at most so many bytes for all of its scripts; 0 is no limit.
+    pub fn limit_memory(&self, config: &ConfigStore) -> mlua::Result<()> {
+        let generation = config.generation();
+        if self.configured.get() == generation {
+            return Ok(());
+        }
+        let limit = config.snapshot().int(Directive::LuaMemoryLimit).max(0) as usize;
+        self.lua.set_memory_limit(limit)?;
+        self.limit.set(limit);
+        self.configured.set(generation);
+        Ok(())
+    }
+}
+
+impl<'a> Words<'a> {
+    fn len(&self) -> usize {
+        self.args.len() - FIRST_WORD
+    }
+
+    /// The keys, and the arguments.
+    fn split(&self) -> (impl ExactSizeIterator<Item = &'a [u8]>, impl ExactSizeIterator<Item = &'a [u8]>) {
+        (self.args.from(FIRST_WORD).take(self.keys), self.args.from(FIRST_WORD + self.keys))
+    }
+}
+
+impl Tables {
+    fn new(lua: &Lua) -> mlua::Result<Tables> {
+        let table = || lua.create_table_with_capacity(FEW, 0);
+        Ok(Tables { keys: table()?, args: table()?, filled: Cell::new(Some((0, 0))) })
+    }
+
+    #[inline(never)]
+    fn clear(&self) -> mlua::Result<()> {
+        for table in [&self.keys, &self.args] {
+            table.set_metatable(None)?;
+            table.clear()?;
+        }
+        Ok(())
+    }
+
+    fn fill(&self, lua: &Lua, words: &Words<'_>) -> mlua::Result<()> {
+        let (had_keys, had_args) = match self.filled.take() {
+            Some(had) => had,
+            None => {
+                self.clear()?;
+                (0, 0)
+            }
+        };
+        let (keys, args) = words.split();
+        put(lua, &self.keys, keys, had_keys)?;
+        put(lua, &self.args, args, had_args)?;
+        self.filled.set(Some((words.keys, words.len() - words.keys)));
+        Ok(())
+    }
+}
+
+/// Puts words where there were `had` others. What is UTF-8 goes to Lua straight.
+fn put<'a>(lua: &Lua, table: &Table, words: impl ExactSizeIterator<Item = &'a [u8]>, had: usize) -> mlua::Result<()> {
+    let count = words.len();
+    for (index, word) in words.enumerate() {
+        match std::str::from_utf8(word) {
+            Ok(text) => table.raw_set(index + 1, text)?,
+            Err(_) => table.raw_set(index + 1, lua.create_string(word)?)?,
+        }
+    }
+    (count..had).try_for_each(|index| table.raw_set(index + 1, Value::Nil))
+}
+
+/// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster
+/// than it comes in: what lives is small, and there are as many interpreters as workers.
+const COLLECT_AT: i32 = 130;
+const COLLECT_SPEED: i32 = 500;
+
+/// Panics of natives are not to be caught by scripts: whatever catches in the sandbox has `clean` look at the error,
+/// which goes on with a panic.
+fn fresh(libs: StdLib) -> mlua::Result<Lua> {
+    let lua = Lua::new_with(libs, LuaOptions::new())?;
+    let params = GcIncParams::default().pause(COLLECT_AT).step_multiplier(COLLECT_SPEED);
+    lua.gc_set_mode(GcMode::Incremental(params));
+    Ok(lua)
+}
+
+/// Has the run look at the clock now and then.
+fn watch(lua: &Lua) -> mlua::Result<()> {
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), |lua, _| look(lua))
+}
+
+fn look(lua: &Lua) -> mlua::Result<VmState> {
+    let looked = if RUN.is_set() { RUN.with(|run| run.look()) } else { functions::look() };
+    if looked.is_err() {
+        // A script that catches the error gets the next one at once.
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
+            let looked = if RUN.is_set() { RUN.with(|run| run.look()) } else { functions::look() };
+            looked.map(|()| VmState::Continue)
+        })?;
+    }
+    looked.map(|()| VmState::Continue)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_script_finds_nothing_of_the_one_before() {
+        let mut client = Client::new();
+        let mut eval = |script: &str, words: &str| {
+            client.run_words(&["EVAL", script].into_iter().chain(words.split(' ')).collect::<Vec<_>>())
+        };
+        let show = "return {#KEYS, #ARGV, KEYS.x or 0, ARGV[3] or 0, getmetatable(KEYS) and 1 or 0, KEYS[1] or 0}";
+        for change in [
+            "KEYS.x = 7 ARGV[3] = 7 return #KEYS",
+            "KEYS[1] = nil KEYS.x = 7 KEYS.y = 7 return 0",
+            "setmetatable(KEYS, {}) setmetatable(ARGV, {}) KEYS.x = 7 return 1",
+            "for i = 1, 100 do KEYS[i] = i ARGV[i] = i end error('x')",
+        ] {
+            for words in ["1 k", "1 k a", "2 k l m", "0", "0 a b c", "3 k l m", "1 k a b c d e"] {
+                eval(change, words);
+                assert_eq!(eval(show, "0"), "[:0 :0 :0 :0 :0 :0]", "{change} {words}");
+                eval(change, words);
+                assert_eq!(eval(show, "1 k a"), "[:1 :1 :0 :0 :0 k]", "{change} {words}");
+                eval(change, words);
+                assert_eq!(eval(show, "2 k l a b c"), "[:2 :3 :0 c :0 k]", "{change} {words}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_finds_nothing_of_the_call_before() {
+        let mut client = Client::new();
+        let library = "#!lua name=lib\n\
+            redis.register_function('show', function(keys, args)\n\
+                return {#keys, #args, keys[1] or 0, keys[3] or 0, args[1] or 0, args[2] or 0, args[3] or 0} end)\n\
+            redis.register_function('pair', function(keys, args) return {keys[2] or 0, args[1] or 0} end)\n\
+            local kept = {}\n\
+            redis.register_function('keep', function(keys, args)\n\
+                kept[#kept + 1] = keys return {kept[1][1] or 0, #kept} end)";
+        assert_eq!(client.run_words(&["FUNCTION", "LOAD", library]), "lib");
+        for (words, shown) in [
+            ("3 k l m", "[:3 :0 k m :0 :0 :0]"),
+            ("0", "[:0 :0 :0 :0 :0 :0 :0]"),
+            ("0 a b c", "[:0 :3 :0 :0 a b c]"),
+            ("0 a", "[:0 :1 :0 :0 a :0 :0]"),
+            ("1 k", "[:1 :0 k :0 :0 :0 :0]"),
+            ("1 k a b", "[:1 :2 k :0 a b :0]"),
+            ("1 l a", "[:1 :1 l :0 a :0 :0]"),
+            ("2 k l a", "[:2 :1 k :0 a :0 :0]"),
+            ("1 k a b c d", "[:1 :4 k :0 a b c]"),
+            ("2 k l", "[:2 :0 k :0 :0 :0 :0]"),
+        ] {
+            assert_eq!(client.run(&format!("FCALL show {words}")), shown, "{words}");
+        }
+        client.is("FCALL pair 1 k", "[:0 :0]").is("FCALL pair 2 k l", "[l :0]").is("FCALL PAIR 1 k a", "[:0 a]");
+        client.is("FCALL keep 1 first", "[first :1]").is("FCALL keep 1 second", "[first :2]");
+    }
+}

@@ -1,0 +1,581 @@
+//! One run of a script: the commands that it calls.
+//!
+//! A command runs in the caller's [`Cx`], under the locks that the run has, and replies into the caller's buffer; the
+//! reply is turned into Lua values and taken back. Which locks those are, and what happens when a command needs others,
+//! the module's essay says.
+
+use super::NOT_FROM_SCRIPT;
+use super::convert;
+use super::debugger;
+use super::failure::Failure;
+use super::flags::ScriptFlags;
+use super::functions::Callable;
+use super::interpreter::Compiled;
+use crate::core::admission;
+use crate::core::args::{Args, OwnWords};
+use crate::core::command::{MAY_REPLICATE, NO_SCRIPT, WRITE};
+use crate::core::context::Cx;
+use crate::core::dispatch;
+use crate::core::instrument;
+use crate::core::key_spec::key_indices;
+use crate::core::table::{Entry, KeyPlan, Table};
+use crate::transactions::multi::Group;
+use engine::config::Directive;
+use engine::keyspace::key_hash::KeyHash;
+use engine::locks::protocol::Claim;
+use engine::scripts::script_cache::Running;
+use engine::{Engine, Error};
+use mlua::{Either, Lua, LuaString, MultiValue, Value};
+use resp::{Protocol, Span};
+use scoped_tls_hkt::scoped_thread_local;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+scoped_thread_local! {
+    /// The run of the script that this thread executes.
+    pub(super) static mut RUN: for<'a> &'a mut (dyn Commands + 'a)
+}
+
+/// A command's reply as its script gets it: a text goes to Lua without a detour.
+pub(super) type Answer = Either<String, Value>;
+
+/// What a script asks of its run.
+pub(super) trait Commands {
+    /// Runs a command. Its error is a value too, unless `raise` asks for a failure.
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error>;
+
+    /// The protocol of the replies that the script sees.
+    fn set_protocol(&mut self, protocol: Protocol);
+
+    /// Whether what its commands change goes into the log.
+    fn set_logging(&mut self, on: bool);
+
+    /// A line for the server's log.
+    fn log(&mut self, level: i64, line: &str);
+
+    /// Its error has been caught where the script began: nothing more has to be ended.
+    fn is_over(&mut self);
+
+    /// The host's clock, and how long others are to wait silently, in nanoseconds.
+    fn clock(&self) -> (u64, u64);
+
+    /// Sends bytes to the script's client and waits for its next request; None when there will be none.
+    fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>>;
+
+    /// Looks at the clock and at who wants the script to end; an error ends it.
+    fn look(&mut self) -> Result<(), mlua::Error>;
+}
+
+/// What a script's runs have shown of the keys that it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// It has not run to its end yet.
+    Unknown,
+    /// Only keys that it was given.
+    Declared,
+    /// Others too.
+    Beyond,
+}
+
+/// Why a run that has changed nothing is to begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// It touches other keys than its own, or might, and needs the right to any lock.
+    OtherKeys,
+    /// A script has a lock for long: later.
+    LongScript,
+}
+
+/// What runs.
+#[derive(Clone, Copy)]
+pub(super) enum Code<'r> {
+    Script(&'r Compiled),
+    /// A library's. `lent`: it may be called with tables that are not its own.
+    Function {
+        known: &'r Callable,
+        lent: bool,
+    },
+}
+
+/// What a script is called, and may do.
+pub(super) struct Call<'r> {
+    /// The SHA or the function's name.
+    pub name: &'r [u8],
+    pub code: Code<'r>,
+    pub flags: ScriptFlags,
+    /// Called by a command that only reads.
+    pub read_only: bool,
+    /// The command that calls it.
+    pub command: &'r Args<'r>,
+    /// Its client looks on.
+    pub is_debugged: bool,
+}
+
+impl<'r> Call<'r> {
+    pub fn is_function(&self) -> bool {
+        matches!(self.code, Code::Function { .. })
+    }
+
+    /// The same once more.
+    pub fn again(&self) -> Call<'r> {
+        Call { ..*self }
+    }
+}
+
+pub(super) struct Run<'r, 'c> {
+    pub cx: &'r mut Cx<'c>,
+    call: Call<'r>,
+    group: Group,
+    /// The keys that it was given.
+    declared: &'c [(usize, KeyHash)],
+    /// What this run has shown.
+    pub reach: Reach,
+    /// Why it is to end as if it had not begun.
+    pub obstacle: Option<Obstacle>,
+    /// The right to take more locks than those of the declared keys, from the first change on.
+    claim: Option<Claim<'c>>,
+    over: bool,
+    changed: bool,
+    logging: bool,
+    pub protocol: Protocol,
+    own_protocol: Protocol,
+    watch: Watch,
+    buffers: Box<Buffers>,
+}
+
+/// The words of the command that a script calls, and commands that were called before.
+#[derive(Default)]
+pub(super) struct Buffers {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    names: Names,
+}
+
+/// What names stand for that scripts have called commands by, by where Lua has them.
+#[derive(Default)]
+struct Names {
+    known: SmallVec<[(usize, Named); 4]>,
+    /// The next to be replaced.
+    oldest: usize,
+}
+
+struct Named {
+    /// While it is held here, no other string is where it is.
+    _name: LuaString,
+    text: Box<[u8]>,
+    entry: &'static Entry,
+}
+
+impl Names {
+    const KEPT: usize = 8;
+
+    #[inline]
+    fn find(&self, name: &Value) -> Option<&Named> {
+        let Value::String(name) = name else { return None };
+        let at = name.to_pointer() as usize;
+        self.known.iter().find(|(other, _)| *other == at).map(|(_, named)| named)
+    }
+
+    #[inline(never)]
+    fn add(&mut self, name: &Value, text: &[u8], entry: &'static Entry) {
+        let Value::String(name) = name else { return };
+        let known = (name.to_pointer() as usize, Named { _name: name.clone(), text: text.into(), entry });
+        if self.known.len() < Names::KEPT {
+            return self.known.push(known);
+        }
+        self.known[self.oldest] = known;
+        self.oldest = (self.oldest + 1) % Names::KEPT;
+    }
+}
+
+impl Buffers {
+    /// More room than this is not kept from run to run, in bytes and words.
+    const BYTES_KEPT: usize = 16 << 10;
+    const WORDS_KEPT: usize = 256;
+
+    /// Whether they are for the next run.
+    pub fn is_spare(&self) -> bool {
+        self.bytes.capacity() <= Buffers::BYTES_KEPT && self.spans.capacity() <= Buffers::WORDS_KEPT
+    }
+}
+
+/// What ends a run that is to begin again; no script sees it as a result.
+const RESTART: &str = "the script begins again";
+
+impl<'r, 'c> Run<'r, 'c> {
+    pub fn begin(
+        cx: &'r mut Cx<'c>,
+        call: Call<'r>,
+        declared: &'c [(usize, KeyHash)],
+        buffers: Box<Buffers>,
+    ) -> Run<'r, 'c> {
+        let group = Group::begin(cx);
+        cx.keys.in_script(true);
+        cx.session.in_script = true;
+        let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
+        Run {
+            cx,
+            call,
+            group,
+            declared,
+            reach: Reach::Declared,
+            obstacle: None,
+            claim: None,
+            over: false,
+            changed: false,
+            logging: true,
+            protocol: Protocol::Resp2,
+            own_protocol,
+            watch: Watch { began, next: began + LONG, is_long: false, running: None },
+            buffers,
+        }
+    }
+
+    /// Its commands' records go into the log, and the caller's state is what it was.
+    pub fn end(self, db: u32) -> Box<Buffers> {
+        let Run { cx, group, watch, buffers, .. } = self;
+        watch.end(cx.engine);
+        cx.keys.in_script(false);
+        cx.session.in_script = false;
+        if cx.session.db != db {
+            cx.session.db = db;
+            cx.session.info.db.store(db, Relaxed);
+        }
+        cx.keys.select(db);
+        group.end(cx);
+        buffers
+    }
+
+    /// The command that these words are, which is `found`, unless a script may not call it.
+    fn find(&self, found: Option<&'static Entry>, args: &Args<'_>) -> Result<&'static Entry, Refused> {
+        let entry = found.ok_or(Refused::new("ERR Unknown command called from script", None))?;
+        let refused = |text| Err(Refused::new(text, Some(entry)));
+        let command = entry.command;
+        if !command.accepts_arity(args.len()) {
+            return refused("ERR Wrong number of args calling command from script");
+        }
+        if command.flags.has(NO_SCRIPT) && !self.cx.engine.scripts().allows_all() {
+            return Err(Refused { error: NOT_FROM_SCRIPT, entry: Some(entry) });
+        }
+        let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
+        if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
+            return refused("ERR Write commands are not allowed from read-only scripts.");
+        }
+        let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
+        let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);
+        refusal.map_or(Ok(entry), |error| Err(Refused { error, entry: Some(entry) }))
+    }
+
+    /// Makes sure that the command's locks are held.
+    fn reach(&mut self, entry: &'static Entry, args: &Args<'_>) -> Result<(), Refused> {
+        let hasher = self.cx.engine.hasher();
+        if let KeyPlan::One(index) = entry.plan
+            && !entry.may_touch_more
+        {
+            let shard = hasher.hash(&args[index]).shard();
+            return self.reach_shards(entry, self.is_declared(shard), std::iter::once(shard));
+        }
+        let all = 0..self.cx.engine.locks().len();
+        if entry.may_touch_more {
+            return self.reach_shards(entry, false, all);
+        }
+        let indices = key_indices(entry, args).unwrap_or_default();
+        let shards: SmallVec<[usize; 4]> = indices.iter().map(|index| hasher.hash(&args[*index]).shard()).collect();
+        let is_declared = shards.iter().all(|shard| self.is_declared(*shard));
+        self.reach_shards(entry, is_declared, shards.into_iter())
+    }
+
+    /// Whether one of the keys that it was given lies in the shard.
+    #[inline]
+    fn is_declared(&self, shard: usize) -> bool {
+        self.declared.iter().any(|(_, hash)| hash.shard() == shard)
+    }
+
+    #[inline]
+    fn reach_shards(
+        &mut self,
+        entry: &'static Entry,
+        is_declared: bool,
+        shards: impl Iterator<Item = usize>,
+    ) -> Result<(), Refused> {
+        let reaches_all = self.cx.keys.reaches_all();
+        if is_declared && !reaches_all {
+            return Ok(());
+        }
+        if !is_declared {
+            self.reach = Reach::Beyond;
+        }
+        if !reaches_all && !self.declared.is_empty() && !self.changed {
+            return Err(self.give_up(Obstacle::OtherKeys, entry));
+        }
+        if !reaches_all && self.declared.is_empty() {
+            // Nothing is held, and nothing was touched.
+            while self.cx.keys.escalate_anew().is_err() {
+                if !self.changed {
+                    return Err(self.give_up(Obstacle::LongScript, entry));
+                }
+                self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+            }
+        }
+        let Run { cx, watch, call, changed, claim, .. } = self;
+        for shard in shards {
+            // Who has run for long himself need not give way to others who have.
+            if !*changed && !watch.is_long && cx.keys.reaches_all() {
+                if !cx.keys.take(shard) {
+                    return Err(self.give_up(Obstacle::LongScript, entry));
+                }
+                continue;
+            }
+            let engine = cx.engine;
+            cx.keys.add(claim.as_ref(), shard, || watch.keep_others_alive(engine, call, *changed));
+        }
+        Ok(())
+    }
+
+    /// The run ends here, without a trace, for nothing was changed.
+    fn give_up(&mut self, why: Obstacle, entry: &'static Entry) -> Refused {
+        self.obstacle = Some(why);
+        Refused::new(RESTART, Some(entry))
+    }
+
+    fn run(&mut self, found: Option<&'static Entry>, args: &mut Args<'_>) -> Result<usize, Refused> {
+        let entry = self.find(found, args)?;
+        self.reach(entry, args)?;
+        if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
+            if !self.changed && !self.declared.is_empty() && !self.cx.keys.reaches_all() {
+                self.claim = self.cx.engine.locks().claim();
+                if self.claim.is_none() {
+                    return Err(self.give_up(Obstacle::OtherKeys, entry));
+                }
+            }
+            self.changed = true;
+            if let Some(running) = &self.watch.running {
+                running.note_write();
+            }
+        }
+        let (start, now) = (self.cx.reply.len(), self.cx.now);
+        self.cx.reply.set_protocol(self.protocol);
+        self.group.run(self.cx, entry, args, self.logging);
+        self.cx.reply.set_protocol(self.own_protocol);
+        // Time stands still, even for who sleeps (DEBUG SLEEP).
+        self.cx.now = now;
+        // The command has just read the clock.
+        if self.cx.engine.metrics()[self.cx.session.worker].clock.get() >= self.watch.next {
+            self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        }
+        Ok(start)
+    }
+
+    /// Notes a command that was refused in the statistics.
+    fn count(&self, refused: &Refused) {
+        let (engine, worker) = (self.cx.engine, self.cx.session.worker);
+        if let Some(entry) = refused.entry {
+            instrument::count_rejected(engine, worker, entry);
+        }
+        engine.metrics()[worker].count_error(refused.error.as_bytes());
+    }
+}
+
+/// Since when a run lasts, and who was told that it takes long.
+struct Watch {
+    began: u64,
+    /// When to look again.
+    next: u64,
+    /// It is one of [`engine::scripts::script_cache::Scripts::is_long`].
+    is_long: bool,
+    running: Option<Arc<Running>>,
+}
+
+/// Nanoseconds that a script may run before others need not wait for its locks.
+const LONG: u64 = 500_000;
+/// Nanoseconds from the end of one small turn for others to the next.
+const BETWEEN: u64 = 200_000;
+
+impl Watch {
+    /// The script has run for long: others are not to wait for it.
+    fn keep_others_alive(&mut self, engine: &Engine, call: &Call<'_>, changed: bool) {
+        let now = engine.host().nanos();
+        if now < self.next {
+            return;
+        }
+        if !self.is_long {
+            self.is_long = true;
+            engine.scripts().begin_long();
+        }
+        let milliseconds = now.saturating_sub(self.began) / 1_000_000;
+        let threshold = engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
+        if threshold == 0 || milliseconds < threshold {
+            engine.host().while_long();
+            self.next = engine.host().nanos() + BETWEEN;
+            return;
+        }
+        if self.running.is_none() {
+            let command = call.command.iter().map(<[u8]>::to_vec).collect();
+            let running = Running::new(call.name, call.is_function(), command, self.began, changed);
+            engine.host().log(&format!(
+                "Slow script detected: still in execution after {milliseconds} milliseconds. You can try killing the script \
+                 using the {} command. Script name is: {}.",
+                if call.is_function() { "FUNCTION KILL" } else { "SCRIPT KILL" },
+                String::from_utf8_lossy(call.name)
+            ));
+            let running = self.running.insert(Arc::new(running));
+            engine.scripts().begin_busy(running);
+        }
+        engine.host().while_busy();
+        self.next = engine.host().nanos() + BETWEEN;
+    }
+
+    fn end(self, engine: &Engine) {
+        if self.is_long {
+            engine.scripts().end_long();
+        }
+        if let Some(running) = self.running {
+            engine.scripts().end_busy(&running);
+        }
+    }
+}
+
+impl Commands for Run<'_, '_> {
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
+        let refuse = |text: &str| Err(failure(text, false));
+        let Some(name) = words.front() else {
+            return refuse("ERR Please specify at least one argument for this call");
+        };
+        let (mut bytes, mut spans) = (std::mem::take(&mut self.buffers.bytes), std::mem::take(&mut self.buffers.spans));
+        bytes.clear();
+        spans.clear();
+        let mut found = None;
+        if let Some(named) = self.buffers.names.find(name) {
+            bytes.extend_from_slice(&named.text);
+            spans.push(Span { start: 0, len: bytes.len() });
+            found = Some(named.entry);
+        }
+        for word in words.iter().skip(spans.len()) {
+            let start = bytes.len();
+            if !append(&mut bytes, word) {
+                return refuse("ERR Command arguments must be strings or integers");
+            }
+            spans.push(Span { start, len: bytes.len() - start });
+        }
+        let mut args = Args::parsed(&bytes, &spans, OwnWords::default());
+        if found.is_none() {
+            found = dispatch::lookup(&args);
+            // The name alone tells the command, unless there are subcommands.
+            if let Some(entry) = Table::get().find(&args[0]).filter(|entry| entry.subcommands.is_empty()) {
+                self.buffers.names.add(name, &args[0], entry);
+            }
+        }
+        let debugged = self.call.is_debugged;
+        if debugged {
+            debugger::note_command(args.iter());
+        }
+        let ran = self.run(found, &mut args);
+        (self.buffers.bytes, self.buffers.spans) = (bytes, spans);
+        match ran {
+            Ok(start) => {
+                if debugged {
+                    debugger::note_reply(Ok(&self.cx.reply.as_slice()[start..]));
+                }
+                let value = match &self.cx.reply.as_slice()[start..] {
+                    [b'-', text @ ..] if raise => Err(failure(text.trim_ascii_end(), true)),
+                    reply => match convert::text_of(reply) {
+                        Some(text) => Ok(Answer::Left(text.to_owned())),
+                        None => convert::to_lua(lua, reply).map(Answer::Right),
+                    },
+                };
+                self.cx.reply.truncate(start);
+                value
+            }
+            Err(refused) => {
+                if self.obstacle.is_none() {
+                    self.count(&refused);
+                }
+                if debugged {
+                    debugger::note_reply(Err(refused.error.as_bytes()));
+                }
+                Err(failure(refused.error.as_bytes(), true))
+            }
+        }
+    }
+
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    fn set_logging(&mut self, on: bool) {
+        self.logging = on;
+    }
+
+    fn log(&mut self, level: i64, line: &str) {
+        // The server's levels: 0 is debug, 3 a warning.
+        const LEVELS: [&str; 4] = ["debug", "verbose", "notice", "warning"];
+        let config = self.cx.engine.config().snapshot();
+        let least = config.choice(Directive::LogLevel);
+        let least = LEVELS.iter().position(|name| *name == least).unwrap_or(LEVELS.len());
+        if level >= least as i64 {
+            self.cx.engine.host().log(line);
+        }
+    }
+
+    fn is_over(&mut self) {
+        self.over = true;
+    }
+
+    fn clock(&self) -> (u64, u64) {
+        let threshold = self.cx.engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
+        (self.cx.engine.host().nanos(), threshold.saturating_mul(1_000_000))
+    }
+
+    fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        self.cx.engine.host().converse(bytes)
+    }
+
+    fn look(&mut self) -> Result<(), mlua::Error> {
+        if self.over {
+            return Ok(());
+        }
+        if self.obstacle.is_some() {
+            return Err(failure(RESTART, true));
+        }
+        self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        if self.watch.running.as_ref().is_some_and(|running| running.is_killed()) {
+            let text = if self.call.is_function() {
+                "ERR Script killed by user with FUNCTION KILL."
+            } else {
+                "ERR Script killed by user with SCRIPT KILL."
+            };
+            return Err(failure(text, false));
+        }
+        Ok(())
+    }
+}
+
+/// Why a command does not run.
+struct Refused {
+    error: Error,
+    entry: Option<&'static Entry>,
+}
+
+impl Refused {
+    fn new(text: &'static str, entry: Option<&'static Entry>) -> Refused {
+        Refused { error: Error::text(text), entry }
+    }
+}
+
+fn failure(text: impl AsRef<[u8]>, counted: bool) -> mlua::Error {
+    mlua::Error::external(Failure::Reply { text: text.as_ref().to_vec(), counted })
+}
+
+/// Appends a Lua value as a command's argument; false if it cannot be one.
+pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> bool {
+    match value {
+        Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+        Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+        // An integer, and a zero has no sign then.
+        Value::Number(number) if *number == 0.0 => bytes.push(b'0'),
+        Value::Number(number) => bytes.extend_from_slice(&resp::double::format_double(*number)),
+        _ => return false,
+    }
+    true
+}

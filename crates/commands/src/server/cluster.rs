@@ -1,0 +1,368 @@
+//! What a cluster's clients send to every server: READONLY, READWRITE, ASKING, and what they ask CLUSTER at first.
+//!
+//! A server that is no part of a cluster, and no replica, answers reads and writes whatever a connection says here. It
+//! remembers the word and shows it in CLIENT LIST, as Valkey does; tools send READONLY before they walk a keyspace. To
+//! CLUSTER it says in Valkey's words that it is alone, by which client libraries know to go on without a cluster.
+
+use crate::core::args::Args;
+use crate::core::command::{
+    ADMIN, Command, FAST, Group, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, ROW, STALE,
+};
+use crate::core::context::Cx;
+use engine::Error;
+use std::sync::atomic::Ordering::Relaxed;
+
+const ASKED_OF_A_CLUSTER: Command =
+    Command { group: Group::Cluster, arity: 2, flags: LOADING.and(STALE), complexity: "O(1)", run: disabled, ..ROW };
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "asking",
+        group: Group::Cluster,
+        since: "3.0.0",
+        arity: 1,
+        flags: FAST,
+        summary: "Signals that a cluster client is following an -ASK redirect.",
+        complexity: "O(1)",
+        categories: &["connection"],
+        run: disabled,
+        ..ROW
+    },
+    Command {
+        name: "cluster",
+        group: Group::Cluster,
+        since: "3.0.0",
+        arity: -2,
+        summary: "A container for Cluster commands.",
+        complexity: "Depends on subcommand.",
+        subcommands: &[
+            Command {
+                name: "addslots",
+                since: "3.0.0",
+                arity: -3,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "slot:int...",
+                summary: "Assigns new hash slots to a node.",
+                complexity: "O(N) where N is the total number of hash slot arguments",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "addslotsrange",
+                since: "7.0.0",
+                arity: -4,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "(range: start-slot:int end-slot:int)...",
+                summary: "Assigns new hash slot ranges to a node.",
+                complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "bumpepoch",
+                since: "3.0.0",
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                summary: "Advances the cluster config epoch.",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "count-failure-reports",
+                since: "3.0.0",
+                arity: 3,
+                flags: ADMIN.and(STALE),
+                syntax: "node-id",
+                summary: "Returns the number of active failure reports active for a node.",
+                complexity: "O(N) where N is the number of failure reports",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "countkeysinslot",
+                since: "3.0.0",
+                arity: 3,
+                flags: STALE,
+                syntax: "slot:int",
+                summary: "Returns the number of keys in a hash slot.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "delslots",
+                since: "3.0.0",
+                arity: -3,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "slot:int...",
+                summary: "Sets hash slots as unbound for a node.",
+                complexity: "O(N) where N is the total number of hash slot arguments",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "delslotsrange",
+                since: "7.0.0",
+                arity: -4,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "(range: start-slot:int end-slot:int)...",
+                summary: "Sets hash slot ranges as unbound for a node.",
+                complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "failover",
+                since: "3.0.0",
+                arity: -2,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "[options: FORCE | TAKEOVER]",
+                summary: "Forces a replica to perform a manual failover of its primary.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "flushslots",
+                since: "3.0.0",
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                summary: "Deletes all slots information from a node.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "forget",
+                since: "3.0.0",
+                arity: 3,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "node-id",
+                summary: "Removes a node from the nodes table.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "getkeysinslot",
+                since: "3.0.0",
+                arity: 4,
+                flags: STALE,
+                syntax: "slot:int count:int",
+                summary: "Returns the key names in a hash slot.",
+                complexity: "O(N) where N is the number of requested keys",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "help",
+                since: "5.0.0",
+                summary: "Returns helpful text about the different subcommands.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "info",
+                since: "3.0.0",
+                summary: "Returns information about the state of a node.",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "keyslot",
+                since: "3.0.0",
+                arity: 3,
+                flags: STALE,
+                syntax: "key:string",
+                summary: "Returns the hash slot for a key.",
+                complexity: "O(N) where N is the number of bytes in the key",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "links",
+                since: "7.0.0",
+                flags: STALE,
+                summary: "Returns a list of all TCP links to and from peer nodes.",
+                complexity: "O(N) where N is the total number of Cluster nodes",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "meet",
+                since: "3.0.0",
+                arity: -4,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "ip port:int [cluster-bus-port:int]@4.0.0",
+                summary: "Forces a node to handshake with another node.",
+                history: &[("4.0.0", "Added the optional `cluster_bus_port` argument.")],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command { name: "myid", since: "3.0.0", summary: "Returns the ID of a node.", ..ASKED_OF_A_CLUSTER },
+            Command {
+                name: "myshardid",
+                since: "7.2.0",
+                summary: "Returns the shard ID of a node.",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "nodes",
+                since: "3.0.0",
+                summary: "Returns the cluster configuration for a node.",
+                complexity: "O(N) where N is the total number of Cluster nodes",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "replicas",
+                since: "5.0.0",
+                arity: 3,
+                flags: ADMIN.and(STALE),
+                syntax: "node-id",
+                summary: "Lists the replica nodes of a primary node.",
+                complexity: "O(N) where N is the number of replicas.",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "replicate",
+                since: "3.0.0",
+                arity: -3,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "node-id",
+                summary: "Configure a node as replica of a primary node.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "reset",
+                since: "3.0.0",
+                arity: -2,
+                flags: ADMIN.and(NO_SCRIPT).and(STALE),
+                syntax: "[reset-type: HARD | SOFT]",
+                summary: "Resets a node.",
+                complexity: "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "saveconfig",
+                since: "3.0.0",
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                summary: "Forces a node to save the cluster configuration to disk.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "set-config-epoch",
+                since: "3.0.0",
+                arity: 3,
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "config-epoch:int",
+                summary: "Sets the configuration epoch for a new node.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "setslot",
+                since: "3.0.0",
+                arity: -4,
+                flags: ADMIN.and(MAY_REPLICATE).and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "slot:int (subcommand: IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE) [TIMEOUT timeout:int]@8.0.0",
+                summary: "Binds a hash slot to a node.",
+                history: &[("8.0.0", "Added the `TIMEOUT` option.")],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "shards",
+                since: "7.0.0",
+                summary: "Returns the mapping of cluster slots to shards.",
+                complexity: "O(N) where N is the total number of cluster nodes",
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "slaves",
+                since: "3.0.0",
+                arity: 3,
+                flags: ADMIN.and(STALE),
+                syntax: "node-id",
+                summary: "Lists the replica nodes of a primary node.",
+                complexity: "O(N) where N is the number of replicas.",
+                deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")),
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "slot-stats",
+                since: "8.0.0",
+                arity: -4,
+                flags: LOADING.and(STALE),
+                syntax: "(filter: (SLOTSRANGE slotsrange: start-slot:int end-slot:int) | (ORDERBY orderby: metric [LIMIT limit:int] [order: ASC | DESC]))",
+                summary: "Return an array of slot usage statistics for slots assigned to the current node.",
+                complexity: "O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY subcommand.",
+                tips: &["nondeterministic_output", "request_policy:all_shards"],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "slots",
+                since: "3.0.0",
+                summary: "Returns the mapping of cluster slots to nodes.",
+                complexity: "O(N) where N is the total number of Cluster nodes",
+                history: &[("4.0.0", "Added node IDs."), ("7.0.0", "Added additional networking metadata field.")],
+                tips: &["nondeterministic_output"],
+                ..ASKED_OF_A_CLUSTER
+            },
+        ],
+        ..ROW
+    },
+    Command {
+        name: "readonly",
+        group: Group::Cluster,
+        since: "3.0.0",
+        arity: 1,
+        flags: LOADING.and(STALE).and(FAST),
+        summary: "Enables read-only queries for a connection to a Valkey replica node.",
+        complexity: "O(1)",
+        categories: &["connection"],
+        run: read_only,
+        ..ROW
+    },
+    Command {
+        name: "readwrite",
+        group: Group::Cluster,
+        since: "3.0.0",
+        arity: 1,
+        flags: LOADING.and(STALE).and(FAST),
+        summary: "Enables read-write queries for a connection to a Valkey replica node.",
+        complexity: "O(1)",
+        categories: &["connection"],
+        run: read_write,
+        ..ROW
+    },
+];
+
+const NO_CLUSTER: Error = Error::text("ERR This instance has cluster support disabled");
+
+fn disabled(_: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    Err(NO_CLUSTER)
+}
+
+fn read_only(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.session.info.read_only.store(true, Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn read_write(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.session.info.read_only.store(false, Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_connection_may_say_that_it_only_reads() {
+        let mut client = Client::new();
+        let shows = |client: &mut Client, flags: &str| {
+            let info = client.run("CLIENT INFO");
+            assert!(info.contains(&format!(" flags={flags} ")), "{info}");
+        };
+        client.is("READONLY", "+OK").is("SET k v", "+OK");
+        shows(&mut client, "r");
+        client.is("READWRITE", "+OK");
+        shows(&mut client, "N");
+        client.is("READONLY", "+OK").is("RESET", "+RESET");
+        shows(&mut client, "N");
+        client.is("ASKING", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER SLOTS", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER MEET 127.0.0.1 7000", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER MEET", "-ERR wrong number of arguments for 'cluster|meet' command");
+        client.is("CLUSTER NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.");
+        client.is("READONLY x", "-ERR wrong number of arguments for 'readonly' command");
+    }
+}

@@ -1,0 +1,354 @@
+//! CONFIG, and what a changed directive does at once.
+//!
+//! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
+//! own are put there by [`Hooks`], after CONFIG SET and once at the start ([`apply_all`]).
+
+use crate::core::admission::Settle;
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::core::context::Cx;
+use crate::core::dispatch::before_nul;
+use crate::core::help::HELP;
+use crate::persistence::aof;
+use crate::persistence::save;
+use crate::pubsub::tracking;
+use engine::config::{
+    ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
+};
+use engine::stats::command_log::Reason;
+use engine::{Engine, Error};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+const COMMON: Flags = ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE);
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "config",
+    group: Group::Server,
+    since: "2.0.0",
+    arity: -2,
+    summary: "A container for server configuration commands.",
+    complexity: "Depends on subcommand.",
+    subcommands: SUBCOMMANDS,
+    ..ROW
+}];
+
+const SUB: Command = Command { group: Group::Server, flags: COMMON, arity: 2, complexity: "O(1)", ..ROW };
+
+const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "get",
+        since: "2.0.0",
+        arity: -3,
+        syntax: "parameter...",
+        summary: "Returns the effective values of configuration parameters.",
+        complexity: "O(N) when N is the number of configuration parameters provided",
+        history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
+        run: get,
+        ..SUB
+    },
+    Command { group: Group::Server, since: "5.0.0", ..HELP },
+    Command {
+        name: "resetstat",
+        since: "2.0.0",
+        summary: "Resets the server's statistics.",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: reset_statistics,
+        ..SUB
+    },
+    Command {
+        name: "rewrite",
+        since: "2.8.0",
+        summary: "Persists the effective configuration to file.",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        run: rewrite,
+        ..SUB
+    },
+    Command {
+        name: "set",
+        since: "2.0.0",
+        arity: -4,
+        syntax: "(data: parameter value)...",
+        summary: "Sets configuration parameters in-flight.",
+        complexity: "O(N) when N is the number of configuration parameters provided",
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
+        run: set,
+        ..SUB
+    },
+];
+
+fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let patterns: Vec<&[u8]> = args.from(2).collect();
+    let found = cx.engine.config().get(&patterns);
+    cx.reply.map(found.len());
+    for (name, value) in found {
+        cx.reply.bulk(&name);
+        cx.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let words: Vec<&[u8]> = args.from(2).collect();
+    if !words.len().is_multiple_of(2) {
+        return Err(Error::SYNTAX);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let caller = Caller { local: cx.session.info.is_local(), loading: false };
+    let in_transaction = !cx.may_block();
+    let promised = cx.engine.saves().hindrance().promises();
+    match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
+        Ok(()) => {
+            tracking::trim_afterwards(cx);
+            match cx.engine.saves().hindrance().promises() == promised {
+                true => cx.reply.ok(),
+                // Nothing writes any more that it was not refused to.
+                false => Settle::then_ok(cx),
+            }
+        }
+        Err(SetError::Loading) => return Err(Error::text("LOADING Valkey is loading the dataset in memory")),
+        Err(SetError::Unknown(name)) => {
+            let mut text = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
+            text.extend_from_slice(before_nul(&name));
+            text.push(b'\'');
+            return Err(Error::new(text));
+        }
+        Err(SetError::Refused(text)) => return Err(Error::new(format!("ERR {text}"))),
+    }
+    Ok(())
+}
+
+/// What follows from a directive, in the engine and in the server around it.
+struct Hooks<'e> {
+    engine: &'e Engine,
+    in_transaction: bool,
+}
+
+impl ApplyHooks for Hooks<'_> {
+    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
+        use Directive::{
+            AofTimestampEnabled, AppendFsync, AppendOnly, CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen,
+            CommandlogLargeRequestMaxLen, CommandlogReplyLargerThan, CommandlogRequestLargerThan,
+            CommandlogSlowExecutionMaxLen, ImportMode, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime,
+            LfuLogFactor, MaxMemory, MaxMemoryPolicy, MinReplicasMaxLag, MinReplicasToWrite, NotifyKeyspaceEvents,
+            TrackingTableMaxKeys,
+        };
+        match changed {
+            MaxMemoryPolicy => {
+                set_access_policy(self.engine, config);
+                self.engine.limit_memory(config.bytes(MaxMemory));
+            }
+            LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
+            ImportMode => self.engine.set_importing(config.flag(changed)),
+            MaxMemory => {
+                warn_of_low_limit(self.engine, config.bytes(changed));
+                self.engine.limit_memory(config.bytes(changed));
+            }
+            NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
+            CommandlogExecutionSlowerThan
+            | CommandlogRequestLargerThan
+            | CommandlogReplyLargerThan
+            | CommandlogSlowExecutionMaxLen
+            | CommandlogLargeRequestMaxLen
+            | CommandlogLargeReplyMaxLen => set_command_log(self.engine, config),
+            LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
+            MinReplicasToWrite | MinReplicasMaxLag => set_wanted_replicas(self.engine, config),
+            LatencyTracking => self.engine.track_latency(config.flag(changed)),
+            TrackingTableMaxKeys => limit_tracking(self.engine, config),
+            Directive::StopWritesOnBgsaveError | Directive::Save => save::refresh(self.engine, config),
+            AppendOnly | AppendFsync | AofTimestampEnabled => {
+                aof::follow(self.engine, changed, config, self.in_transaction)?;
+            }
+            _ => {}
+        }
+        self.engine.packing().load(config);
+        self.engine.host().apply(changed, config)
+    }
+
+    fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+        self.engine.host().change_dir(path).map_err(|error| system_text(&error))
+    }
+}
+
+/// A new limit that is exceeded already takes effect all the same.
+fn warn_of_low_limit(engine: &Engine, limit: u64) {
+    let used = engine.host().memory().allocated;
+    if limit > 0 && limit < used {
+        engine.host().warn(&format!(
+            "WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory usage ({used}): \
+             keys will be evicted or writes refused, as maxmemory-policy says."
+        ));
+    }
+}
+
+fn set_access_policy(engine: &Engine, config: &Config) {
+    let number = |directive| config.int(directive).clamp(0, u32::MAX.into()) as u32;
+    let by_frequency = config.choice(Directive::MaxMemoryPolicy).ends_with("lfu");
+    engine.set_access_policy(by_frequency, number(Directive::LfuDecayTime), number(Directive::LfuLogFactor));
+}
+
+/// Thresholds are in microseconds or bytes; negative ones never apply.
+fn set_command_log(engine: &Engine, config: &Config) {
+    use Directive::{
+        CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
+        CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
+    };
+    let lists = [
+        (Reason::Slow, CommandlogExecutionSlowerThan, CommandlogSlowExecutionMaxLen, 1000),
+        (Reason::LargeRequest, CommandlogRequestLargerThan, CommandlogLargeRequestMaxLen, 1),
+        (Reason::LargeReply, CommandlogReplyLargerThan, CommandlogLargeReplyMaxLen, 1),
+    ];
+    for (reason, threshold, max_len, unit) in lists {
+        let threshold = u64::try_from(config.int(threshold)).ok().map(|threshold| threshold.saturating_mul(unit));
+        engine.command_log().configure(reason, threshold, config.int(max_len).max(0) as usize);
+    }
+    engine.refresh_attention();
+}
+
+fn set_latency_threshold(engine: &Engine, config: &Config) {
+    engine.latency().set_threshold(config.int(Directive::LatencyMonitorThreshold));
+    engine.refresh_attention();
+}
+
+/// Nobody follows this server, so whoever wants one replica wants too many.
+fn set_wanted_replicas(engine: &Engine, config: &Config) {
+    engine.saves().set_short_of_replicas(wants_replicas(config));
+}
+
+/// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
+pub(crate) fn wants_replicas(config: &Config) -> bool {
+    config.int(Directive::MinReplicasToWrite) > 0 && config.int(Directive::MinReplicasMaxLag) > 0
+}
+
+fn limit_tracking(engine: &Engine, config: &Config) {
+    let max = config.int(Directive::TrackingTableMaxKeys);
+    engine.tracking().limit_keys(usize::try_from(max).unwrap_or(0));
+}
+
+/// Puts the configuration that the engine was made with into effect.
+pub fn apply_all(engine: &Engine) {
+    let config = engine.config().snapshot();
+    set_command_log(engine, &config);
+    set_latency_threshold(engine, &config);
+    engine.track_latency(config.flag(Directive::LatencyTracking));
+    engine.set_importing(config.flag(Directive::ImportMode));
+    engine.limit_memory(config.bytes(Directive::MaxMemory));
+    set_access_policy(engine, &config);
+    limit_tracking(engine, &config);
+    set_wanted_replicas(engine, &config);
+    engine.set_event_mask(config.keyspace_events());
+    aof::set_policy(engine, &config);
+}
+
+/// The system's text for an error, as the C library has it: without the number that Rust adds.
+fn system_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
+    cx.engine.metrics().iter().for_each(|worker| worker.reset());
+    cx.engine.scripts().reset_evicted();
+    cx.engine.host().reset_stats();
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The disk may be slow: another thread waits for it.
+fn rewrite(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let Some(waiting) = cx.wait_elsewhere(args) else { return rewrite_file(cx, false) };
+    let work = move |engine: &Engine| waiting.end(engine, write_file(engine, false).map(|()| "OK"));
+    if cx.engine.host().in_background(Directive::ServerCpulist, Box::new(work)).is_err() {
+        cx.wait_no_more();
+        return rewrite_file(cx, false);
+    }
+    Ok(())
+}
+
+/// `all`: directives with their default values too, if the file does not have them yet.
+pub(crate) fn rewrite_file(cx: &mut Cx<'_>, all: bool) -> Result<(), Error> {
+    write_file(cx.engine, all)?;
+    cx.reply.ok();
+    Ok(())
+}
+
+fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let host = engine.host();
+    let file = host.process().config_file;
+    if file.is_empty() {
+        return Err(Error::new(format!("ERR {NO_CONFIG_FILE}")));
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let old = match host.read_file(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        result => result,
+    };
+    let result = old.and_then(|old| {
+        let config = engine.config().snapshot();
+        let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all };
+        host.replace_file(&file, &rewritten(input))
+    });
+    result.map_err(|error| Error::new(format!("ERR Rewriting config file: {}", system_text(&error))))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::propagation::effects::EventClass;
+
+    #[test]
+    fn values_are_read_and_changed_together_or_not_at_all() {
+        let mut client = Client::new();
+        client.is("CONFIG SET maxmemory 100mb timeout 5", "+OK");
+        client.is("CONFIG GET maxmemory timeout", "[maxmemory 104857600 timeout 5]");
+        client.is(
+            "CONFIG SET timeout 6 maxmemory x",
+            "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
+        );
+        client.is("CONFIG GET timeout", "[timeout 5]").is("CONFIG GET nope", "[]");
+        client.is("CONFIG SET no\0thing x", "-ERR Unknown option or number of arguments for CONFIG SET - 'no'");
+        client.is("CONFIG SET a b c", "-ERR syntax error");
+        client.is("CONFIG SET a", "-ERR wrong number of arguments for 'config|set' command");
+        client.is("CONFIG REWRITE", "-ERR The server is running without a config file");
+    }
+
+    #[test]
+    fn the_engine_hears_of_its_directives() {
+        let mut client = Client::new();
+        client.is("CONFIG SET maxmemory-policy allkeys-lfu notify-keyspace-events Kx", "+OK");
+        assert!(client.engine().counts_frequency());
+        assert!(client.engine().wants_event(EventClass::EXPIRED) && !client.engine().wants_event(EventClass::STRING));
+        client.is("CONFIG SET maxmemory-policy noeviction notify-keyspace-events \"\"", "+OK");
+        assert!(!client.engine().counts_frequency() && !client.engine().wants_event(EventClass::EXPIRED));
+    }
+
+    #[test]
+    fn wanted_replicas_are_missing_unless_they_may_be_silent_for_ever() {
+        let mut client = Client::new();
+        let wants = |client: &mut Client| client.engine().saves().hindrance().is_short_of_replicas();
+        assert!(!wants(&mut client));
+        for (pair, missing) in [
+            ("min-replicas-to-write 1", true),
+            ("min-slaves-max-lag 0", false),
+            ("min-slaves-max-lag 5", true),
+            ("min-replicas-to-write 0", false),
+        ] {
+            client.is(&format!("CONFIG SET {pair}"), "+OK");
+            assert_eq!(wants(&mut client), missing, "{pair}");
+            let told = client.run("INFO replication").contains("connected_slaves:0\r\nmin_slaves_good_slaves:0\r\n");
+            assert_eq!(told, missing, "{pair}");
+        }
+    }
+
+    #[test]
+    fn statistics_begin_anew() {
+        let mut client = Client::new();
+        client.is("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ").is("GET k", "nil");
+        client.is("CONFIG RESETSTAT", "+OK");
+        assert_eq!(client.engine().stats().misses, 0);
+        client.is("INFO errorstats", "# Errorstats\r\n");
+    }
+}

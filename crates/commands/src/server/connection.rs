@@ -1,0 +1,368 @@
+//! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
+
+use crate::core::args::Args;
+use crate::core::command::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, ROW, STALE};
+use crate::core::context::{Cx, Flow};
+use crate::core::dispatch::before_nul;
+use crate::core::session::Replies;
+use crate::pubsub::channels;
+use crate::pubsub::tracking;
+use crate::server::absent;
+use crate::transactions::multi::forget;
+use crate::version;
+use engine::Error;
+use engine::config::Directive;
+use resp::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
+
+const ALWAYS: Flags = NO_SCRIPT.and(LOADING).and(STALE).and(FAST).and(NO_AUTH).and(ALLOW_BUSY);
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "ping",
+        group: Group::Connection,
+        arity: -1,
+        flags: FAST,
+        syntax: "[message]",
+        summary: "Returns the server's liveliness response.",
+        complexity: "O(1)",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        run: ping,
+        ..ROW
+    },
+    Command {
+        name: "echo",
+        group: Group::Connection,
+        arity: 2,
+        flags: LOADING.and(STALE).and(FAST),
+        syntax: "message",
+        summary: "Returns the given string.",
+        complexity: "O(1)",
+        run: echo,
+        ..ROW
+    },
+    Command {
+        name: "hello",
+        group: Group::Connection,
+        since: "6.0.0",
+        arity: -1,
+        flags: ALWAYS,
+        syntax: "[arguments: protover:int [AUTH auth: username password] [SETNAME clientname]]",
+        summary: "Handshakes with the server.",
+        complexity: "O(1)",
+        history: &[
+            (
+                "8.1.0",
+                "A new `availability_zone` field is added to the response if the `availability-zone` config is set.",
+            ),
+            (
+                "6.2.0",
+                "`protover` made optional; when called without arguments the command reports the current connection's context.",
+            ),
+        ],
+        run: hello,
+        ..ROW
+    },
+    Command {
+        name: "auth",
+        group: Group::Connection,
+        arity: -2,
+        flags: ALWAYS,
+        syntax: "[username]@6.0.0 password",
+        summary: "Authenticates the connection.",
+        complexity: "O(N) where N is the number of passwords defined for the user",
+        history: &[("6.0.0", "Added ACL style (username and password).")],
+        run: auth,
+        ..ROW
+    },
+    Command {
+        name: "select",
+        group: Group::Connection,
+        arity: 2,
+        flags: LOADING.and(STALE).and(FAST).and(ALLOW_BUSY),
+        syntax: "index:int",
+        summary: "Changes the selected database.",
+        complexity: "O(1)",
+        run: select,
+        ..ROW
+    },
+    Command {
+        name: "quit",
+        group: Group::Connection,
+        arity: -1,
+        flags: ALWAYS,
+        summary: "Closes the connection.",
+        complexity: "O(1)",
+        deprecated: Some(("7.2.0", "just closing the connection")),
+        run: quit,
+        ..ROW
+    },
+    Command {
+        name: "reset",
+        group: Group::Connection,
+        since: "6.2.0",
+        arity: 1,
+        flags: ALWAYS,
+        summary: "Resets the connection.",
+        complexity: "O(1)",
+        run: reset,
+        ..ROW
+    },
+];
+
+const WRONG_PASSWORD: Error = Error::text("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD_SET: Error = Error::text(
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+);
+const NO_SUCH_PROTOCOL: Error = Error::text("NOPROTO unsupported protocol version");
+const NOT_A_PROTOCOL: Error = Error::text("ERR Protocol version is not an integer or out of range");
+const HELLO_NO_AUTH: Error = Error::text(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+);
+const BAD_CLIENT_NAME: Error = Error::text("ERR Client names cannot contain spaces, newlines or special characters.");
+
+fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match args.len() {
+        1 | 2 if cx.session.subscriptions.is_some() && cx.reply.protocol() == Protocol::Resp2 => {
+            cx.reply.array(2);
+            cx.reply.bulk(b"pong");
+            cx.reply.bulk(args.get(1).unwrap_or_default());
+        }
+        1 => cx.reply.simple("PONG"),
+        2 => cx.reply.bulk(&args[1]),
+        _ => return Err(Error::wrong_arity("ping")),
+    }
+    Ok(())
+}
+
+fn echo(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.bulk(&args[1]);
+    Ok(())
+}
+
+fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let wanted = match args.get(1) {
+        None => None,
+        Some(text) => Some(match resp::number::parse_i64(text).ok_or(NOT_A_PROTOCOL)? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(NO_SUCH_PROTOCOL),
+        }),
+    };
+    let mut credentials = None;
+    let mut name = None;
+    let mut index = 2;
+    while index < args.len() {
+        let more = args.len() - 1 - index;
+        if args.is(index, "auth") && more >= 2 {
+            credentials = Some((index + 1, index + 2));
+            index += 3;
+        } else if args.is(index, "setname") && more >= 1 {
+            if !is_clean(&args[index + 1]) {
+                return Err(BAD_CLIENT_NAME);
+            }
+            name = Some(index + 1);
+            index += 2;
+        } else {
+            let mut text = b"ERR Syntax error in HELLO option '".to_vec();
+            text.extend_from_slice(before_nul(&args[index]));
+            text.push(b'\'');
+            return Err(Error::new(text));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(cx, &args[user], &args[password])?;
+    }
+    if !cx.session.authenticated {
+        return Err(HELLO_NO_AUTH);
+    }
+    if let Some(index) = name {
+        set_name(cx, &args[index])?;
+    }
+    if let Some(protocol) = wanted {
+        use_protocol(cx, protocol);
+    }
+    reply_hello(cx);
+    Ok(())
+}
+
+/// What HELLO tells about the server.
+fn reply_hello(cx: &mut Cx<'_>) {
+    let config = cx.engine.config().snapshot();
+    let (server, version) = match config.flag(Directive::ExtendedRedisCompatibility) {
+        true => ("redis", version::REDIS),
+        false => ("valkey", version::VALKEY),
+    };
+    let zone = config.text(Directive::AvailabilityZone);
+    let reply = &mut *cx.reply;
+    reply.map(7 + usize::from(!zone.is_empty()));
+    for (key, value) in [("server", server), ("version", version)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.int(if reply.protocol() == Protocol::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.int(cx.session.info.id as i64);
+    for (key, value) in [("mode", absent::MODE), ("role", absent::ROLE)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone);
+    }
+}
+
+fn use_protocol(cx: &mut Cx<'_>, protocol: Protocol) {
+    cx.reply.set_protocol(protocol);
+    cx.session.info.resp.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
+}
+
+fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match args.len() {
+        2 if cx.engine.config().snapshot().text(Directive::RequirePass).is_empty() => return Err(NO_PASSWORD_SET),
+        2 => authenticate(cx, b"default", &args[1])?,
+        3 => authenticate(cx, &args[1], &args[2])?,
+        _ => return Err(Error::SYNTAX),
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The only user is `default`; without a password of its own it takes any.
+fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
+    let config = cx.engine.config().snapshot();
+    let wanted = config.text(Directive::RequirePass);
+    if user != b"default" || !(wanted.is_empty() || same_secret(wanted, password)) {
+        return Err(WRONG_PASSWORD);
+    }
+    cx.session.authenticated = true;
+    cx.session.was_authenticated = true;
+    Ok(())
+}
+
+/// Takes as long for a wrong password as for a right one, so that time does not give it away letter by letter.
+fn same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let mut difference = secret.len() ^ given.len();
+    for (index, byte) in given.iter().enumerate() {
+        difference |= usize::from(byte ^ secret[index % secret.len()]);
+    }
+    difference == 0
+}
+
+fn select(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let index = args.int(1)?;
+    if i32::try_from(index).is_err() {
+        return Err(Error::new(format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX)));
+    }
+    let db = u32::try_from(index).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DB_INDEX)?;
+    use_database(cx, db);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn use_database(cx: &mut Cx<'_>, db: u32) {
+    cx.session.db = db;
+    cx.session.info.db.store(db, Relaxed);
+}
+
+fn quit(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.ok();
+    cx.flow = Flow::Close;
+    Ok(())
+}
+
+fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    use_protocol(cx, Protocol::Resp2);
+    use_database(cx, 0);
+    forget(cx.engine, cx.session);
+    channels::leave(cx.engine, cx.session);
+    tracking::end(cx.engine, cx.session);
+    let session = &mut *cx.session;
+    session.authenticated = cx.engine.config().snapshot().text(Directive::RequirePass).is_empty();
+    session.no_touch = false;
+    session.replies = Replies::On;
+    session.info.no_touch.store(false, Relaxed);
+    session.info.no_evict.store(false, Relaxed);
+    session.info.read_only.store(false, Relaxed);
+    // The library behind the connection stays the same.
+    session.info.edit_details(|details| details.name.clear());
+    cx.reply.simple("RESET");
+    Ok(())
+}
+
+/// Names are shown between spaces in CLIENT LIST, up to a NUL.
+pub(crate) fn is_clean(name: &[u8]) -> bool {
+    before_nul(name).iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+/// Names the connection, as CLIENT SETNAME does.
+pub(crate) fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Result<(), Error> {
+    if !is_clean(name) {
+        return Err(BAD_CLIENT_NAME);
+    }
+    cx.session.info.edit_details(|details| details.name = name.to_vec());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+    #[test]
+    fn hello_changes_the_protocol_only_when_all_of_it_is_right() {
+        let mut client = Client::new();
+        let version = version::VALKEY;
+        client.is(
+            "HELLO 2",
+            &format!("[server valkey version {version} proto :2 id :0 mode standalone role master modules []]"),
+        );
+        assert!(client.run("HELLO 3 SETNAME me").starts_with("{server=valkey"));
+        client.is("CLIENT GETNAME", "me");
+        for (line, error) in [
+            ("HELLO 4", "-NOPROTO unsupported protocol version"),
+            ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+            ("HELLO 3 x", "-ERR Syntax error in HELLO option 'x'"),
+            ("HELLO 3 AUTH a", "-ERR Syntax error in HELLO option 'AUTH'"),
+            ("HELLO 3 AUTH a b", "-WRONGPASS invalid username-password pair or user is disabled."),
+            ("HELLO 3 SETNAME a\nb", "-ERR Client names cannot contain spaces, newlines or special characters."),
+        ] {
+            client.is(line, error);
+        }
+        client.configure("extended-redis-compatibility", "yes");
+        client.configure("availability-zone", "here");
+        let reply = client.run("HELLO");
+        assert!(reply.contains("redis version 7.2.4") && reply.contains("availability_zone here"), "{reply}");
+    }
+
+    #[test]
+    fn a_password_is_asked_for() {
+        let mut client = Client::new();
+        client.is("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?");
+        client.is("AUTH default x", "+OK").is("AUTH a b c", "-ERR syntax error");
+        client.configure("requirepass", "secret");
+        client.is("RESET", "+RESET").is("PING", "-NOAUTH Authentication required.");
+        for wrong in ["secre", "secrets", "Secret", "\"\""] {
+            let denied = "-WRONGPASS invalid username-password pair or user is disabled.";
+            client.is(&format!("AUTH {wrong}"), denied).is(&format!("HELLO 3 AUTH default {wrong}"), denied);
+        }
+        assert!(client.run("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+        client.is("PING", "-NOAUTH Authentication required.");
+        client.is("AUTH nobody secret", "-WRONGPASS invalid username-password pair or user is disabled.");
+        client.is("AUTH secret", "+OK").is("PING", "+PONG").is("PING hi", "hi");
+        client.is("PING a b", "-ERR wrong number of arguments for 'ping' command");
+    }
+
+    #[test]
+    fn reset_makes_the_connection_new() {
+        let mut client = Client::new();
+        client.is("SELECT 3", "+OK").is("CLIENT SETNAME x", "+OK").is("CLIENT NO-TOUCH on", "+OK");
+        client.is("RESET", "+RESET").is("CLIENT GETNAME", "nil");
+        assert_eq!((client.session().db, client.session().no_touch), (0, false));
+        client.is("SELECT 16", "-ERR DB index is out of range").is("SELECT -1", "-ERR DB index is out of range");
+        client.is("SELECT x", "-ERR value is not an integer or out of range");
+    }
+}

@@ -1,0 +1,104 @@
+//! MODULE: there are none, which tools that look for them are told.
+
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, PROTECTED, ROW};
+use crate::core::context::Cx;
+use crate::core::help::HELP;
+use engine::Error;
+use engine::config::Directive;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "module",
+    group: Group::Server,
+    since: "4.0.0",
+    arity: -2,
+    summary: "A container for module commands.",
+    complexity: "Depends on subcommand.",
+    subcommands: &[
+        Command { group: Group::Server, since: "5.0.0", ..HELP },
+        Command {
+            name: "list",
+            group: Group::Server,
+            since: "4.0.0",
+            arity: 2,
+            flags: ADMIN.and(NO_SCRIPT),
+            summary: "Returns all loaded modules.",
+            complexity: "O(N) where N is the number of loaded modules.",
+            tips: &["nondeterministic_output_order"],
+            run: list,
+            ..ROW
+        },
+        Command {
+            name: "load",
+            group: Group::Server,
+            since: "4.0.0",
+            arity: -3,
+            flags: ADMIN.and(NO_ASYNC_LOADING).and(NO_SCRIPT).and(PROTECTED),
+            syntax: "path [arg]...",
+            summary: "Loads a module.",
+            complexity: "O(1)",
+            run: load,
+            ..ROW
+        },
+        Command {
+            name: "loadex",
+            group: Group::Server,
+            since: "7.0.0",
+            arity: -3,
+            flags: ADMIN.and(NO_ASYNC_LOADING).and(NO_SCRIPT).and(PROTECTED),
+            syntax: "path [CONFIG configs: name value]+ [ARGS args]...",
+            summary: "Loads a module using extended parameters.",
+            complexity: "O(1)",
+            run: load,
+            ..ROW
+        },
+        Command {
+            name: "unload",
+            group: Group::Server,
+            since: "4.0.0",
+            arity: 3,
+            flags: ADMIN.and(NO_ASYNC_LOADING).and(NO_SCRIPT).and(PROTECTED),
+            syntax: "name",
+            summary: "Unloads a module.",
+            complexity: "O(1)",
+            run: unload,
+            ..ROW
+        },
+    ],
+    ..ROW
+}];
+
+fn list(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.array(0);
+    Ok(())
+}
+
+const NOT_ALLOWED: Error = Error::text(
+    "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+
+fn load(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    permitted(cx)?;
+    Err(Error::text("ERR Error loading the extension. Please check the server logs."))
+}
+
+fn unload(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    permitted(cx)?;
+    Err(Error::text("ERR Error unloading module: no such module with that name"))
+}
+
+fn permitted(cx: &Cx<'_>) -> Result<(), Error> {
+    let config = cx.engine.config().snapshot();
+    if config.permits(Directive::EnableModuleCommand, cx.session.info.is_local()) { Ok(()) } else { Err(NOT_ALLOWED) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn none_is_loaded() {
+        Client::new().is("MODULE LIST", "[]").is("MODULE LOAD /x", "-ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.");
+        Client::new().is("MODULE LOAD", "-ERR wrong number of arguments for 'module|load' command");
+    }
+}

@@ -1,0 +1,38 @@
+//! TIME.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, FAST, Group, LOADING, ROW, STALE};
+use crate::core::context::Cx;
+use engine::Error;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "time",
+    group: Group::Server,
+    since: "2.6.0",
+    arity: 1,
+    flags: LOADING.and(STALE).and(FAST),
+    summary: "Returns the server time.",
+    complexity: "O(1)",
+    tips: &["nondeterministic_output"],
+    run: time,
+    ..ROW
+}];
+
+/// Unix time: seconds, and the microseconds of the present one.
+fn time(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.array(2);
+    cx.reply.bulk_int(cx.now.unix_us.div_euclid(1_000_000));
+    cx.reply.bulk_int(cx.now.unix_us.rem_euclid(1_000_000));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn time_has_two_parts() {
+        let mut client = Client::new();
+        client.later(1234).is("TIME", "[1700000001 234000]");
+    }
+}

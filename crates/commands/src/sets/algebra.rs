@@ -1,0 +1,716 @@
+//! Unions, intersections and differences of sets.
+//!
+//! The sets are read where they lie: [`Keys::together`] lends all of them at the same time. An intersection walks over
+//! the smallest and asks the others. A union shows the largest, and of the others what was not shown yet. A difference
+//! asks the other sets about each member of the first, or, where that would be more work, collects (references to) what
+//! is to be left out.
+//!
+//! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
+use crate::core::context::Cx;
+use crate::sets::chunked_algebra::{self, Operation};
+use crate::sets::set::{self, reply_member};
+use engine::Error;
+use engine::keyspace::edit::Ttl;
+use engine::keyspace::keys::{Key, Keys};
+use engine::keyspace::value::{Collection, Object, Value};
+use engine::propagation::effects::EventClass;
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::ops::{ControlFlow, Range};
+use structures::listpack::Item;
+use structures::set::{Limits, Set};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "sinter",
+        group: Group::Set,
+        since: "1.0.0",
+        arity: -2,
+        flags: READONLY,
+        keys: &[key(1).ro().access().to(-1, 1)],
+        syntax: "key...",
+        summary: "Returns the intersect of multiple sets.",
+        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+        tips: &["nondeterministic_output_order"],
+        run: sinter,
+        ..ROW
+    },
+    Command {
+        name: "sinterstore",
+        group: Group::Set,
+        since: "1.0.0",
+        arity: -3,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update(), key(2).ro().access().to(-1, 1)],
+        syntax: "destination:key key...",
+        summary: "Stores the intersect of multiple sets in a key.",
+        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+        run: sinterstore,
+        ..ROW
+    },
+    Command {
+        name: "sintercard",
+        group: Group::Set,
+        since: "7.0.0",
+        arity: -3,
+        flags: READONLY,
+        keys: &[key(1).ro().access().counted(0, 1, 1)],
+        syntax: "numkeys:int key... [LIMIT limit:int]",
+        summary: "Returns the number of members of the intersect of multiple sets.",
+        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
+        run: sintercard,
+        ..ROW
+    },
+    Command {
+        name: "sunion",
+        group: Group::Set,
+        since: "1.0.0",
+        arity: -2,
+        flags: READONLY,
+        keys: &[key(1).ro().access().to(-1, 1)],
+        syntax: "key...",
+        summary: "Returns the union of multiple sets.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        tips: &["nondeterministic_output_order"],
+        run: sunion,
+        ..ROW
+    },
+    Command {
+        name: "sunionstore",
+        group: Group::Set,
+        since: "1.0.0",
+        arity: -3,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update(), key(2).ro().access().to(-1, 1)],
+        syntax: "destination:key key...",
+        summary: "Stores the union of multiple sets in a key.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        run: sunionstore,
+        ..ROW
+    },
+    Command {
+        name: "sdiff",
+        group: Group::Set,
+        since: "1.0.0",
+        arity: -2,
+        flags: READONLY,
+        keys: &[key(1).ro().access().to(-1, 1)],
+        syntax: "key...",
+        summary: "Returns the difference of multiple sets.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        tips: &["nondeterministic_output_order"],
+        run: sdiff,
+        ..ROW
+    },
+    Command {
+        name: "sdiffstore",
+        group: Group::Set,
+        since: "1.0.0",
+        arity: -3,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update(), key(2).ro().access().to(-1, 1)],
+        syntax: "destination:key key...",
+        summary: "Stores the difference of multiple sets in a key.",
+        complexity: "O(N) where N is the total number of elements in all given sets.",
+        run: sdiffstore,
+        ..ROW
+    },
+];
+
+const NO_KEYS: Error = Error::text("ERR numkeys should be greater than 0");
+const TOO_MANY_KEYS: Error = Error::text("ERR Number of keys can't be greater than number of args");
+const NEGATIVE_LIMIT: Error = Error::text("ERR LIMIT can't be negative");
+
+/// Names of keys, in the order in which they were given; None for those that are missing.
+type Names<'a> = SmallVec<[Option<Key<'a>>; 4]>;
+/// The sets that they hold.
+type Sets<'k> = SmallVec<[Option<&'k Set>; 4]>;
+
+/// Looks the keys at these arguments up; all of them must hold sets or be missing.
+fn look_up<'a>(cx: &mut Cx<'_>, args: &'a Args<'_>, indices: Range<usize>) -> Result<Names<'a>, Error> {
+    indices
+        .map(|index| {
+            let key = cx.key(args, index);
+            Ok(cx.keys.collection::<Set>(key)?.map(|_| key))
+        })
+        .collect()
+}
+
+/// The key of the only set that is there, if it is one: what is made of it alone is listed as SMEMBERS does it.
+fn only_one<'a>(names: &Names<'a>) -> Option<Key<'a>> {
+    let mut there = names.iter().copied().flatten();
+    let first = there.next()?;
+    there.all(|other| other.name == first.name).then_some(first)
+}
+
+fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
+    let set = |name: Key<'_>| match keys.together(name) {
+        Some(Value::Payload(object)) => Set::of(object),
+        _ => None,
+    };
+    names.iter().map(|name| name.and_then(set)).collect()
+}
+
+/// The keys of the sets that are there, each once, in the order of what `rank` makes of their sizes.
+fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: impl Fn(usize) -> R) -> Vec<Key<'a>> {
+    let there = names.iter().zip(sets).filter_map(|(name, set)| Some(((*name)?, (*set)?.len())));
+    let mut sized: Vec<(Key<'a>, usize)> = Vec::new();
+    there.for_each(|(name, len)| {
+        if sized.iter().all(|(other, _)| other.name != name.name) {
+            sized.push((name, len));
+        }
+    });
+    sized.sort_by_key(|(_, len)| rank(*len));
+    sized.into_iter().map(|(name, _)| name).collect()
+}
+
+fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let names = look_up(cx, args, 1..args.len())?;
+    if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
+        return set::list_found(cx, key);
+    }
+    let large = {
+        let sets = borrow(&cx.keys, &names);
+        let smallest = sets.iter().map(|set| set.map_or(0, Set::len)).min().unwrap_or(0);
+        let is_large = smallest.saturating_mul(names.len() - 1) > chunked_algebra::AT_ONCE;
+        is_large.then(|| by_size(&names, &sets, |len| len))
+    };
+    if let Some(names) = large {
+        chunked_algebra::begin(cx, Operation::Intersection, &names);
+        return Ok(());
+    }
+    let sets = borrow(&cx.keys, &names);
+    let (mark, mut count) = (cx.reply.begin_set(), 0);
+    intersect(sets, |_, member| {
+        reply_member(cx.reply, member);
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    cx.reply.end_set(mark, count);
+    Ok(())
+}
+
+fn sintercard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let keys = args.int(1).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(NO_KEYS)?;
+    if keys > args.len() - 2 {
+        return Err(TOO_MANY_KEYS);
+    }
+    let (mut limit, mut index) = (0, 2 + keys);
+    while index < args.len() {
+        if !args.is(index, "limit") || index + 1 == args.len() {
+            return Err(Error::SYNTAX);
+        }
+        limit = args.int(index + 1).ok().and_then(|n| usize::try_from(n).ok()).ok_or(NEGATIVE_LIMIT)?;
+        index += 2;
+    }
+    let names = look_up(cx, args, 2..2 + keys)?;
+    let mut count = 0;
+    intersect(borrow(&cx.keys, &names), |_, _| {
+        count += 1;
+        // No limit is 0.
+        if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    cx.reply.int(count as i64);
+    Ok(())
+}
+
+fn sinterstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.packing().set();
+    let names = look_up(cx, args, 2..args.len())?;
+    let (mut members, mut empty) = (Vec::new(), Set::default());
+    intersect(borrow(&cx.keys, &names), |smallest, member| {
+        if members.is_empty() && !matches!(smallest, Set::Ints(_)) {
+            empty = Set::small();
+        }
+        members.push(member);
+        ControlFlow::Continue(())
+    });
+    let mut result = build(empty, &members, &limits);
+    if result.len() <= limits.intset_entries && members.iter().all(|member| matches!(normal(*member), Item::Int(_))) {
+        result.make_ints(&limits);
+    }
+    store(cx, args, result, "sinterstore");
+    Ok(())
+}
+
+/// Visits the members that all sets have, with the smallest set; nothing if one is missing.
+fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) -> ControlFlow<()>) {
+    let Some(mut sets) = sets.into_iter().collect::<Option<SmallVec<[&Set; 4]>>>() else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    let others: SmallVec<[&Set; 4]> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
+    each_batch(smallest, &others, |member| {
+        if others.iter().all(|set| set.contains_item(member)) {
+            visit(smallest, member)
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+}
+
+/// Members whose lookups wait for memory together.
+const BATCH: usize = 16;
+
+/// Visits the members of a set; what lookups of them in the others will read has been asked for before.
+fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
+    let mut members = set.iter();
+    loop {
+        let batch: SmallVec<[Item<'k>; BATCH]> = members.by_ref().take(BATCH).collect();
+        let names =
+            || batch.iter().filter_map(|member| if let Item::Bytes(name) = member { Some(*name) } else { None });
+        others.iter().for_each(|other| other.prefetch(names()));
+        if batch.is_empty() || batch.iter().try_for_each(|member| visit(*member)).is_break() {
+            return;
+        }
+    }
+}
+
+/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into
+/// `empty`.
+fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
+    if members.len() > limits.intset_entries.max(limits.listpack_entries) {
+        return Set::of_distinct(members.len(), members.iter().copied());
+    }
+    members.iter().for_each(|member| _ = empty.insert_item(*member, limits));
+    empty
+}
+
+fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let names = look_up(cx, args, 1..args.len())?;
+    if let Some(key) = only_one(&names) {
+        return set::list_found(cx, key);
+    }
+    let large = {
+        let sets = borrow(&cx.keys, &names);
+        let is_large = sets.iter().flatten().map(|set| set.len()).sum::<usize>() > chunked_algebra::AT_ONCE;
+        is_large.then(|| by_size(&names, &sets, Reverse))
+    };
+    if let Some(names) = large {
+        chunked_algebra::begin(cx, Operation::Union, &names);
+        return Ok(());
+    }
+    let sets = borrow(&cx.keys, &names);
+    let (mark, mut count) = (cx.reply.begin_set(), 0);
+    unite(sets, |member| {
+        reply_member(cx.reply, member);
+        count += 1;
+    });
+    cx.reply.end_set(mark, count);
+    Ok(())
+}
+
+fn sunionstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.packing().set();
+    let names = look_up(cx, args, 2..args.len())?;
+    let mut result = Set::default();
+    {
+        let mut sets: SmallVec<[&Set; 4]> = borrow(&cx.keys, &names).into_iter().flatten().collect();
+        let largest = sets.iter().copied().max_by_key(|set| set.len());
+        // All of them in any order become a table then.
+        if let Some(largest) = largest.filter(|set| set.len() > limits.intset_entries.max(limits.listpack_entries)) {
+            result = Set::of_distinct(largest.len(), largest.iter());
+            sets.retain(|set| !std::ptr::eq(*set, largest));
+        }
+        sets.iter().flat_map(|set| set.iter()).for_each(|member| _ = result.insert_item(member, &limits));
+    }
+    store(cx, args, result, "sunionstore");
+    Ok(())
+}
+
+/// Visits each member of any of the sets once.
+fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>)) {
+    let mut sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
+    sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
+    let Some((largest, others)) = sets.split_first() else { return };
+    largest.iter().for_each(&mut visit);
+    let mut seen = Members::default();
+    // What only the last set has cannot come again.
+    let last = others.len().saturating_sub(1);
+    for (at, set) in others.iter().enumerate().filter(|(_, set)| !std::ptr::eq(**set, *largest)) {
+        for member in set.iter().filter(|member| !largest.contains_item(*member)) {
+            let new = if at == last && seen.is_empty() { true } else { seen.insert(member) };
+            if new {
+                visit(member);
+            }
+        }
+    }
+}
+
+fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let names = look_up(cx, args, 1..args.len())?;
+    if let Some(key) = names[0].filter(|_| names[1..].iter().all(Option::is_none)) {
+        if let Some(Some(Set::Small(pack))) = borrow(&cx.keys, &names).first() {
+            // A dump that nobody looked into may bring a member twice: a difference has it once.
+            let mut shown = Members::default();
+            let members: Vec<Item<'_>> = pack.iter().filter(|member| shown.insert(*member)).collect();
+            cx.reply.set(members.len());
+            members.iter().for_each(|member| reply_member(cx.reply, *member));
+            return Ok(());
+        }
+        return set::list_found(cx, key);
+    }
+    let large = {
+        let sets = borrow(&cx.keys, &names);
+        let is_large = Difference::of(&sets).is_some_and(|difference| difference.effort() > chunked_algebra::AT_ONCE);
+        is_large.then(|| by_size(&names[1..], &sets[1..], Reverse))
+    };
+    if let Some(others) = large {
+        let names: Vec<Key<'_>> = names[0].into_iter().chain(others).collect();
+        chunked_algebra::begin(cx, Operation::Difference, &names);
+        return Ok(());
+    }
+    let sets = borrow(&cx.keys, &names);
+    let (mark, mut count) = (cx.reply.begin_set(), 0);
+    if let Some(difference) = Difference::of(&sets) {
+        difference.visit(|member| {
+            reply_member(cx.reply, member);
+            count += 1;
+        });
+    }
+    cx.reply.end_set(mark, count);
+    Ok(())
+}
+
+fn sdiffstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.packing().set();
+    let names = look_up(cx, args, 2..args.len())?;
+    let result = Difference::of(&borrow(&cx.keys, &names)).map(|difference| difference.to_set(&limits));
+    store(cx, args, result.unwrap_or_default(), "sdiffstore");
+    Ok(())
+}
+
+/// What the first set has and the others do not.
+struct Difference<'k> {
+    first: &'k Set,
+    /// From the largest to the smallest when they are asked.
+    others: SmallVec<[&'k Set; 4]>,
+    /// Whether it is less work to ask the others about each member of the first than to go through all of them.
+    asks: bool,
+}
+
+impl<'k> Difference<'k> {
+    /// None if it is empty whatever the members are.
+    fn of(sets: &Sets<'k>) -> Option<Self> {
+        let (first, others) = sets.split_first()?;
+        let first = (*first)?;
+        let mut others: SmallVec<[&Set; 4]> = others.iter().copied().flatten().collect();
+        if others.iter().any(|set| std::ptr::eq(*set, first)) {
+            return None;
+        }
+        // Asking ends at the first set that has a member, and moves nothing: half of the count, as Valkey estimates it.
+        let asking = first.len() * (others.len() + 1) / 2;
+        let asks = asking <= first.len() + others.iter().map(|set| set.len()).sum::<usize>();
+        if asks {
+            others.sort_by_key(|set| std::cmp::Reverse(set.len()));
+        }
+        Some(Difference { first, others, asks })
+    }
+
+    /// Members that are looked up or gone through.
+    fn effort(&self) -> usize {
+        let others: usize = self.others.iter().map(|set| set.len()).sum();
+        if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
+    }
+
+    fn visit(&self, mut visit: impl FnMut(Item<'k>)) {
+        if self.asks {
+            each_batch(self.first, &self.others, |member| {
+                if !self.others.iter().any(|set| set.contains_item(member)) {
+                    visit(member);
+                }
+                ControlFlow::Continue(())
+            });
+        } else {
+            let out = self.left_out();
+            self.first.iter().filter(|member| !out.contains(*member)).for_each(visit);
+        }
+    }
+
+    fn to_set(&self, limits: &Limits) -> Set {
+        if !self.asks {
+            return self.by_removal(limits);
+        }
+        let mut members = Vec::new();
+        self.visit(|member| members.push(member));
+        build(Set::default(), &members, limits)
+    }
+
+    /// A result that held all of the first set for a moment, and has the form of that.
+    fn by_removal(&self, limits: &Limits) -> Set {
+        if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
+            let out = self.left_out();
+            let members: Vec<Item<'_>> = self.first.iter().filter(|member| !out.contains(*member)).collect();
+            return Set::of_distinct(members.len(), members.iter().copied());
+        }
+        let mut result = Set::default();
+        self.first.iter().for_each(|member| _ = result.insert_item(member, limits));
+        for set in &self.others {
+            set.iter().for_each(|member| _ = result.remove_item(member));
+        }
+        result
+    }
+
+    fn left_out(&self) -> Members<'k> {
+        let mut out = Members::default();
+        self.others.iter().flat_map(|set| set.iter()).for_each(|member| _ = out.insert(member));
+        out
+    }
+}
+
+/// References to members of sets of any form.
+#[derive(Default)]
+struct Members<'k> {
+    ints: HashSet<i64, RandomState>,
+    strings: HashSet<&'k [u8], RandomState>,
+}
+
+impl<'k> Members<'k> {
+    /// False if it was there already.
+    fn insert(&mut self, member: Item<'k>) -> bool {
+        match normal(member) {
+            Item::Int(n) => self.ints.insert(n),
+            Item::Bytes(bytes) => self.strings.insert(bytes),
+        }
+    }
+
+    fn contains(&self, member: Item<'_>) -> bool {
+        match normal(member) {
+            Item::Int(n) => self.ints.contains(&n),
+            Item::Bytes(bytes) => self.strings.contains(bytes),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ints.is_empty() && self.strings.is_empty()
+    }
+}
+
+/// The one way to say a member, which a table shows as a string even if it is an integer.
+fn normal(member: Item<'_>) -> Item<'_> {
+    match member {
+        Item::Bytes(bytes) => Item::of(bytes),
+        int => int,
+    }
+}
+
+/// Puts the result in the place of whatever the key at argument 1 holds, and replies its size.
+fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: Set, event: &'static str) {
+    let mut edit = cx.keys.edit_for_result(cx.key(args, 1), result.is_empty());
+    cx.reply.int(result.len() as i64);
+    if !result.is_empty() {
+        edit.set_object(Object::Set(result), Ttl::Clear);
+        edit.commit(EventClass::SET, event);
+    } else if edit.remove() {
+        edit.commit(EventClass::GENERIC, "del");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use std::collections::BTreeSet;
+
+    fn sorted(reply: &str) -> BTreeSet<String> {
+        let words = reply.trim_matches(['[', ']']).split(' ').filter(|word| !word.is_empty());
+        words.map(str::to_owned).collect()
+    }
+
+    /// Sets of every form and of several sizes, by name, each with its members.
+    fn filled(client: &mut Client) -> Vec<(String, BTreeSet<String>)> {
+        let mut sets = Vec::new();
+        for (form, step) in [("ints", 1), ("small", 2), ("big", 3), ("strings", 2), ("few", 30), ("many", 1)] {
+            let name = form.to_owned();
+            let members: BTreeSet<String> = (0..60)
+                .step_by(step)
+                .map(|n| if form == "strings" { format!("s{n}") } else { n.to_string() })
+                .chain((form == "small").then(|| "s2".to_owned()))
+                .chain((form == "big").then(|| "x".repeat(70)))
+                .chain((form == "many").then_some(100..400).into_iter().flatten().map(|n| format!("s{n}")))
+                .collect();
+            members.iter().for_each(|member| _ = client.is(&format!("SADD {name} {member}"), ":1"));
+            sets.push((name, members));
+        }
+        for (name, encoding) in [("ints", "intset"), ("small", "listpack"), ("big", "hashtable"), ("many", "hashtable")]
+        {
+            client.is(&format!("OBJECT ENCODING {name}"), encoding);
+        }
+        sets.push(("missing".to_owned(), BTreeSet::new()));
+        sets
+    }
+
+    #[test]
+    fn large_results_are_of_the_moment_when_the_command_ran() {
+        let numbers = |from: usize, to: usize| (from..to).map(|n| format!("m{n}")).collect::<BTreeSet<_>>();
+        let (a, b, s) = (numbers(0, 6_000), numbers(3_000, 9_000), numbers(2_000, 2_050));
+        let writes = [
+            "SREM a m3001 m5999",
+            "SADD b m1 m2",
+            "DEL b",
+            "RENAME a other",
+            "RENAME b other",
+            "FLUSHALL",
+            "SPOP a 5000",
+        ];
+        for write in writes {
+            for (command, expected) in [
+                (["SUNION", "s", "a", "b", "a"], &a | &b),
+                (["SINTER", "b", "a", "b", "a"], &a & &b),
+                (["SDIFF", "a", "s", "b", "gone"], &(&a - &b) - &s),
+            ] {
+                for steps in [0, 3] {
+                    let mut client = Client::new();
+                    for (name, set) in [("a", &a), ("b", &b), ("s", &s)] {
+                        let members: Vec<&str> = set.iter().map(String::as_str).collect();
+                        for some in members.chunks(1000) {
+                            client.run(&format!("SADD {name} {}", some.join(" ")));
+                        }
+                    }
+                    let mut writer = client.beside();
+                    let mut begun = client.begin(&command);
+                    (0..steps).for_each(|_| assert!(!begun.step()));
+                    writer.run(write);
+                    assert_eq!(sorted(&begun.end()), expected, "{command:?} {write}");
+                    let locks = writer.engine().locks();
+                    (0..locks.len())
+                        .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.listings.is_empty())));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn results_are_those_of_sets() {
+        let mut client = Client::new();
+        let sets = filled(&mut client);
+        fastrand::seed(5);
+        for _ in 0..400 {
+            let chosen: Vec<_> = (0..fastrand::usize(1..5)).map(|_| &sets[fastrand::usize(..sets.len())]).collect();
+            let names = chosen.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+            let members = chosen.iter().map(|(_, members)| members.clone());
+            let first = chosen[0].1.clone();
+            let results = [
+                ("SINTER", members.clone().reduce(|a, b| &a & &b).unwrap()),
+                ("SUNION", members.clone().reduce(|a, b| &a | &b).unwrap()),
+                ("SDIFF", members.clone().skip(1).fold(first, |a, b| &a - &b)),
+            ];
+            for (command, expected) in results {
+                let reply = client.run(&format!("{command} {names}"));
+                assert_eq!(sorted(&reply), expected, "{command} {names}");
+                assert_eq!(reply.split(' ').filter(|word| *word != "[]").count(), expected.len(), "told once");
+                let stored = format!("{command}STORE to {names}");
+                client.is(&stored, &format!(":{}", expected.len()));
+                assert_eq!(sorted(&client.run("SMEMBERS to")), expected, "{stored}");
+                if command == "SINTER" {
+                    let count = format!("SINTERCARD {} {names}", chosen.len());
+                    client.is(&count, &format!(":{}", expected.len()));
+                    client.is(&format!("{count} LIMIT 3"), &format!(":{}", expected.len().min(3)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_results_are_stored_as_tables() {
+        let mut client = Client::new();
+        let numbers = |from: usize, to: usize| (from..to).map(|n| format!("m{n}")).collect::<BTreeSet<_>>();
+        let (a, b, s) = (numbers(0, 3_000), numbers(1_000, 4_000), numbers(2_990, 5_990));
+        for (name, set) in [("a", &a), ("b", &b), ("s", &s)] {
+            let members: Vec<&str> = set.iter().map(String::as_str).collect();
+            client.is(&format!("SADD {name} {}", members.join(" ")), ":3000");
+        }
+        for (command, expected) in [
+            ("SINTERSTORE to a b a", &a & &b),
+            ("SINTERSTORE to a b s", &(&a & &b) & &s),
+            ("SUNIONSTORE to a b a s", &(&a | &b) | &s),
+            ("SUNIONSTORE to missing s", s.clone()),
+            ("SDIFFSTORE to a b", &a - &b),
+            ("SDIFFSTORE a a s a1", &a - &s),
+            ("SDIFFSTORE to a s s s", &a - &s),
+        ] {
+            client.is(command, &format!(":{}", expected.len()));
+            let to = command.split(' ').nth(1).unwrap();
+            assert_eq!(sorted(&client.run(&format!("SMEMBERS {to}"))), expected, "{command}");
+            client.run("SADD to one more");
+            let encoding = if expected.len() > 512 { "hashtable" } else { "listpack" };
+            client.is(&format!("OBJECT ENCODING {to}"), encoding);
+        }
+    }
+
+    /// What Valkey 8.1 says of the same sets.
+    #[test]
+    fn results_have_the_forms_that_clients_see() {
+        let mut client = Client::new();
+        filled(&mut client);
+        for (command, encoding) in [
+            ("SUNIONSTORE to ints few", "intset"),
+            ("SUNIONSTORE to ints small", "listpack"),
+            ("SUNIONSTORE to ints big", "hashtable"),
+            ("SINTERSTORE to ints small", "intset"),
+            ("SINTERSTORE to many ints", "intset"),
+            ("SINTERSTORE to big many", "intset"),
+            ("SINTERSTORE to small small", "listpack"),
+            ("SDIFFSTORE to small big", "listpack"),
+            ("SDIFFSTORE to small strings", "intset"),
+            ("SDIFFSTORE to many few few few", "hashtable"),
+            ("SDIFFSTORE to small few few few few", "listpack"),
+        ] {
+            client.run(command);
+            client.is("OBJECT ENCODING to", encoding);
+        }
+    }
+
+    #[test]
+    fn one_large_set_is_told_whole() {
+        let mut client = Client::new();
+        let all: BTreeSet<String> = (0..3000).map(|n| format!("m{n}")).collect();
+        all.iter().for_each(|member| _ = client.is(&format!("SADD s {member}"), ":1"));
+        for command in ["SUNION s missing s", "SINTER s s", "SINTER s", "SDIFF s missing", "SDIFF s"] {
+            let hits = client.engine().stats().hits;
+            assert_eq!(sorted(&client.run(command)), all, "{command}");
+            let there = command.matches(" s").count() as u64;
+            assert_eq!(client.engine().stats().hits, hits + there, "{command}");
+        }
+        client.is("SINTER s missing s", "[]").is("SDIFF s s", "[]").is("SDIFF missing s", "[]");
+    }
+
+    #[test]
+    fn a_stored_result_replaces_anything() {
+        let mut client = Client::with_events();
+        client.is("SADD a 1 2", ":2").is("SADD b 2 3", ":2").is("SET to x EX 100", "+OK");
+        client.is("SINTERSTORE to a b", ":1").is("TTL to", ":-1").is("SMEMBERS to", "[2]");
+        client.is("SUNIONSTORE to a b", ":3").is("SDIFFSTORE a a b", ":1").is("SMEMBERS a", "[1]");
+        client.events();
+        client.is("SINTERSTORE to a missing", ":0").is("EXISTS to", ":0").is("SINTERSTORE to a missing", ":0");
+        client.is("SDIFFSTORE to a a", ":0").is("SUNIONSTORE to a", ":1");
+        assert_eq!(client.events(), ["0 del to", "0 new to", "0 sunionstore to"]);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let mut client = Client::new();
+        client.is("SADD s a b c", ":3").is("SET str x", "+OK");
+        for command in
+            ["SINTER s str", "SINTER missing str", "SUNION str", "SDIFF missing str", "SINTERSTORE to missing str"]
+        {
+            client.is(command, "-WRONGTYPE Operation against a key holding the wrong kind of value");
+        }
+        for (command, reply) in [
+            ("SINTERCARD 0 s", "-ERR numkeys should be greater than 0"),
+            ("SINTERCARD x s", "-ERR numkeys should be greater than 0"),
+            ("SINTERCARD 2 s", "-ERR Number of keys can't be greater than number of args"),
+            ("SINTERCARD 1 s LIMIT -1", "-ERR LIMIT can't be negative"),
+            ("SINTERCARD 1 s LIMIT x", "-ERR LIMIT can't be negative"),
+            ("SINTERCARD 1 s LIMIT", "-ERR syntax error"),
+            ("SINTERCARD 1 s junk 1", "-ERR syntax error"),
+            ("SINTERCARD 1 s LIMIT 2", ":2"),
+            ("SINTERCARD 1 s LIMIT 0", ":3"),
+        ] {
+            client.is(command, reply);
+        }
+    }
+}

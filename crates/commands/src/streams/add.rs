@@ -1,0 +1,291 @@
+//! XADD: an entry at the end of a stream.
+//!
+//! The change log gets the id that the entry got, and trimming to about some length as trimming to what came of it.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, DENY_OOM, FAST, Group, ROW, WRITE, key};
+use crate::core::context::Cx;
+use crate::streams::stream::{GivenId, reply_id};
+use crate::streams::trim::Trim;
+use engine::Error;
+use engine::keyspace::edit::Edit;
+use engine::propagation::effects::{EventClass, Record};
+use sha1::{Digest, Sha1};
+use structures::stream::{Id, MAX_BYTES, MessageId, Stream};
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "xadd",
+    group: Group::Stream,
+    since: "5.0.0",
+    arity: -5,
+    flags: WRITE.and(DENY_OOM).and(FAST),
+    keys: &[key(1).rw().update().notes("UPDATE instead of INSERT because of the optional trimming feature")],
+    syntax: "key [NOMKSTREAM]@6.2.0 [trim: (strategy: MAXLEN | MINID@6.2.0) [operator: \"=\"=equal | \"~\"=approximately] threshold [LIMIT count:int]@6.2.0] (id-selector: \"*\"=auto-id | id) (data: field value)...",
+    summary: "Appends a new message to a stream. Creates the key if it doesn't exist.",
+    complexity: "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
+    history: &[
+        ("6.2.0", "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."),
+        ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
+    ],
+    tips: &["nondeterministic_output"],
+    run: xadd,
+    ..ROW
+}];
+
+const ZERO_ID: Error = Error::text("ERR The ID specified in XADD must be greater than 0-0");
+const NOT_ABOVE: Error =
+    Error::text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+const EXHAUSTED: Error = Error::text("ERR The stream has exhausted the last possible ID, unable to add more items");
+const TOO_LARGE: Error = Error::text("ERR Elements are too large to be stored");
+
+/// What comes before the fields.
+struct Options {
+    /// None: `*`.
+    id: Option<GivenId>,
+    /// Where the id stands.
+    id_at: usize,
+    no_create: bool,
+    trim: Trim,
+    production: Option<Producing>,
+}
+
+/// A message that is to be added once only.
+struct Producing {
+    /// Where the producer's name stands.
+    producer_at: usize,
+    /// Where the message's own id stands; None: it is made from what the message says.
+    message_at: Option<usize>,
+}
+
+impl Producing {
+    /// Reads IDMP and IDMPAUTO at `at`; with the index after it.
+    fn option(args: &Args<'_>, at: usize) -> Result<Option<(Producing, usize)>, Error> {
+        let words = match () {
+            () if args.is(at, "idmpauto") => 1,
+            () if args.is(at, "idmp") => 2,
+            () => return Ok(None),
+        };
+        if at + words >= args.len() {
+            return Err(Error::SYNTAX);
+        }
+        if (1..=words).any(|word| args[at + word].is_empty()) {
+            return Err(Error::text("ERR the producer and idempotent ids must not be empty"));
+        }
+        let message_at = (words == 2).then_some(at + 2);
+        Ok(Some((Producing { producer_at: at + 1, message_at }, at + words + 1)))
+    }
+
+    fn message(&self, args: &Args<'_>, first: usize) -> MessageId {
+        match self.message_at {
+            Some(at) => args[at].into(),
+            None => {
+                let mut hash = Sha1::new();
+                for word in args.from(first) {
+                    hash.update(word.len().to_le_bytes());
+                    hash.update(word);
+                }
+                let digest: [u8; 20] = hash.finalize().into();
+                digest[..16].into()
+            }
+        }
+    }
+}
+
+impl Options {
+    fn parse(args: &Args<'_>) -> Result<Options, Error> {
+        let mut options =
+            Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default(), production: None };
+        let mut at = 2;
+        while at < args.len() {
+            if args[at] == *b"*" {
+                options.id_at = at;
+                break;
+            } else if let Some(next) = options.trim.option(args, at)? {
+                at = next;
+            } else if args.is(at, "nomkstream") {
+                options.no_create = true;
+                at += 1;
+            } else if let Some((production, next)) = Producing::option(args, at)? {
+                if options.production.is_some() {
+                    return Err(Error::SYNTAX);
+                }
+                options.production = Some(production);
+                at = next;
+            } else {
+                options.id = Some(GivenId::parse(&args[at])?);
+                options.id_at = at;
+                break;
+            }
+        }
+        options.trim.check()?;
+        Ok(options)
+    }
+
+    /// The id of an entry after `last`.
+    fn resolve(&self, last: Id, now_ms: i64) -> Result<Id, Error> {
+        let id = match self.id {
+            None => {
+                let now = u64::try_from(now_ms).unwrap_or(0);
+                if now > last.ms { Some(Id::new(now, 0)) } else { last.next() }
+            }
+            Some(GivenId::Whole(id)) => Some(id),
+            Some(GivenId::Time(ms)) if ms == last.ms => last.seq.checked_add(1).map(|seq| Id::new(ms, seq)),
+            Some(GivenId::Time(ms)) => Some(Id::new(ms, 0)),
+        };
+        id.filter(|id| *id > last).ok_or(NOT_ABOVE)
+    }
+}
+
+/// The entry that this message has become before, if it is remembered.
+fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i64) -> Result<Option<Id>, Error> {
+    if edit.collection::<Stream>()?.is_none_or(|stream| stream.production().is_none()) {
+        return Ok(None);
+    }
+    edit.with(|stream: &mut Stream| {
+        let production = stream.production_mut();
+        let found = production.find(producer, message, now);
+        production.duplicates += u64::from(found.is_some());
+        found
+    })
+}
+
+fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::parse(args)?;
+    let first = options.id_at + 1;
+    if args.len() < first + 2 || (args.len() - first) % 2 == 1 {
+        return Err(Error::wrong_arity("xadd"));
+    }
+    if options.id == Some(GivenId::Whole(Id::MIN)) {
+        return Err(ZERO_ID);
+    }
+    let (now, limits) = (cx.now_ms(), cx.engine.packing().stream());
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let last = match edit.collection::<Stream>()? {
+        Some(stream) => stream.last_id,
+        None if options.no_create => {
+            cx.reply.null();
+            return Ok(());
+        }
+        None => Id::MIN,
+    };
+    let message = options.production.as_ref().map(|production| production.message(args, first));
+    // Whoever gives the id is the change log, in which nothing stands twice: it has the message remembered.
+    if let (Some(production), Some(message), None) = (&options.production, &message, options.id)
+        && let Some(id) = sent_before(&mut edit, &args[production.producer_at], message, now)?
+    {
+        // Watchers and the log need not know.
+        edit.leave();
+        reply_id(cx.reply, id);
+        return Ok(());
+    }
+    if last == Id::MAX {
+        return Err(EXHAUSTED);
+    }
+    let id = options.resolve(last, now)?;
+    if args.wire_len() > MAX_BYTES && args.from(first).map(<[u8]>::len).sum::<usize>() > MAX_BYTES {
+        return Err(TOO_LARGE);
+    }
+    let pairs = (first..args.len()).step_by(2).map(|at| (&args[at], &args[at + 1]));
+    let (has_log, mut words) = (cx.engine.has_log(), Record::new());
+    // What a log is read from came when its entry was added.
+    let is_loading = cx.engine.saves().hindrance().is_loading();
+    let came_at = if is_loading { i64::try_from(id.ms).unwrap_or(now).min(now) } else { now };
+    let trimmed = edit.with(|stream: &mut Stream| {
+        stream.append(id, pairs, limits);
+        if let (Some(production), Some(message)) = (&options.production, message) {
+            stream.production_mut().remember(&args[production.producer_at], message, id, came_at);
+        }
+        let trimmed = options.trim.run(stream, limits.entries);
+        if has_log {
+            options.trim.words(stream, &mut words);
+        }
+        trimmed
+    })?;
+    if options.trim.about || !matches!(options.id, Some(GivenId::Whole(_))) {
+        edit.log_as(|| {
+            let mut record = vec![b"XADD".to_vec(), args[1].to_vec()];
+            record.append(&mut words);
+            // The message's id goes along, so that it is known wherever the log is read.
+            if let Some(production) = &options.production {
+                let end = production.message_at.unwrap_or(production.producer_at);
+                record.extend((production.producer_at - 1..=end).map(|at| args[at].to_vec()));
+            }
+            record.push(id.to_vec());
+            record.extend(args.from(first).map(<[u8]>::to_vec));
+            vec![record]
+        });
+    }
+    reply_id(cx.reply, id);
+    if trimmed > 0 {
+        edit.event(EventClass::STREAM, "xadd");
+        edit.commit(EventClass::STREAM, "xtrim");
+    } else {
+        edit.commit(EventClass::STREAM, "xadd");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn ids_are_made_or_given() {
+        let mut client = Client::with_events();
+        client.is("XADD s 5-1 a 1", "5-1").is("XADD s 5-* a 2", "5-2").is("XADD s * a 3", "1700000000000-0");
+        client.is("XADD s * a 4", "1700000000000-1").is("XADD s 7 a 5", &format!("-{}", super::NOT_ABOVE));
+        client.is("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0");
+        client.is("XADD z 0-* a 1", "0-1").is("XADD n NOMKSTREAM * a 1", "nil").is("EXISTS n", ":0");
+        client.is("XADD s 9-9 a", "-ERR wrong number of arguments for 'xadd' command");
+        client.is("XADD z 18446744073709551615-18446744073709551615 a 1", "18446744073709551615-18446744073709551615");
+        client.is("XADD z * a 1", &format!("-{}", super::EXHAUSTED)).is("TYPE s", "+stream").is("XLEN s", ":4");
+        assert_eq!(client.events()[..2], ["0 new s", "0 xadd s"]);
+    }
+
+    #[test]
+    fn the_log_gets_what_came_of_it() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("CONFIG SET stream-node-max-entries 2", "+OK").is("XADD s MAXLEN ~ 2 * a 1", "1700000000000-0");
+        client.is("XADD s 1700000000000-1 a 2", "1700000000000-1").is("XADD s * a 3", "1700000000000-2");
+        client.is("XADD s * a 4", "1700000000000-3").is("XADD s MAXLEN ~ 2 * a 5", "1700000000000-4");
+        client.is("XTRIM s MINID ~ 1700000000000-4", ":2");
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = [
+            "XADD s MAXLEN = 1 1700000000000-0 a 1",
+            "XADD s 1700000000000-1 a 2",
+            "XADD s 1700000000000-2 a 3",
+            "XADD s 1700000000000-3 a 4",
+            "XADD s MAXLEN = 3 1700000000000-4 a 5",
+            "XTRIM s MINID = 1700000000000-4",
+        ];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn a_message_that_is_sent_twice_is_added_once() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("XADD s IDMP p m1 * a 1", "1700000000000-0").is("XADD s IDMP p m1 * a 2", "1700000000000-0");
+        client.is("XADD s IDMP q m1 * a 1", "1700000000000-1").is("XADD s IDMPAUTO p * a 1", "1700000000000-2");
+        client.is("XADD s IDMPAUTO p * a 1", "1700000000000-2").is("XADD s IDMPAUTO p * a1 \"\"", "1700000000000-3");
+        client
+            .is("XLEN s", ":4")
+            .is("XCFGSET s IDMP-DURATION 1", "+OK")
+            .is("XADD s IDMP p m1 * a 1", "1700000000000-4");
+        client.later(1000).is("XADD s IDMP p m1 * a 1", "1700000001000-0");
+        client.is("XCFGSET s IDMP-MAXSIZE 0", "-ERR invalid maxsize").is("XCFGSET s", "-ERR syntax error");
+        client
+            .is("XCFGSET none IDMP-MAXSIZE 1", "-ERR no such key")
+            .is("XADD s IDMP p", "-ERR wrong number of arguments for 'xadd' command");
+        let info = client.run("XINFO STREAM s");
+        assert!(
+            info.contains(
+                "idmp-duration :1 idmp-maxsize :100 pids-tracked :1 iids-tracked :1 iids-added :6 iids-duplicates :2"
+            ),
+            "{info}"
+        );
+        assert_eq!(log.take()[0].1.join(&b' '), b"XADD s IDMP p m1 1700000000000-0 a 1");
+    }
+}

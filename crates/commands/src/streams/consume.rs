@@ -1,0 +1,434 @@
+//! XREADGROUP: entries for one consumer of a group; either what nobody in the group was given yet (`>`), or once more
+//! what this consumer was given and has not acknowledged.
+//!
+//! The change log gets what became of the group: an XCLAIM for each entry that was given out, and how far it has read.
+
+use crate::core::args::Args;
+use crate::core::command::{BLOCKING, Command, Group as Family, ROW, WRITE};
+use crate::core::context::Cx;
+use crate::core::dispatch::before_nul;
+use crate::streams::read::{Answers, Options, stream_keys};
+use crate::streams::stream::{parse_id, reply_fields, reply_id};
+use crate::transactions::blocking::Wait;
+use engine::Error;
+use engine::keyspace::value::Type;
+use engine::propagation::effects::{EventClass, Record};
+use resp::Reply;
+use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "xreadgroup",
+    group: Family::Stream,
+    since: "5.0.0",
+    arity: -7,
+    flags: WRITE.and(BLOCKING),
+    keys: &[stream_keys(4)],
+    syntax: "(GROUP group-block: group consumer) [COUNT count:int] [BLOCK milliseconds:int] [NOACK] (STREAMS streams: key... id...)",
+    summary: "Returns new or historical messages from a stream for a consumer in a group. Blocks until a message is available otherwise.",
+    complexity: "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to serve the N clients blocked on the stream getting new data.",
+    run: xreadgroup,
+    ..ROW
+}];
+
+/// What a consumer asks of one stream.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    New,
+    /// Its own pending entries after this id.
+    History(Id),
+}
+
+fn no_group(key: &[u8], group: &[u8]) -> Error {
+    let (key, group) = (before_nul(key), before_nul(group));
+    let words: [&[u8]; 5] =
+        [b"NOGROUP No such key '", key, b"' or consumer group '", group, b"' in XREADGROUP with GROUP option"];
+    Error::new(words.concat())
+}
+
+fn meaningless(id: &str, what: &str) -> Error {
+    Error::new(format!(
+        "ERR The {id} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {id} ID would just {what}."
+    ))
+}
+
+fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = Options::parse(cx, args, true)?;
+    let group_at = options.group_at.unwrap_or(0);
+    let mut wanted = Vec::with_capacity(options.streams);
+    for index in options.key_indices() {
+        let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
+        if stream.is_none_or(|stream| stream.group(&args[group_at]).is_none()) {
+            return Err(no_group(&args[index], &args[group_at]));
+        }
+        wanted.push(match &args[options.id_at(index)] {
+            b">" => From::New,
+            b"$" => return Err(meaningless("$", "return an empty result set")),
+            b"+" => return Err(meaningless("+", "return an empty result set")),
+            id => match parse_id(id, 0)? {
+                // The last of all ids is another name of the new ones.
+                Id::MAX => From::New,
+                after => From::History(after),
+            },
+        });
+    }
+    let mut answers = Answers::default();
+    let mut log = cx.engine.has_log().then(Vec::new);
+    for (index, from) in options.key_indices().zip(wanted) {
+        read_one(cx, args, &options, index, from, &mut answers, &mut log)?;
+    }
+    if answers.end(cx.reply) {
+        return Ok(());
+    }
+    match options.block {
+        None => cx.reply.null_array(),
+        Some(deadline) => {
+            let wait = Wait { kind: Some(Type::Stream), on_missing: true, ..Wait::until(deadline) };
+            cx.wait(args, options.key_indices(), wait);
+        }
+    }
+    Ok(())
+}
+
+/// What came of reading one stream.
+#[derive(Default)]
+struct Outcome {
+    new_consumer: bool,
+    answered: bool,
+}
+
+fn read_one(
+    cx: &mut Cx<'_>,
+    args: &Args<'_>,
+    options: &Options,
+    index: usize,
+    from: From,
+    answers: &mut Answers,
+    log: &mut Option<Vec<Record>>,
+) -> Result<(), Error> {
+    let group_at = options.group_at.unwrap_or(0);
+    let key = cx.key(args, index);
+    let (now, reply) = (cx.now_ms(), &mut *cx.reply);
+    let mut edit = cx.keys.edit(key);
+    // Its group was looked for before: that was another reading.
+    edit.count_read();
+    let outcome = edit.with(|stream: &mut Stream| {
+        stream.with_group(&args[group_at], |stream, group| {
+            let (consumer, new_consumer) = group.find_or_add(&args[group_at + 1], now);
+            if let Some(consumer) = group.consumer_mut(consumer) {
+                consumer.seen_at = now;
+            }
+            let mut reader = Reader { stream, group, consumer, now, left: options.limit(), log: log.as_mut() };
+            let logged = reader.logged();
+            let answered = match from {
+                From::History(after) => {
+                    answers.begin(reply, key.name);
+                    reader.history(after, reply);
+                    true
+                }
+                From::New => {
+                    let idle = options.claim.map(|min_idle| reader.idle(min_idle)).unwrap_or_default();
+                    let any = !idle.is_empty() || reader.any_new();
+                    if any {
+                        answers.begin(reply, key.name);
+                        let mark = reply.begin_array();
+                        let claimed = reader.claim(&idle, reply, key.name, &args[group_at]);
+                        let new = reader.new_entries(reply, options, key.name, &args[group_at]);
+                        reply.end_array(mark, claimed + new);
+                    }
+                    any
+                }
+            };
+            // Entries that it is given bring it with them.
+            if new_consumer && (options.no_ack || reader.logged() == logged) {
+                reader.log(
+                    |group, name| {
+                        vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
+                    },
+                    &args[group_at],
+                );
+            }
+            Outcome { new_consumer, answered }
+        })
+    })?;
+    let outcome = outcome.unwrap_or_default();
+    let changes = u64::from(outcome.answered) + u64::from(outcome.new_consumer);
+    if changes == 0 {
+        edit.leave();
+        return Ok(());
+    }
+    if let Some(records) = log {
+        edit.log_as(|| records.clone());
+    }
+    let event = outcome.new_consumer.then_some((EventClass::STREAM, "xgroup-createconsumer"));
+    edit.commit_beside(changes, event);
+    Ok(())
+}
+
+/// One consumer at one stream.
+struct Reader<'r> {
+    stream: &'r Stream,
+    group: &'r mut Group,
+    consumer: ConsumerRef,
+    now: i64,
+    /// Entries that it may still be given.
+    left: u64,
+    log: Option<&'r mut Vec<Record>>,
+}
+
+impl Reader<'_> {
+    /// How many records there are.
+    fn logged(&self) -> usize {
+        self.log.as_ref().map_or(0, |log| log.len())
+    }
+
+    fn log(&mut self, record: impl FnOnce(&[u8], Vec<u8>) -> Record, group: &[u8]) {
+        if let Some(log) = &mut self.log {
+            let name = self.group.consumer(self.consumer).map(|consumer| consumer.name.to_vec());
+            log.push(record(group, name.unwrap_or_default()));
+        }
+    }
+
+    fn any_new(&self) -> bool {
+        let Some(start) = self.group.last_id.next() else { return false };
+        // The end is near, where `start` may be in the middle of a node.
+        self.stream.last_id >= start && self.stream.last_live_id().is_some_and(|last| last >= start)
+    }
+
+    /// What has been pending for as long, whoever has it, the longest first. What is not in the stream any more is no
+    /// longer pending.
+    fn idle(&mut self, min_idle: i64) -> Vec<(Id, Pending)> {
+        let is_idle =
+            |pending: &Pending| pending.consumer.is_none() || self.now.saturating_sub(pending.delivered_at) >= min_idle;
+        let all = self.group.pending_range(Id::MIN, Id::MAX).map(|(id, pending)| (id, *pending));
+        let mut idle: Vec<(Id, Pending)> = all.filter(|(_, pending)| is_idle(pending)).collect();
+        idle.sort_by_key(|(id, pending)| (pending.delivered_at, *id));
+        idle.retain(|(id, _)| {
+            let there = self.stream.contains(*id);
+            if !there {
+                self.group.acknowledge(*id);
+            }
+            there
+        });
+        idle.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        idle
+    }
+
+    /// Replies pending entries, which are this consumer's from now on, and how they were pending; how many.
+    fn claim(&mut self, idle: &[(Id, Pending)], reply: &mut Reply, key: &[u8], group: &[u8]) -> usize {
+        for (id, before) in idle {
+            let deliveries = before.deliveries.saturating_add(1);
+            let pending = Pending { delivered_at: self.now, deliveries, consumer: Some(self.consumer) };
+            self.group.assign(*id, pending);
+            let mut cursor = self.stream.range(*id, *id);
+            cursor.next();
+            reply.array(4);
+            reply_fields(reply, *id, &mut cursor);
+            reply.int(self.now.saturating_sub(before.delivered_at));
+            reply.int(before.deliveries as i64);
+            let last_id = self.group.last_id;
+            self.log(|group, name| claim_record(key, group, name, *id, &pending, last_id), group);
+        }
+        self.left -= idle.len() as u64;
+        self.given(!idle.is_empty());
+        idle.len()
+    }
+
+    /// Replies what nobody in the group was given yet; how many entries.
+    fn new_entries(&mut self, reply: &mut Reply, options: &Options, key: &[u8], group: &[u8]) -> usize {
+        let Some(start) = self.group.last_id.next().filter(|start| *start <= self.stream.last_id) else { return 0 };
+        let mut cursor = self.stream.range(start, Id::MAX);
+        let mut given = 0;
+        while given < self.left
+            && let Some(id) = cursor.next()
+        {
+            self.stream.count_read(self.group, id);
+            reply.array(if options.claim.is_some() { 4 } else { 2 });
+            reply_fields(reply, id, &mut cursor);
+            if options.claim.is_some() {
+                reply.int(0);
+                reply.int(0);
+            }
+            given += 1;
+            if options.no_ack {
+                continue;
+            }
+            let pending = Pending { delivered_at: self.now, deliveries: 1, consumer: Some(self.consumer) };
+            self.group.assign(id, pending);
+            let last_id = self.group.last_id;
+            self.log(|group, name| claim_record(key, group, name, id, &pending, last_id), group);
+        }
+        self.given(given > 0 && !options.no_ack);
+        if let Some(log) = self.log.as_mut().filter(|_| given > 0) {
+            log.push(position_record(key, group, self.group));
+        }
+        given as usize
+    }
+
+    /// The consumer was given something, if so.
+    fn given(&mut self, something: bool) {
+        if something && let Some(consumer) = self.group.consumer_mut(self.consumer) {
+            consumer.active_at = Some(self.now);
+        }
+    }
+
+    fn history(&mut self, after: Id, reply: &mut Reply) {
+        let (mark, mut given) = (reply.begin_array(), 0);
+        let mut next = after.next();
+        while given < self.left
+            && let Some(start) = next
+        {
+            let own = self.group.consumer(self.consumer).and_then(|consumer| consumer.pending_from(start).next());
+            let Some(id) = own else { break };
+            let mut cursor = self.stream.range(id, id);
+            reply.array(2);
+            if cursor.next().is_some() {
+                reply_fields(reply, id, &mut cursor);
+                if let Some(pending) = self.group.pending(id).copied() {
+                    let deliveries = pending.deliveries.saturating_add(1);
+                    self.group.assign(id, Pending { delivered_at: self.now, deliveries, ..pending });
+                }
+            } else {
+                reply_id(reply, id);
+                reply.null_array();
+            }
+            given += 1;
+            next = id.next();
+        }
+        reply.end_array(mark, given as usize);
+    }
+}
+
+/// Gives a pending entry to a consumer, as the change log says it.
+pub(crate) fn claim_record(
+    key: &[u8],
+    group: &[u8],
+    consumer: Vec<u8>,
+    id: Id,
+    pending: &Pending,
+    last_id: Id,
+) -> Record {
+    vec![
+        b"XCLAIM".to_vec(),
+        key.to_vec(),
+        group.to_vec(),
+        consumer,
+        b"0".to_vec(),
+        id.to_vec(),
+        b"TIME".to_vec(),
+        pending.delivered_at.to_string().into_bytes(),
+        b"RETRYCOUNT".to_vec(),
+        pending.deliveries.to_string().into_bytes(),
+        b"FORCE".to_vec(),
+        b"JUSTID".to_vec(),
+        b"LASTID".to_vec(),
+        last_id.to_vec(),
+    ]
+}
+
+/// How far a group has read, as the change log says it.
+fn position_record(key: &[u8], name: &[u8], group: &Group) -> Record {
+    vec![
+        b"XGROUP".to_vec(),
+        b"SETID".to_vec(),
+        key.to_vec(),
+        name.to_vec(),
+        group.last_id.to_vec(),
+        b"ENTRIESREAD".to_vec(),
+        group.entries_read.map_or(-1, |read| read as i64).to_string().into_bytes(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn each_entry_goes_to_one_consumer() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.is("XREADGROUP GROUP g c COUNT 1 STREAMS s >", "[[s [[1-1 [a 1]]]]]");
+        client.is("XREADGROUP GROUP g d STREAMS s >", "[[s [[1-2 [a 2]]]]]");
+        client
+            .is("XREADGROUP GROUP g d STREAMS s >", "nil")
+            .is("XREADGROUP GROUP g c STREAMS s 0", "[[s [[1-1 [a 1]]]]]");
+        client.is("XDEL s 1-1", ":1").is("XREADGROUP GROUP g c STREAMS s 0", "[[s [[1-1 nil]]]]");
+        client.is("XACK s g 1-1", ":1").is("XREADGROUP GROUP g c STREAMS s 0", "[[s []]]");
+        client.is("XREADGROUP GROUP g e NOACK STREAMS s >", "nil").is("XREADGROUP GROUP g f STREAMS s >", "nil");
+        assert!(client.events().contains(&"0 xgroup-createconsumer s".to_owned()));
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = [
+            "XADD s 1-1 a 1",
+            "XADD s 1-2 a 2",
+            "XGROUP CREATE s g 0",
+            "MULTI",
+            "XCLAIM s g c 0 1-1 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1",
+            "XGROUP SETID s g 1-1 ENTRIESREAD 1",
+            "EXEC",
+            "MULTI",
+            "XCLAIM s g d 0 1-2 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-2",
+            "XGROUP SETID s g 1-2 ENTRIESREAD 2",
+            "EXEC",
+            "XDEL s 1-1",
+            "XACK s g 1-1",
+            "XGROUP CREATECONSUMER s g e",
+            "XGROUP CREATECONSUMER s g f",
+        ];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn claiming_moves_entries_and_drops_what_is_deleted() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.run("XREADGROUP GROUP g c STREAMS s >");
+        client
+            .later(10)
+            .is("XCLAIM s g d 20 1-1", "[]")
+            .is("XCLAIM s g d 10 1-1", "[[1-1 [a 1]]]")
+            .is("XDEL s 1-2", ":1");
+        log.take();
+        client
+            .is("XAUTOCLAIM s g d 0 - COUNT 1", "[1-2 [[1-1 [a 1]]] []]")
+            .is("XAUTOCLAIM s g d 0 1-2", "[0-0 [] [1-2]]");
+        client.is("XPENDING s g", "[:1 1-1 1-1 [[d 1]]]").is("XPENDING s g - + 9 d", "[[1-1 d :0 :3]]");
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = ["XCLAIM s g d 0 1-1 TIME 1700000000010 RETRYCOUNT 3 FORCE JUSTID LASTID 1-2", "XACK s g 1-2"];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn each_of_several_streams_is_logged_once() {
+        let mut client = Client::with_events();
+        let log = client.log();
+        for key in ["s", "t"] {
+            client.is(&format!("XADD {key} 1-1 a 1"), "1-1").is(&format!("XGROUP CREATE {key} g 0"), "+OK");
+        }
+        log.take();
+        client.is("XREADGROUP GROUP g c STREAMS s t > >", "[[s [[1-1 [a 1]]]] [t [[1-1 [a 1]]]]]");
+        let names: Vec<_> = log
+            .take()
+            .iter()
+            .map(|(_, words)| {
+                let word =
+                    |index: usize| words.get(index).map_or_else(String::new, |w| String::from_utf8(w.clone()).unwrap());
+                let key = if word(0) == "XCLAIM" { word(1) } else { word(2) };
+                format!("{} {key}", word(0))
+            })
+            .collect();
+        assert_eq!(names, ["MULTI ", "XCLAIM s", "XGROUP s", "XCLAIM t", "XGROUP t", "EXEC "]);
+    }
+
+    #[test]
+    fn entries_change_hands_in_a_transaction() {
+        let mut client = Client::new();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.is("XREADGROUP GROUP g c STREAMS s >", "[[s [[1-1 [a 1]] [1-2 [a 2]]]]]");
+        client.is("MULTI", "+OK").is("XCLAIM s g d 0 1-1 JUSTID", "+QUEUED");
+        client.is("XAUTOCLAIM s g e 0 1-2 JUSTID", "+QUEUED");
+        client.is("EXEC", "[[1-1] [0-0 [1-2] []]]");
+    }
+}

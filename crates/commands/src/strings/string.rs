@@ -1,0 +1,721 @@
+//! Strings as values: GET, SET and their kin, and the commands that work on a part of one.
+
+use crate::core::args::{Arg, Args};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::context::Cx;
+use crate::keys::expire_option::{ExpireOption, Lifetime, pxat};
+use engine::config::Directive;
+use engine::keyspace::edit::{Edit, Ttl};
+use engine::keyspace::value::{NewString, Str, ValueExt};
+use engine::propagation::effects::{EventClass, Record};
+use engine::{Engine, Error};
+use resp::Reply;
+use std::ops::Range;
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "append",
+        group: Group::String,
+        since: "2.0.0",
+        arity: 3,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().insert()],
+        syntax: "key value",
+        summary: "Appends a string to the value of a key. Creates the key if it doesn't exist.",
+        complexity: "O(1). The amortized time complexity is O(1) assuming the appended value is small and the already present value is of any size, since the dynamic string library used by the server will double the free space available on every reallocation.",
+        run: append,
+        ..ROW
+    },
+    Command {
+        name: "delifeq",
+        group: Group::String,
+        since: "9.0.0",
+        arity: 3,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rm().delete()],
+        syntax: "key value",
+        summary: "Delete key if value matches string.",
+        complexity: "O(1)",
+        run: delifeq,
+        ..ROW
+    },
+    Command {
+        name: "get",
+        group: Group::String,
+        since: "1.0.0",
+        arity: 2,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro().access()],
+        syntax: "key",
+        summary: "Returns the string value of a key.",
+        complexity: "O(1)",
+        run: get,
+        ..ROW
+    },
+    Command {
+        name: "getdel",
+        group: Group::String,
+        since: "6.2.0",
+        arity: 2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().delete()],
+        syntax: "key",
+        summary: "Returns the string value of a key after deleting the key.",
+        complexity: "O(1)",
+        run: getdel,
+        ..ROW
+    },
+    Command {
+        name: "getex",
+        group: Group::String,
+        since: "6.2.0",
+        arity: -2,
+        flags: WRITE.and(FAST),
+        keys: &[key(1).rw().access().update().notes("RW and UPDATE because it changes the TTL")],
+        syntax: "key [expiration: EX seconds:int | PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | PERSIST]",
+        summary: "Returns the string value of a key after setting its expiration time.",
+        complexity: "O(1)",
+        run: getex,
+        ..ROW
+    },
+    Command {
+        name: "getrange",
+        group: Group::String,
+        since: "2.4.0",
+        arity: 4,
+        flags: READONLY,
+        keys: &[key(1).ro().access()],
+        syntax: "key start:int end:int",
+        summary: "Returns a substring of the string stored at a key.",
+        complexity: PART_COMPLEXITY,
+        run: getrange,
+        ..ROW
+    },
+    Command {
+        name: "getset",
+        group: Group::String,
+        since: "1.0.0",
+        arity: 3,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).rw().access().update()],
+        syntax: "key value",
+        summary: "Returns the previous string value of a key after setting it to a new value.",
+        complexity: "O(1)",
+        deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
+        run: getset,
+        ..ROW
+    },
+    Command {
+        name: "psetex",
+        group: Group::String,
+        since: "2.6.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update()],
+        syntax: "key milliseconds:int value",
+        summary: "Sets both string value and expiration time in milliseconds of a key. The key is created if it doesn't exist.",
+        complexity: "O(1)",
+        deprecated: Some(("2.6.12", "`SET` with the `PX` argument")),
+        run: psetex,
+        ..ROW
+    },
+    Command {
+        name: "set",
+        group: Group::String,
+        since: "1.0.0",
+        arity: -3,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).rw().access().update().variable().notes("RW and ACCESS due to the optional `GET` argument")],
+        syntax: "key value [condition: NX@2.6.12 | XX@2.6.12 | IFEQ comparison-value@8.1.0{Sets the key's value only if the current value matches the specified comparison value.}] [GET]@6.2.0 [expiration: EX seconds:int@2.6.12 | PX milliseconds:int@2.6.12 | EXAT unix-time-seconds:time@6.2.0 | PXAT unix-time-milliseconds:time@6.2.0 | KEEPTTL@6.0.0]",
+        summary: "Sets the string value of a key, ignoring its type. The key is created if it doesn't exist.",
+        complexity: "O(1)",
+        history: &[
+            ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
+            ("6.0.0", "Added the `KEEPTTL` option."),
+            ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
+            ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
+            ("8.1.0", "Added the `IFEQ` option."),
+        ],
+        run: set,
+        ..ROW
+    },
+    Command {
+        name: "setex",
+        group: Group::String,
+        since: "2.0.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).ow().update()],
+        syntax: "key seconds:int value",
+        summary: "Sets the string value and expiration time of a key. Creates the key if it doesn't exist.",
+        complexity: "O(1)",
+        deprecated: Some(("2.6.12", "`SET` with the `EX` argument")),
+        run: setex,
+        ..ROW
+    },
+    Command {
+        name: "setnx",
+        group: Group::String,
+        since: "1.0.0",
+        arity: 3,
+        flags: WRITE.and(DENY_OOM).and(FAST),
+        keys: &[key(1).ow().insert()],
+        syntax: "key value",
+        summary: "Set the string value of a key only when the key doesn't exist.",
+        complexity: "O(1)",
+        deprecated: Some(("2.6.12", "`SET` with the `NX` argument")),
+        run: setnx,
+        ..ROW
+    },
+    Command {
+        name: "setrange",
+        group: Group::String,
+        since: "2.2.0",
+        arity: 4,
+        flags: WRITE.and(DENY_OOM),
+        keys: &[key(1).rw().update()],
+        syntax: "key offset:int value",
+        summary: "Overwrites a part of a string value with another by an offset. Creates the key if it doesn't exist.",
+        complexity: "O(1), not counting the time taken to copy the new string in place. Usually, this string is very small so the amortized complexity is O(1). Otherwise, complexity is O(M) with M being the length of the value argument.",
+        run: setrange,
+        ..ROW
+    },
+    Command {
+        name: "strlen",
+        group: Group::String,
+        since: "2.2.0",
+        arity: 2,
+        flags: READONLY.and(FAST),
+        keys: &[key(1).ro()],
+        syntax: "key",
+        summary: "Returns the length of a string value.",
+        complexity: "O(1)",
+        run: strlen,
+        ..ROW
+    },
+    Command {
+        name: "substr",
+        group: Group::String,
+        since: "1.0.0",
+        arity: 4,
+        flags: READONLY,
+        keys: &[key(1).ro().access()],
+        syntax: "key start:int end:int",
+        summary: "Returns a substring from a string value.",
+        complexity: PART_COMPLEXITY,
+        deprecated: Some(("2.0.0", "`GETRANGE`")),
+        run: getrange,
+        ..ROW
+    },
+];
+
+const PART_COMPLEXITY: &str = "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.";
+
+/// Replies a string or nil.
+#[inline]
+pub(crate) fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
+    match value {
+        Some(Str::Bytes(bytes)) => reply.bulk(bytes),
+        Some(Str::Int(n)) => reply.bulk_int(n),
+        None => reply.null(),
+    }
+}
+
+/// The least that `proto-max-bulk-len` can be set to: strings up to here need no look at the configuration.
+const ALWAYS_ALLOWED: usize = 1 << 20;
+
+/// Refuses a string of `len` bytes with `more` after them, when together they exceed `proto-max-bulk-len`.
+pub(crate) fn check_length(engine: &Engine, len: usize, more: usize) -> Result<(), Error> {
+    match len.checked_add(more) {
+        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine) => Ok(()),
+        _ => Err(Error::STRING_TOO_LONG),
+    }
+}
+
+/// `proto-max-bulk-len`.
+pub(crate) fn max_length(engine: &Engine) -> usize {
+    usize::try_from(engine.config().snapshot().int(Directive::ProtoMaxBulkLen)).unwrap_or(0)
+}
+
+fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    cx.keys.read(key, |found| {
+        reply_string(cx.reply, found.map(|found| found.value().as_string()).transpose()?);
+        Ok(())
+    })
+}
+
+fn strlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = cx.keys.string(cx.key(args, 1))?;
+    cx.reply.int(value.map_or(0, |value| value.len() as i64));
+    Ok(())
+}
+
+/// What SET may depend on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Missing,
+    Exists,
+    /// The value equals the argument at this index.
+    Equals(usize),
+}
+
+#[derive(Default)]
+struct SetOptions {
+    condition: Option<Condition>,
+    get: bool,
+    lifetime: Lifetime,
+}
+
+impl SetOptions {
+    fn parse(args: &Args<'_>) -> Result<SetOptions, Error> {
+        let mut options = SetOptions::default();
+        let mut index = 3;
+        while index < args.len() {
+            let condition = if args.is(index, "nx") {
+                Some(Condition::Missing)
+            } else if args.is(index, "xx") {
+                Some(Condition::Exists)
+            } else if args.is(index, "ifeq") && index + 1 < args.len() {
+                Some(Condition::Equals(index + 1))
+            } else {
+                None
+            };
+            if condition.is_some() {
+                if options.condition.is_some() && options.condition != condition {
+                    return Err(Error::SYNTAX);
+                }
+                options.condition = condition;
+                index += if let Some(Condition::Equals(_)) = condition { 2 } else { 1 };
+            } else if args.is(index, "get") {
+                options.get = true;
+                index += 1;
+            } else {
+                index += options.lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::SYNTAX)?;
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() > 3 {
+        return set_as_told(cx, args);
+    }
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    edit.set_string(NewString::encode(value), Ttl::Clear);
+    edit.commit(EventClass::STRING, "set");
+    cx.reply.ok();
+    Ok(())
+}
+
+/// SET with options.
+#[inline(never)]
+fn set_as_told(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = SetOptions::parse(args)?;
+    let deadline = options.lifetime.deadline(cx, args)?;
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    if options.get {
+        edit.count_read();
+        reply_string(cx.reply, edit.string()?);
+    }
+    let holds = condition_holds(options.condition, &edit, args)?;
+    if holds {
+        if options.get {
+            edit.log_as(|| vec![logged_set(key.name, &value, options.lifetime)]);
+        }
+        store(edit, key.name, value, options.lifetime.ttl(deadline));
+    }
+    match (options.get, holds) {
+        (true, _) => {}
+        (false, true) => cx.reply.ok(),
+        (false, false) => cx.reply.null(),
+    }
+    Ok(())
+}
+
+/// SET without its GET and its condition, which held.
+fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
+    let mut record = vec![b"SET".to_vec(), key.to_vec(), value.to_vec()];
+    if lifetime == Lifetime::Keep {
+        record.push(b"KEEPTTL".to_vec());
+    }
+    record
+}
+
+/// Makes the key this string and commits. A deadline that has passed removes the key instead.
+fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl) {
+    let Ttl::At(at) = ttl else {
+        edit.set_string(NewString::encode(value), ttl);
+        return edit.commit(EventClass::STRING, "set");
+    };
+    if edit.is_past(at) {
+        return edit.expire_at_once();
+    }
+    edit.log_as(|| vec![[logged_set(key, &value, Lifetime::Unsaid), pxat(at).to_vec()].concat()]);
+    edit.set_string(NewString::encode(value), ttl);
+    edit.event(EventClass::STRING, "set");
+    edit.commit(EventClass::GENERIC, "expire");
+}
+
+fn logged_del(key: &[u8]) -> Record {
+    vec![b"DEL".to_vec(), key.to_vec()]
+}
+
+fn condition_holds(condition: Option<Condition>, edit: &Edit<'_>, args: &Args<'_>) -> Result<bool, Error> {
+    Ok(match condition {
+        None => true,
+        Some(Condition::Missing) => !edit.exists(),
+        Some(Condition::Exists) => edit.exists(),
+        Some(Condition::Equals(index)) => equals(edit.string()?, &args[index]),
+    })
+}
+
+fn equals(value: Option<Str<'_>>, bytes: &[u8]) -> bool {
+    value.is_some_and(|value| value.bytes(&mut itoa::Buffer::new()) == bytes)
+}
+
+fn setex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_with_deadline(cx, args, true)
+}
+
+fn psetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_with_deadline(cx, args, false)
+}
+
+fn set_with_deadline(cx: &mut Cx<'_>, args: &mut Args<'_>, seconds: bool) -> Result<(), Error> {
+    let deadline = ExpireOption::relative(seconds, 2).deadline(cx, args)?;
+    let value = args.take(3);
+    let key = cx.key(args, 1);
+    let edit = cx.keys.edit(key);
+    store(edit, key.name, value, Ttl::At(deadline));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn setnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let edit = cx.keys.edit(key);
+    let missing = !edit.exists();
+    if missing {
+        store(edit, key.name, value, Ttl::Clear);
+    }
+    cx.reply.int(i64::from(missing));
+    Ok(())
+}
+
+fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    edit.count_read();
+    reply_string(cx.reply, edit.string()?);
+    edit.log_as(|| vec![logged_set(key.name, &value, Lifetime::Unsaid)]);
+    store(edit, key.name, value, Ttl::Clear);
+    Ok(())
+}
+
+fn getdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    edit.count_read();
+    reply_string(cx.reply, edit.string()?);
+    if edit.remove() {
+        edit.log_as(|| vec![logged_del(key.name)]);
+        edit.commit(EventClass::GENERIC, "del");
+    }
+    Ok(())
+}
+
+fn delifeq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    let equal = equals(edit.string()?, &args[2]);
+    if equal {
+        edit.remove();
+        edit.log_as(|| vec![logged_del(key.name)]);
+        edit.commit(EventClass::GENERIC, "del");
+    }
+    cx.reply.int(i64::from(equal));
+    Ok(())
+}
+
+fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let mut lifetime = Lifetime::default();
+    let mut index = 2;
+    while index < args.len() {
+        index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::SYNTAX)?;
+    }
+    let deadline = lifetime.deadline(cx, args);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    edit.count_read();
+    // A missing key is nil whatever the deadline says.
+    let Some(value) = edit.string()? else {
+        cx.reply.null();
+        return Ok(());
+    };
+    let deadline = deadline?;
+    reply_string(cx.reply, Some(value));
+    match deadline {
+        Some(at) if edit.is_past(at) => edit.expire_at_once(),
+        Some(at) => {
+            edit.set_deadline(Some(at));
+            let digits = || at.to_string().into_bytes();
+            edit.log_as(|| vec![vec![b"PEXPIREAT".to_vec(), key.name.to_vec(), digits()]]);
+            edit.commit(EventClass::GENERIC, "expire");
+        }
+        None if lifetime == Lifetime::Persist && edit.deadline().is_some() => {
+            edit.set_deadline(None);
+            edit.log_as(|| vec![vec![b"PERSIST".to_vec(), key.name.to_vec()]]);
+            edit.commit(EventClass::GENERIC, "persist");
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+fn append(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let value = args.take(2);
+    let key = cx.key(args, 1);
+    let mut edit = cx.keys.edit(key);
+    let len = match edit.string()? {
+        None => {
+            let len = value.len();
+            edit.set_string(NewString::encode(value), Ttl::Clear);
+            len
+        }
+        Some(old) => {
+            let len = old.len();
+            check_length(cx.engine, len, value.len())?;
+            edit.with_bytes_at(len..len, 0, |bytes| {
+                bytes.extend_from_slice(&value);
+                bytes.len()
+            })?
+        }
+    };
+    edit.commit(EventClass::STRING, "append");
+    cx.reply.int(len as i64);
+    Ok(())
+}
+
+fn setrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OFFSET_OUT_OF_RANGE)?;
+    let part = &args[3];
+    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let old_len = edit.string()?.map_or(0, Str::len);
+    if part.is_empty() {
+        cx.reply.int(old_len as i64);
+        return Ok(());
+    }
+    check_length(cx.engine, offset, part.len())?;
+    let end = offset + part.len();
+    let len = edit.with_bytes_at(offset..end, end, |bytes| {
+        bytes[offset..end].copy_from_slice(part);
+        bytes.len()
+    })?;
+    edit.commit(EventClass::STRING, "setrange");
+    cx.reply.int(len as i64);
+    Ok(())
+}
+
+fn getrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (start, end) = (args.int(2)?, args.int(3)?);
+    let value = cx.keys.string(cx.key(args, 1))?;
+    let mut digits = itoa::Buffer::new();
+    let bytes = value.map_or(&[][..], |value| value.bytes(&mut digits));
+    let part = if is_reversed(start, end) { 0..0 } else { span(start, end, bytes.len()) };
+    cx.reply.bulk(&bytes[part]);
+    Ok(())
+}
+
+/// Whether a part ends before it starts however long the string is. Both may lie before the beginning, where
+/// [`span`] would take the first byte for them.
+pub(crate) fn is_reversed(start: i64, end: i64) -> bool {
+    start < 0 && end < 0 && start > end
+}
+
+/// The part of `len` units from `start` to `end`, both included and counted from the end when negative; what
+/// lies before the beginning is the beginning.
+pub(crate) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
+    let from_start = |index: i64| match usize::try_from(index) {
+        Ok(index) => index,
+        Err(_) => len.saturating_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
+    };
+    let end = from_start(end).saturating_add(1).min(len);
+    from_start(start).min(end)..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn set_options() {
+        let mut client = Client::new();
+        for (command, reply) in [
+            ("SET k 1 NX NX", "+OK"),
+            ("SET k 2 NX", "nil"),
+            ("SET k 2 NX GET", "1"),
+            ("SET k 2 XX XX GET", "1"),
+            ("SET none 2 XX GET", "nil"),
+            ("SET k 3 IFEQ 1", "nil"),
+            ("SET k 3 IFEQ 2", "+OK"),
+            ("SET none 3 IFEQ 2", "nil"),
+            ("SET k 4 NX XX", "-ERR syntax error"),
+            ("SET k 4 IFEQ", "-ERR syntax error"),
+            ("SET k 4 IFEQ 3 IFEQ 4", "-ERR syntax error"),
+            ("SET k 4 EX 10 PX 10", "-ERR syntax error"),
+            ("SET k 4 EX 10 KEEPTTL", "-ERR syntax error"),
+            ("SET k 4 KEEPTTL EX 10", "-ERR syntax error"),
+            ("SET k 4 EX", "-ERR syntax error"),
+            ("SET k 4 PERSIST", "-ERR syntax error"),
+            ("SET k 4 EX 0", "-ERR invalid expire time in 'set' command"),
+            ("SET k 4 EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+            ("SET k 4 PX x", "-ERR value is not an integer or out of range"),
+            ("SETEX k 0 v", "-ERR invalid expire time in 'setex' command"),
+            ("PSETEX k -1 v", "-ERR invalid expire time in 'psetex' command"),
+            ("SET k 4 EX 1 EX 20", "+OK"),
+            ("GET k", "4"),
+        ] {
+            client.is(command, reply);
+        }
+        client.later(19_999).is("GET k", "4").later(1).is("GET k", "nil");
+    }
+
+    #[test]
+    fn deadlines_in_the_past_remove_the_key() {
+        let mut client = Client::with_events();
+        client.is("SET k v EXAT 100", "+OK");
+        assert!(client.events().is_empty());
+        client.is("SET k v", "+OK").is("SET k v EXAT 100", "+OK").is("STRLEN k", ":0");
+        assert_eq!(client.events(), ["0 new k", "0 set k", "0 expired k"]);
+        client.is("SET k v", "+OK").is("GETEX k EXAT 100", "v").is("GET k", "nil");
+    }
+
+    #[test]
+    fn getex_sets_and_takes_away_the_deadline() {
+        let mut client = Client::with_events();
+        client.is("GETEX none EX x", "nil").is("GETEX none EX", "-ERR syntax error");
+        client.is("SET k v", "+OK").is("GETEX k EX 10", "v").is("GETEX k PERSIST", "v").is("GETEX k PERSIST", "v");
+        client.is("GETEX k EX 0", "-ERR invalid expire time in 'getex' command");
+        client.is("GETEX k KEEPTTL", "-ERR syntax error").is("GETEX k EX 1 PERSIST", "-ERR syntax error");
+        assert_eq!(client.events(), ["0 new k", "0 set k", "0 expire k", "0 persist k"]);
+    }
+
+    #[test]
+    fn the_log_has_absolute_deadlines_and_no_questions() {
+        let mut client = Client::new();
+        let log = client.log();
+        for command in [
+            "SET k v EX 10",
+            "SET k v NX EX 10 GET",
+            "SET k v XX GET KEEPTTL",
+            "SETEX k 10 v",
+            "GETSET k w",
+            "GETEX k PX 5",
+            "GETEX k PERSIST",
+            "GETEX k",
+            "GETDEL k",
+            "SET k v",
+            "SET k v EXAT 1",
+            "APPEND k v",
+            "DELIFEQ k x",
+            "DELIFEQ k v",
+        ] {
+            assert!(!client.run(command).starts_with('-'), "{command}");
+        }
+        let text =
+            |record: &Record| record.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
+        let logged: Vec<String> = log.take().iter().map(|(_, record)| text(record)).collect();
+        assert_eq!(
+            logged,
+            [
+                "SET k v PXAT 1700000010000",
+                "SET k v KEEPTTL",
+                "SET k v PXAT 1700000010000",
+                "SET k w",
+                "PEXPIREAT k 1700000000005",
+                "PERSIST k",
+                "DEL k",
+                "SET k v",
+                "UNLINK k",
+                "APPEND k v",
+                "DEL k",
+            ]
+        );
+    }
+
+    #[test]
+    fn parts_of_strings() {
+        let mut client = Client::new();
+        for (command, reply) in [
+            ("SET k Hello", "+OK"),
+            ("GETRANGE k 1 -2", "ell"),
+            ("GETRANGE k -3 -1", "llo"),
+            ("GETRANGE k -1 -3", ""),
+            ("GETRANGE k 0 -100", "H"),
+            ("GETRANGE k 3 100", "lo"),
+            ("GETRANGE k 5 5", ""),
+            ("GETRANGE k -9223372036854775808 9223372036854775807", "Hello"),
+            ("SUBSTR none 0 -1", ""),
+            ("GETRANGE none x 1", "-ERR value is not an integer or out of range"),
+            ("SETRANGE k 3 p!", ":5"),
+            ("SETRANGE k 6 x", ":7"),
+            ("GET k", "Help!\0x"),
+            ("SETRANGE k -1 x", "-ERR offset is out of range"),
+            ("SETRANGE none 10 \"\"", ":0"),
+            ("SETRANGE k 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            ("SETRANGE n 9223372036854775807 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            ("SETRANGE n 2 1", ":3"),
+            ("APPEND new 12", ":2"),
+            ("INCR new", ":13"),
+            ("APPEND new \"\"", ":2"),
+            ("APPEND new 4", ":3"),
+            ("INCR new", ":135"),
+            ("STRLEN new", ":3"),
+        ] {
+            client.is(command, reply);
+        }
+    }
+
+    #[test]
+    fn replies_of_old_values_count_as_reads() {
+        let mut client = Client::new();
+        for command in ["GETSET k v", "SET k v GET", "GETEX k", "GETDEL k", "GETDEL k", "SETNX k v", "SET k v"] {
+            assert!(!client.run(command).starts_with('-'), "{command}");
+        }
+        let stats = client.engine().stats();
+        assert_eq!((stats.hits, stats.misses), (3, 2));
+    }
+
+    #[test]
+    fn other_types_are_refused_or_replaced() {
+        let mut client = Client::new();
+        let wrong = format!("-{}", Error::WRONG_TYPE);
+        client.is("ZADD z 1 m", ":1");
+        for command in [
+            "GET z",
+            "STRLEN z",
+            "GETDEL z",
+            "GETEX z",
+            "GETSET z v",
+            "SET z v GET",
+            "SET z v IFEQ v",
+            "DELIFEQ z v",
+            "APPEND z v",
+            "SETRANGE z 0 v",
+            "SETRANGE z 0 \"\"",
+            "GETRANGE z 0 0",
+        ] {
+            client.is(command, &wrong);
+        }
+        client.is("SETNX z v", ":0").is("SET z v", "+OK").is("GET z", "v");
+    }
+}

@@ -1,0 +1,350 @@
+//! Commands that wait: BLPOP and its kin, XREAD BLOCK, WAIT.
+//!
+//! A blocking command is an ordinary handler that looks first and, when it finds nothing, says what it waits for:
+//!
+//! ```text
+//! fn blpop(cx, args) -> Result<(), Error> {
+//!     let deadline = cx.deadline(&args[args.len() - 1])?;
+//!     for index in 1..args.len() - 1 {
+//!         if let Some(value) = pop(cx, args, index)? { reply; log as LPOP; return Ok(()) }
+//!     }
+//!     cx.wait(args, 1..args.len() - 1, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The same handler runs again, on whichever worker makes a key ready ([`engine::clients::waiters`]), with the same arguments
+//! and in the client's name, database and protocol, and ends the wait by replying or by an error; when it calls
+//! [`Cx::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`]) before it
+//! has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with [`Args::own`]
+//! before it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is nothing.
+//!
+//! The change log must not get a command that waits: on success a handler names its other form with
+//! [`log_as`](engine::keyspace::edit::Edit::log_as).
+
+use crate::core::admission::{self, Verdict};
+use crate::core::args::Args;
+use crate::core::command::Command;
+use crate::core::context::{Cx, Flow, KeyArgs, Now};
+use crate::core::session::Session;
+use crate::pubsub::tracking;
+use engine::clients::registry::ClientInfo;
+use engine::clients::tracking::Tracker;
+use engine::clients::waiters::{Attempt, AwaitedKey, Chance, Request, Server, Ticket};
+use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::{Asker, Origin};
+use engine::keyspace::value::Type;
+use engine::{Engine, Error};
+use resp::long_double::LongDouble;
+use resp::{Protocol, Reply};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whether a command may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    Allowed,
+    /// It waits already: this is another attempt.
+    Waiting,
+    /// In a transaction or a script.
+    Refused,
+}
+
+/// Nothing, in RESP2's two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nil {
+    Null,
+    NullArray,
+}
+
+impl Nil {
+    fn write(self, reply: &mut Reply) {
+        match self {
+            Nil::Null => reply.null(),
+            Nil::NullArray => reply.null_array(),
+        }
+    }
+}
+
+/// How a command waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// Unix time in milliseconds; 0: for good.
+    pub deadline: i64,
+    /// A key is of use when it has this type.
+    pub kind: Option<Type>,
+    /// Another attempt is due also when a key goes or becomes something else (XREADGROUP).
+    pub on_missing: bool,
+    /// The reply where nobody may wait.
+    pub refused: Nil,
+    /// The reply when the deadline passes, where it is not a null array.
+    pub timed_out: Option<&'static [u8]>,
+    /// CLIENT UNBLOCK does not end it.
+    pub to_its_end: bool,
+}
+
+impl Wait {
+    pub fn until(deadline: i64) -> Wait {
+        Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None, to_its_end: false }
+    }
+}
+
+const NOT_A_TIMEOUT: Error = Error::text("ERR timeout is not a float or out of range");
+const NOT_AN_INTEGER: Error = Error::text("ERR timeout is not an integer or out of range");
+const NEGATIVE: Error = Error::text("ERR timeout is negative");
+const TOO_LATE: Error = Error::text("ERR timeout is out of range");
+
+/// Why a timeout is none that is no double: it is read with a wider range, so 1e400 is a number.
+#[cold]
+fn beyond_doubles(seconds: &[u8]) -> Error {
+    match LongDouble::parse(seconds).map(LongDouble::to_text) {
+        Some(text) if text.len() > 20 && text.starts_with('-') => NEGATIVE,
+        Some(text) if text.len() > 20 => TOO_LATE,
+        _ => NOT_A_TIMEOUT,
+    }
+}
+
+impl Cx<'_> {
+    /// Whether a command that finds nothing will wait: not in transactions and scripts.
+    pub fn may_block(&self) -> bool {
+        self.blocking != Blocking::Refused
+    }
+
+    /// The end of a timeout in seconds, which may have a fraction, as Unix time in milliseconds; 0 for 0.
+    pub fn deadline(&self, seconds: &[u8]) -> Result<i64, Error> {
+        let seconds = resp::number::parse_f64(seconds).ok_or_else(|| beyond_doubles(seconds))?;
+        let milliseconds = (seconds * 1000.0).ceil();
+        if milliseconds >= i64::MAX as f64 {
+            return Err(TOO_LATE);
+        }
+        self.deadline_after(milliseconds as i64)
+    }
+
+    /// The same for a timeout in whole milliseconds.
+    pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<i64, Error> {
+        self.deadline_after(resp::number::parse_i64(milliseconds).ok_or(NOT_AN_INTEGER)?)
+    }
+
+    fn deadline_after(&self, milliseconds: i64) -> Result<i64, Error> {
+        match milliseconds {
+            ..0 => Err(NEGATIVE),
+            0 => Ok(0),
+            _ => self.now_ms().checked_add(milliseconds).ok_or(TOO_LATE),
+        }
+    }
+
+    /// There is nothing yet: the client waits at the keys at these arguments. To be called last; without keys the wait
+    /// ends by its deadline or by whoever [finishes](Ticket::finish) the ticket.
+    pub fn wait(&mut self, args: &Args<'_>, keys: impl IntoIterator<Item = usize>, wait: Wait) {
+        match self.blocking {
+            Blocking::Refused => return wait.refused.write(self.reply),
+            Blocking::Waiting => {
+                self.flow = Flow::WaitOn;
+                return;
+            }
+            Blocking::Allowed => {}
+        }
+        let mut awaited: Vec<AwaitedKey> = Vec::new();
+        for index in keys {
+            let (key, db) = (self.key(args, index), self.keys.db_index());
+            if !awaited.iter().any(|known| *known.name == *key.name) {
+                awaited.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
+            }
+        }
+        let request = Blocked {
+            client: Arc::clone(&self.session.info),
+            row: self.row,
+            args: Mutex::new(args.iter().collect()),
+            key_args: self.key_args.iter().copied().collect(),
+            db: self.session.db,
+            asker: self.keys.origin().asker,
+            no_touch: self.session.no_touch,
+            tracker: self.session.tracker.clone(),
+            caching: self.session.caching,
+            protocol: self.reply.protocol(),
+            wait,
+            logged_at: AtomicU64::new(0),
+        };
+        let session = &self.session;
+        let hashes = self.key_args.iter().map(|(_, hash)| *hash).collect();
+        let ticket =
+            Ticket::new(self.engine, &session.info, session.token, wait.deadline, awaited, hashes, Box::new(request));
+        self.keys.wait(&ticket);
+        self.flow = Flow::Wait(ticket);
+    }
+}
+
+/// A command that another thread goes on with while its client waits.
+pub(crate) struct Elsewhere {
+    ticket: Arc<Ticket>,
+    worker: usize,
+    protocol: Protocol,
+}
+
+impl Cx<'_> {
+    /// The client waits for what another thread will [answer](Elsewhere::end). None where nobody may wait.
+    pub(crate) fn wait_elsewhere(&mut self, args: &Args<'_>) -> Option<Elsewhere> {
+        if !self.may_block() {
+            return None;
+        }
+        let (worker, protocol) = (self.session.worker, self.reply.protocol());
+        self.wait(args, [], Wait { to_its_end: true, ..Wait::until(0) });
+        let Flow::Wait(ticket) = &self.flow else { return None };
+        Some(Elsewhere { ticket: Arc::clone(ticket), worker, protocol })
+    }
+
+    /// There is no such thread.
+    pub(crate) fn wait_no_more(&mut self) {
+        if let Flow::Wait(ticket) = &self.flow
+            && ticket.finish()
+        {
+            self.flow = Flow::Next;
+        }
+    }
+}
+
+impl Elsewhere {
+    pub(crate) fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// Replies a status or an error, if the client is still there.
+    pub(crate) fn end(self, engine: &Engine, outcome: Result<&'static str, Error>) {
+        let Elsewhere { ticket, worker, protocol } = self;
+        let mut reply = Reply::new(Vec::new(), protocol);
+        match &outcome {
+            Ok(status) => reply.simple(status),
+            Err(error) => reply.error(error),
+        }
+        let deliver = move |engine: &Engine, server: Server| {
+            if let Err(error) = outcome {
+                engine.metrics()[server.worker].count_error(error.as_bytes());
+            }
+            if ticket.finish() {
+                engine.host().deliver(&ticket, reply.take());
+            }
+        };
+        engine.host().on_worker(worker, Box::new(deliver));
+    }
+}
+
+/// CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
+pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let with_error = match args.len() {
+        4 if args.is(3, "timeout") => false,
+        4 if args.is(3, "error") => true,
+        4 => return Err(Error::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        // Words too many are not looked at, and neither is the reason before them.
+        _ => false,
+    };
+    let client = u64::try_from(args.int(2)?).ok().and_then(|id| cx.engine.clients().get(id));
+    let ticket = client.and_then(|client| client.ticket());
+    let ticket = ticket.filter(|ticket| !ticket.request().lasts() && ticket.finish());
+    if let Some(ticket) = &ticket {
+        let reply = if with_error {
+            ticket.request().error_reply("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+        } else {
+            ticket.request().timeout_reply()
+        };
+        cx.engine.host().deliver(ticket, reply);
+    }
+    cx.reply.int(ticket.is_some().into());
+    Ok(())
+}
+
+/// A blocked client's command.
+struct Blocked {
+    client: Arc<ClientInfo>,
+    row: &'static Command,
+    args: Mutex<Args<'static>>,
+    key_args: KeyArgs,
+    db: u32,
+    asker: Asker,
+    no_touch: bool,
+    tracker: Option<Arc<Tracker>>,
+    caching: bool,
+    protocol: Protocol,
+    wait: Wait,
+    logged_at: AtomicU64,
+}
+
+impl Blocked {
+    fn reply(&self, write: impl FnOnce(&mut Reply)) -> Vec<u8> {
+        let mut reply = Reply::new(Vec::new(), self.protocol);
+        write(&mut reply);
+        reply.take()
+    }
+}
+
+impl Request for Blocked {
+    fn wants(&self, kind: Option<Type>) -> bool {
+        self.wait.on_missing || kind.is_some() && kind == self.wait.kind
+    }
+
+    fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
+        let now = Now { unix_us: server.now_us };
+        let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
+        let mut reply = Reply::new(Vec::new(), self.protocol);
+        let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
+        let origin = Origin { asker: self.asker, now: now.unix_ms() };
+        let mut keys = Keys::new(engine, held, self.db, origin);
+        keys.set_no_touch(self.no_touch);
+        let mut args = self.args.lock().unwrap_or_else(PoisonError::into_inner);
+        session.no_touch = self.no_touch;
+        session.tracker = self.tracker.clone();
+        session.caching = self.caching;
+        let mut cx = Cx {
+            engine,
+            keys,
+            reply: &mut reply,
+            session: &mut session,
+            row: self.row,
+            now,
+            flow: Flow::Next,
+            blocking: Blocking::Waiting,
+            key_args: &self.key_args,
+        };
+        if engine.has_log() {
+            args.make_lasting();
+        }
+        let ran = match admission::admit_retry(engine, self.row) {
+            Verdict::Refuse(error) => Err(error),
+            _ => (self.row.run)(&mut cx, &mut args),
+        };
+        if let Err(error) = ran {
+            engine.metrics()[server.worker].count_error(error.as_bytes());
+            cx.reply.error(&error);
+        }
+        cx.complete();
+        tracking::remember(&mut cx, &args, &self.key_args);
+        let served = !matches!(cx.flow, Flow::WaitOn);
+        if let Some(length) = engine.record(&cx.keys.effects, self.db, |out| args.put_to(out)) {
+            self.logged_at.store(length, Relaxed);
+        }
+        if served {
+            claim.served(&mut cx.keys);
+        } else {
+            drop(claim);
+        }
+        cx.keys.unlock();
+        let effects = std::mem::take(&mut cx.keys.effects);
+        let reply = served.then(|| cx.reply.take());
+        Attempt { reply, effects }
+    }
+
+    fn logged_at(&self) -> u64 {
+        self.logged_at.load(Relaxed)
+    }
+
+    fn lasts(&self) -> bool {
+        self.wait.to_its_end
+    }
+
+    fn timeout_reply(&self) -> Vec<u8> {
+        self.wait.timed_out.map_or_else(|| self.reply(Reply::null_array), <[u8]>::to_vec)
+    }
+
+    fn error_reply(&self, text: &str) -> Vec<u8> {
+        self.reply(|reply| reply.error(text))
+    }
+}

@@ -1,0 +1,549 @@
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! After MULTI commands are checked and queued in the session; an error on the way makes EXEC refuse all of them. EXEC
+//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its row
+//! does not name, the right to take any. Then it looks whether a watched key has changed, runs the commands in order,
+//! and gives the locks up. So the transaction is one moment for everybody else:
+//!
+//! ```text
+//!   lock all - watched keys unchanged? - run each: handler, pieces to their end, records - MULTI records EXEC into the
+//!   log - unlock - effects of all; clients that wait for keys are served now
+//! ```
+//!
+//! Nobody waits inside: a blocking command finds nothing and says so. [`Group`] is what runs commands inside of another
+//! one; it knows nothing of transactions.
+
+use crate::core::args::Args;
+use crate::core::command::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
+use crate::core::command::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key};
+use crate::core::context::{Cx, Flow, KeyArgs};
+use crate::core::instrument;
+use crate::core::key_spec::key_indices;
+use crate::core::lazy_free;
+use crate::core::session::Session;
+use crate::core::table::Entry;
+use crate::pubsub::tracking;
+use crate::scripting;
+use crate::transactions::blocking::Blocking;
+use engine::clients::waiters::AwaitedKey;
+use engine::clients::watch::WatchFlag;
+use engine::keyspace::key_hash::KeyHash;
+use engine::keyspace::lru::is_due;
+use engine::keyspace::origin::Asker;
+use engine::propagation::change_log::Batch;
+use engine::propagation::effects::Effects;
+use engine::{Engine, Error};
+use resp::Reply;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+const TRANSACTION: Command = Command {
+    group: Family::Transactions,
+    since: "2.0.0",
+    flags: LOADING.and(STALE).and(NO_SCRIPT).and(FAST).and(ALLOW_BUSY),
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "multi",
+        since: "1.2.0",
+        flags: TRANSACTION.flags.and(NO_MULTI),
+        summary: "Starts a transaction.",
+        complexity: "O(1)",
+        run: multi,
+        ..TRANSACTION
+    },
+    Command {
+        name: "exec",
+        since: "1.2.0",
+        flags: LOADING.and(STALE).and(NO_SCRIPT).and(SKIP_COMMANDLOG),
+        summary: "Executes all commands in a transaction.",
+        complexity: "Depends on commands in the transaction",
+        run: exec,
+        ..TRANSACTION
+    },
+    Command {
+        name: "discard",
+        summary: "Discards a transaction.",
+        complexity: "O(N), when N is the number of queued commands",
+        run: discard,
+        ..TRANSACTION
+    },
+    Command {
+        name: "watch",
+        since: "2.2.0",
+        arity: -2,
+        flags: TRANSACTION.flags.and(NO_MULTI),
+        keys: &[key(1).ro().to(-1, 1)],
+        syntax: "key...",
+        summary: "Monitors changes to keys to determine the execution of a transaction.",
+        complexity: "O(1) for every key.",
+        run: watch,
+        ..TRANSACTION
+    },
+    Command {
+        name: "unwatch",
+        since: "2.2.0",
+        summary: "Forgets about watched keys of a transaction.",
+        complexity: "O(1)",
+        run: |cx, _| {
+            unwatch(cx.engine, cx.session);
+            cx.reply.ok();
+            Ok(())
+        },
+        ..TRANSACTION
+    },
+];
+
+/// Why a command is not part of a transaction.
+pub(crate) const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
+const ABORTED: Error = Error::text("EXECABORT Transaction discarded because of previous errors.");
+
+/// A transaction that is being put together.
+#[derive(Debug)]
+pub struct Multi {
+    commands: Vec<Queued>,
+    /// One of the commands was refused.
+    aborted: bool,
+    /// Those of all queued commands together.
+    flags: Flags,
+    /// Those that one of them has not.
+    lacking: Flags,
+}
+
+#[derive(Debug)]
+struct Queued {
+    entry: &'static Entry,
+    args: Args<'static>,
+    keys: KeyArgs,
+}
+
+/// What a client watches.
+#[derive(Debug)]
+pub struct Watching {
+    flag: Arc<WatchFlag>,
+    keys: Vec<AwaitedKey>,
+}
+
+impl Watching {
+    /// Something that is watched has changed: the next EXEC does nothing.
+    pub fn is_broken(&self) -> bool {
+        self.flag.is_raised()
+    }
+}
+
+impl Multi {
+    fn new(aborted: bool) -> Multi {
+        Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE }
+    }
+
+    pub(crate) fn flags(&self) -> (Flags, Flags) {
+        (self.flags, self.lacking)
+    }
+}
+
+/// Commands that run at once within a transaction.
+const AT_ONCE: [&str; 4] = ["exec", "discard", "quit", "reset"];
+
+/// Queues a command of a client in a transaction; false if it is one that runs at once.
+#[cold]
+pub(crate) fn queue(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static Entry,
+    keys: &KeyArgs,
+    args: &Args<'_>,
+    reply: &mut Reply,
+) -> bool {
+    let Some(multi) = session.multi.as_mut().filter(|_| !runs_at_once(entry)) else {
+        return false;
+    };
+    reply.simple("QUEUED");
+    // What will not run need not be kept.
+    let is_broken = session.watching.as_ref().is_some_and(|watching| watching.is_broken());
+    if !multi.aborted && !is_broken {
+        let flags = scripting::flags_of(engine, entry, args);
+        multi.flags = multi.flags.and(flags);
+        multi.lacking = multi.lacking.and(flags.complement());
+        multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
+        session.info.queued.store(multi.commands.len() as i32, Relaxed);
+        let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
+        session.info.queued_bytes.fetch_add(bytes, Relaxed);
+    }
+    true
+}
+
+/// Whether it is not queued.
+fn runs_at_once(entry: &Entry) -> bool {
+    AT_ONCE.contains(&&*entry.full_name)
+}
+
+/// A command of this client was refused. Returns what is replied instead, if something is.
+#[cold]
+pub(crate) fn refused(engine: &Engine, session: &mut Session, is_exec: bool, error: &Error) -> Option<Error> {
+    if is_exec {
+        leave(session);
+        unwatch(engine, session);
+        let reason = error.as_bytes();
+        let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
+        return Some(Error::new([b"EXECABORT Transaction discarded because of: ", reason].concat()));
+    }
+    if let Some(multi) = &mut session.multi {
+        **multi = Multi::new(true);
+        forget_queued(session);
+    }
+    None
+}
+
+/// The client is not in a transaction any more.
+fn leave(session: &mut Session) -> Option<Box<Multi>> {
+    session.info.in_multi.store(false, Relaxed);
+    forget_queued(session);
+    session.multi.take()
+}
+
+/// Others see no queued commands any more; who never queued one nor watched a key stays one of those.
+fn forget_queued(session: &Session) {
+    session.info.queued.fetch_min(0, Relaxed);
+    session.info.queued_bytes.store(0, Relaxed);
+}
+
+/// Forgets the transaction and what is watched: the end of a client, RESET. No lock may be held.
+pub fn forget(engine: &Engine, session: &mut Session) {
+    leave(session);
+    unwatch(engine, session);
+}
+
+fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.session.multi = Some(Box::new(Multi::new(false)));
+    cx.session.info.in_multi.store(true, Relaxed);
+    cx.session.info.queued.store(0, Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn discard(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    leave(cx.session).ok_or(Error::text("ERR DISCARD without MULTI"))?;
+    unwatch(cx.engine, cx.session);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.ok();
+    let mut watching = cx.session.watching.take().unwrap_or_else(|| {
+        let flag = Arc::default();
+        cx.session.info.set_watch(Some(&flag));
+        Box::new(Watching { flag, keys: Vec::new() })
+    });
+    let (db, now) = (cx.session.db, cx.keys.expiry_now());
+    for index in 1..args.len() {
+        let key = cx.key(args, index);
+        // A transaction that will fail anyway needs no more reasons.
+        if watching.flag.is_raised() || watching.keys.iter().any(|known| known.db == db && *known.name == *key.name) {
+            continue;
+        }
+        let slot = &mut cx.keys.shard_at(key.hash).dbs[db];
+        let stale = is_stale(&slot.table, key.hash.local(), key.name, now);
+        slot.watchers.watch(key.name, &watching.flag, stale);
+        watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
+        cx.session.info.watched_bytes.fetch_add(watch_bytes(key.name), Relaxed);
+    }
+    cx.session.info.watched.store(watching.keys.len() as u32, Relaxed);
+    cx.session.info.queued.fetch_max(0, Relaxed);
+    cx.session.watching = Some(watching);
+    Ok(())
+}
+
+/// What a watched key takes up: its name and its places in the client's and the shard's tables.
+fn watch_bytes(name: &[u8]) -> usize {
+    2 * (name.len() + size_of::<AwaitedKey>())
+}
+
+/// Whether there is an entry whose time is over.
+fn is_stale(table: &engine::keyspace::shard::Table, local: u64, name: &[u8], now: i64) -> bool {
+    let found = table.find(local, |entry| entry.key() == name);
+    found.and_then(|entry| entry.deadline()).is_some_and(|deadline| is_due(deadline, now))
+}
+
+/// Watches nothing any more. No lock may be held.
+fn unwatch(engine: &Engine, session: &mut Session) {
+    if let Some(watching) = stop_watching(session) {
+        watching.keys.into_iter().for_each(|key| engine.unwatch(key, &watching.flag));
+    }
+}
+
+fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
+    let watching = session.watching.take()?;
+    session.info.set_watch(None);
+    session.info.watched.store(0, Relaxed);
+    session.info.watched_bytes.store(0, Relaxed);
+    Some(watching)
+}
+
+fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let multi = cx.session.multi.as_ref().ok_or(Error::text("ERR EXEC without MULTI"))?;
+    if multi.aborted {
+        leave(cx.session);
+        unwatch(cx.engine, cx.session);
+        return Err(ABORTED);
+    }
+    let watched = cx.session.watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
+    if multi.commands.iter().any(|queued| queued.entry.may_touch_more) {
+        cx.keys.escalate()?;
+    } else {
+        let named = multi.commands.iter().flat_map(|queued| &queued.keys).map(|(_, hash)| *hash);
+        let hashes: Vec<KeyHash> = named.chain(watched).collect();
+        cx.keys.hold(hashes.into_iter())?;
+    }
+    let watching = stop_watching(cx.session);
+    if watching.is_some_and(|watching| end_watch(cx, &watching)) {
+        leave(cx.session);
+        cx.reply.null_array();
+        return Ok(());
+    }
+    let commands = cx.session.multi.take().map(|multi| multi.commands).unwrap_or_default();
+    let mut group = Group::begin(cx);
+    cx.reply.array(commands.len());
+    for mut queued in commands {
+        group.run(cx, queued.entry, &mut queued.args, true);
+    }
+    group.end(cx);
+    // Others were told of it until now.
+    leave(cx.session);
+    Ok(())
+}
+
+/// Whether it cannot be told from a command's arguments which keys it touches.
+pub(crate) fn may_touch_more(command: &Command) -> bool {
+    if command.flags.has(SETTLES) {
+        return true;
+    }
+    if command.keys.is_empty() {
+        let harmless = matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
+        // TIME and the like.
+        return !harmless && (!command.flags.has(FAST) || command.flags.has(READONLY.and(WRITE)));
+    }
+    let vague = |spec: &crate::core::command::KeySpec| {
+        spec.flags.has(KeyFlags::INCOMPLETE) || spec.begin == Begin::Unknown || spec.find == FindKeys::Unknown
+    };
+    command.group == Family::Scripting || command.keys.iter().any(vague)
+}
+
+/// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or is over by now.
+fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
+    let now = cx.keys.expiry_now();
+    let mut broken = watching.flag.is_raised();
+    for key in &watching.keys {
+        let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db];
+        broken |= !slot.watchers.knows_stale(&key.name, &watching.flag)
+            && is_stale(&slot.table, key.hash.local(), &key.name, now);
+        slot.watchers.unwatch(&key.name, &watching.flag);
+    }
+    broken
+}
+
+/// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be
+/// done is done when the whole has ended.
+pub(crate) struct Group {
+    batch: Batch,
+    effects: Effects,
+    row: &'static Command,
+}
+
+impl Group {
+    pub fn begin(cx: &mut Cx<'_>) -> Group {
+        cx.blocking = Blocking::Refused;
+        // The commands inside have others.
+        cx.key_args = &[];
+        Group { batch: Batch::default(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
+    }
+
+    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to
+    /// go into the log; what it finds to be over and removes does in any case.
+    pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>, log: bool) {
+        let db = cx.session.db;
+        let has_log = cx.engine.has_log();
+        if has_log && log {
+            args.make_lasting();
+        }
+        let flow = std::mem::take(&mut cx.flow);
+        cx.row = entry.command;
+        cx.keys.select(db);
+        // What is kept to be shown of the outer command is not this one's.
+        let kept = cx.session.kept.take();
+        // What a log is read for was measured when it ran.
+        let is_new = cx.keys.origin().asker != Asker::Replay;
+        let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply));
+        if let Err(error) = (entry.command.run)(cx, args) {
+            let worker = cx.session.worker;
+            if is_new || cx.session.in_script {
+                instrument::count_failed(cx.engine, worker, entry);
+                cx.engine.metrics()[worker].count_error(error.as_bytes());
+            } else {
+                instrument::count_unexpected(cx.engine, worker, self.row.name, entry, &error);
+            }
+            cx.reply.error(&error);
+        }
+        if cx.session.tracker.is_some() {
+            let keys: Vec<_> = key_indices(entry, args).into_iter().flatten().collect();
+            let keys: Vec<_> = keys.into_iter().map(|index| (index, cx.keys.key(&args[index]).hash)).collect();
+            tracking::remember(cx, args, &keys);
+        }
+        cx.complete();
+        if let Some(start) = start {
+            instrument::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
+        }
+        cx.session.kept = kept;
+        // What one of them does to the connection stays.
+        if !matches!(flow, Flow::Next) {
+            cx.flow = flow;
+        }
+        let mut effects = std::mem::take(&mut cx.keys.effects);
+        lazy_free::settle(cx.engine, entry.command, &mut effects);
+        if has_log && log {
+            cx.engine.collect(&mut self.batch, &effects, db, |out| args.put_to(out));
+        } else if has_log {
+            cx.engine.collect_expired(&mut self.batch, &effects);
+        }
+        self.effects.absorb(effects);
+    }
+
+    /// All have run: their records go into the log, as a transaction if there are several.
+    pub fn end(self, cx: &mut Cx<'_>) {
+        let Group { batch, effects, row } = self;
+        if let Some(length) = cx.engine.record_together(&batch) {
+            cx.session.logged_at = length;
+        }
+        cx.row = row;
+        cx.keys.effects = effects;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn queued_commands_run_at_exec() {
+        let mut client = Client::new();
+        client
+            .is("MULTI", "+OK")
+            .is("SET a 1", "+QUEUED")
+            .is("INCR a", "+QUEUED")
+            .is("INCR b x", "-ERR wrong number of arguments for 'incr' command");
+        client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.").is("GET a", "nil");
+        client.is("MULTI", "+OK").is("SET a 1", "+QUEUED").is("SELECT 3", "+QUEUED").is("SET b 2", "+QUEUED");
+        client
+            .is("LPUSH b x", "+QUEUED")
+            .is("BZPOPMIN none 0", "+QUEUED")
+            .is("KEYS *", "+QUEUED")
+            .is("FLUSHDB", "+QUEUED");
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        client.is("EXEC", &format!("[+OK +OK +OK {wrong} nil [b] +OK]"));
+        assert_eq!(client.session().db, 3);
+        client.is("MULTI", "+OK").is("SET a 2", "+QUEUED").is("DISCARD", "+OK").is("SELECT 0", "+OK").is("GET a", "1");
+        client.is("EXEC", "-ERR EXEC without MULTI").is("DISCARD", "-ERR DISCARD without MULTI");
+        client.is("MULTI", "+OK").is("EXEC", "[]");
+    }
+
+    #[test]
+    fn what_may_not_be_in_a_transaction_aborts_it() {
+        for line in ["MULTI", "WATCH a", "NOPE", "SHUTDOWN NOSAVE", "CLIENT REPLY OFF"] {
+            let mut client = Client::new();
+            client.is("MULTI", "+OK");
+            assert!(client.run(line).starts_with("-ERR "), "{line}");
+            client.is("SET a 1", "+QUEUED").is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+            client.is("GET a", "nil");
+        }
+        let mut client = Client::new();
+        client.is("MULTI", "+OK");
+        client
+            .is("EXEC x", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
+        client.is("EXEC", "-ERR EXEC without MULTI");
+        client.is("MULTI", "+OK").is("RESET", "+RESET").is("EXEC", "-ERR EXEC without MULTI");
+    }
+
+    #[test]
+    fn a_change_of_a_watched_key_prevents_exec() {
+        let mut client = Client::new();
+        let mut other = client.beside();
+        let mut outcome = |before: &str, change: &str| {
+            other.is("FLUSHALL", "+OK").run(before);
+            client.is("WATCH k l", "+OK").is("WATCH k", "+OK");
+            other.run(change);
+            client.is("MULTI", "+OK").is("PING", "+QUEUED").run("EXEC")
+        };
+        for (before, change, result) in [
+            ("SET k 1", "GET k", "[+PONG]"),
+            ("SET k 1", "SET k 1", "nil"),
+            ("SET k 1", "DEL k", "nil"),
+            ("SET other 1", "DEL k", "[+PONG]"),
+            ("SET k 1", "EXPIRE k 10", "nil"),
+            ("SET k 1", "FLUSHALL", "nil"),
+            ("SET other 1", "FLUSHDB", "[+PONG]"),
+            ("SET k 1", "SWAPDB 0 1", "nil"),
+            ("SET other 1", "SWAPDB 0 1", "[+PONG]"),
+            ("SET other 1", "RENAME other l", "nil"),
+            // A stream's groups are not what it holds.
+            ("XADD k 1-1 f v", "XGROUP CREATE k g 0", "[+PONG]"),
+            ("XADD k 1-1 f v", "XSETID k 9-9", "[+PONG]"),
+            ("XGROUP CREATE k g 0 MKSTREAM", "XREADGROUP GROUP g c STREAMS k 0", "[+PONG]"),
+            ("XGROUP CREATE k g 0 MKSTREAM", "XADD k 1-1 f v", "nil"),
+            ("SET other 1", "XGROUP CREATE k g 0 MKSTREAM", "nil"),
+        ] {
+            assert_eq!(outcome(before, change), result, "{before}; {change}");
+        }
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+    }
+
+    #[test]
+    fn watching_ends_with_exec_discard_and_unwatch() {
+        let mut client = Client::new();
+        let mut other = client.beside();
+        for end in ["EXEC", "DISCARD"] {
+            client.is("WATCH k", "+OK").is("MULTI", "+OK").run(end);
+            other.is("SET k 1", "+OK");
+            client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+        }
+        client.is("WATCH k", "+OK");
+        other.is("SET k 1", "+OK");
+        assert!(
+            client.run("CLIENT INFO").contains(" flags=d ") && client.run("CLIENT INFO").contains(" multi=0 watch=0 ")
+        );
+        client.is("UNWATCH", "+OK").is("MULTI", "+OK").is("PING", "+QUEUED").is("CLIENT INFO", "+QUEUED");
+        let reply = client.run("EXEC");
+        assert!(
+            reply.starts_with("[+PONG ") && reply.contains(" flags=x ") && reply.contains(" multi=2 watch=0 "),
+            "{reply}"
+        );
+        let shards = 0..client.engine().locks().len();
+        let left = |shard| client.engine().locks().one(shard).dbs[0].watchers.len();
+        assert_eq!(shards.map(left).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn keys_whose_time_is_over_count_as_missing() {
+        let mut client = Client::new();
+        client.is("SET k v PX 10", "+OK").later(5).is("WATCH k", "+OK").later(10);
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "nil");
+        client.is("SET k v PX 10", "+OK").later(20).is("WATCH k", "+OK").is("EXISTS k", ":0");
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+        client.is("SET k v PX 10", "+OK").later(20).is("WATCH k", "+OK").is("FLUSHDB", "+OK");
+        client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+    }
+
+    #[test]
+    fn the_log_has_transactions_of_several_writes() {
+        let mut client = Client::new();
+        let log = client.log();
+        for line in ["MULTI", "SET a 1", "GET a", "EXEC", "MULTI", "SET a 2", "SELECT 1", "INCR b", "DEL c", "EXEC"] {
+            client.run(line);
+        }
+        let show = |record: &Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).unwrap();
+        let logged: Vec<(u32, String)> = log.take().iter().map(|(db, record)| (*db, show(record))).collect();
+        let expected = [(0, "SET a 1"), (0, "MULTI"), (0, "SET a 2"), (1, "INCR b"), (1, "EXEC")];
+        assert_eq!(logged, expected.map(|(db, text)| (db, text.to_owned())));
+    }
+}

@@ -1,0 +1,170 @@
+//! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
+//! holds writes back likewise while it sends keys that do not rest otherwise.
+//!
+//! What has to wait is part of the word that every command looks at ([`Hindrance`](crate::snapshot::persistence_status::Hindrance)); here is why,
+//! and until when.
+
+use crate::Engine;
+use crate::locks::sync::Mutex;
+use crate::snapshot::persistence_status::Saves;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What has to wait. The greater includes the smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paused {
+    Nothing,
+    /// Commands that may write.
+    Writes,
+    /// All commands.
+    All,
+}
+
+/// The pause of a server.
+pub struct Pause {
+    /// Unix time in milliseconds.
+    until: AtomicI64,
+    causes: Mutex<Causes>,
+}
+
+/// Why there is a pause.
+struct Causes {
+    /// What clients have asked for.
+    called: Paused,
+    /// Who holds writes back.
+    holds: usize,
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        let causes = Causes { called: Paused::Nothing, holds: 0 };
+        Pause { until: AtomicI64::new(0), causes: Mutex::new(causes) }
+    }
+}
+
+impl Engine {
+    /// What has to wait now.
+    pub fn paused(&self) -> Paused {
+        self.saves().hindrance().paused()
+    }
+
+    /// True from [`begin_pause`](Self::begin_pause) until [`end_pause`](Self::end_pause), or the
+    /// [`end_pause_if_over`](Self::end_pause_if_over) that comes after its time; and while somebody
+    /// [holds](Self::hold_writes) writes back.
+    pub fn is_paused(&self) -> bool {
+        self.paused() != Paused::Nothing
+    }
+
+    /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
+    /// milder. Commands that were admitted before are over when all locks have been [passed](Self::pass_locks).
+    pub fn begin_pause(&self, paused: Paused, until: i64, now: i64) {
+        self.pause().begin(self.saves(), paused, until, now);
+    }
+
+    pub fn end_pause(&self) {
+        self.pause().end(self.saves());
+    }
+
+    /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
+    pub fn end_pause_if_over(&self, now: i64) -> bool {
+        self.pause().end_if_over(self.saves(), now)
+    }
+
+    /// Nobody writes until as many have called [`release_writes`](Self::release_writes); commands that run already end
+    /// first.
+    pub fn hold_writes(&self) {
+        self.pause().hold(self.saves(), true);
+    }
+
+    pub fn release_writes(&self) {
+        self.pause().hold(self.saves(), false);
+    }
+}
+
+impl Pause {
+    /// Whether a client has asked for it.
+    pub fn is_called(&self) -> bool {
+        self.causes.lock().called != Paused::Nothing
+    }
+
+    /// When it ends that clients have asked for, as Unix time in milliseconds; `i64::MAX` while it is only held.
+    pub fn until(&self) -> i64 {
+        self.until.load(Ordering::Acquire)
+    }
+
+    fn begin(&self, saves: &Saves, paused: Paused, until: i64, now: i64) {
+        let mut causes = self.causes.lock();
+        let (old, old_until) = (causes.called, self.until());
+        let on = old != Paused::Nothing && old_until > now;
+        causes.called = if on { paused.max(old) } else { paused };
+        self.publish(saves, &causes, if on { until.max(old_until) } else { until });
+    }
+
+    fn end(&self, saves: &Saves) {
+        let mut causes = self.causes.lock();
+        causes.called = Paused::Nothing;
+        self.publish(saves, &causes, i64::MAX);
+    }
+
+    fn end_if_over(&self, saves: &Saves, now: i64) -> bool {
+        let mut causes = self.causes.lock();
+        let over = causes.called != Paused::Nothing && now >= self.until();
+        if over {
+            causes.called = Paused::Nothing;
+            self.publish(saves, &causes, i64::MAX);
+        }
+        over
+    }
+
+    fn hold(&self, saves: &Saves, on: bool) {
+        let mut causes = self.causes.lock();
+        causes.holds = if on { causes.holds + 1 } else { causes.holds - 1 };
+        let until = if causes.called == Paused::Nothing { i64::MAX } else { self.until() };
+        self.publish(saves, &causes, until);
+    }
+
+    /// The causes are locked: one thread at a time.
+    fn publish(&self, saves: &Saves, causes: &Causes, until: i64) {
+        let held = if causes.holds > 0 { Paused::Writes } else { Paused::Nothing };
+        self.until.store(until, Ordering::Release);
+        saves.set_paused(causes.called.max(held));
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_not_made_milder_or_shorter_while_it_is_on() {
+        let (pause, saves) = (Pause::default(), Saves::default());
+        let paused = || saves.hindrance().paused();
+        pause.begin(&saves, Paused::All, 200, 0);
+        pause.begin(&saves, Paused::Writes, 20, 10);
+        assert_eq!((paused(), pause.until()), (Paused::All, 200));
+        assert!(!pause.end_if_over(&saves, 199) && pause.end_if_over(&saves, 200) && !pause.end_if_over(&saves, 201));
+        assert_eq!(paused(), Paused::Nothing);
+        pause.begin(&saves, Paused::Writes, 300, 210);
+        pause.begin(&saves, Paused::Writes, 400, 220);
+        assert_eq!((paused(), pause.until()), (Paused::Writes, 400));
+        pause.end(&saves);
+        assert_eq!(paused(), Paused::Nothing);
+    }
+
+    #[test]
+    fn writes_that_are_held_back_wait_for_all_who_do_that() {
+        let (pause, saves) = (Pause::default(), Saves::default());
+        let paused = || saves.hindrance().paused();
+        pause.hold(&saves, true);
+        pause.hold(&saves, true);
+        pause.begin(&saves, Paused::All, 200, 0);
+        assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, 200, true));
+        pause.hold(&saves, false);
+        assert!(pause.end_if_over(&saves, 200) && !pause.end_if_over(&saves, 200) && !pause.is_called());
+        assert_eq!((paused(), pause.until()), (Paused::Writes, i64::MAX));
+        pause.begin(&saves, Paused::Writes, 20, 0);
+        pause.end(&saves);
+        assert_eq!(paused(), Paused::Writes);
+        pause.hold(&saves, false);
+        assert_eq!(paused(), Paused::Nothing);
+    }
+}

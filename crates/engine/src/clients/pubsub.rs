@@ -1,0 +1,468 @@
+//! Who listens: subscribers of channels and patterns, and monitors; and what they are to be told.
+//!
+//! A client belongs to a worker, and only that worker writes to it. So the audience is kept twice:
+//!
+//! ```text
+//!   everybody reads      channel -> how many subscribers each worker has         (cut into shards, each behind a lock)
+//!   one worker only      channel -> which of its connections, by token           (its own lock, which nobody else takes)
+//! ```
+//!
+//! A publisher looks into the first table, answers how many there are, and leaves one [`Push`] for each worker that has
+//! any, however many subscribers that is. Pushes wait in the publisher's [outgoing](Audience::take_outgoing) list: its
+//! worker hands those for itself over when the command has ended, and those for others once a turn, as one letter with
+//! one wake-up. Whoever receives a push finds [its own subscribers](Audience::recipients) and writes to them.
+//!
+//! Two messages of one publisher take the same way, so their order is kept. A worker that learns of a message after its
+//! client has left the channel finds it no longer in its table: nobody gets a message after the end of the subscription
+//! was confirmed.
+
+use crate::clients::tracking::{Stale, Tracker};
+use crate::glob;
+use crate::locks::sync::{Mutex, RwLock};
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+/// What can be subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SUBSCRIBE
+    Channel,
+    /// PSUBSCRIBE
+    Pattern,
+    /// SSUBSCRIBE
+    Shard,
+}
+
+/// Name of a channel or a pattern.
+pub type Name = Arc<[u8]>;
+
+/// A message on its way to subscribers.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Channel or shard channel.
+    pub kind: Kind,
+    pub channel: Box<[u8]>,
+    pub payload: Box<[u8]>,
+    /// Patterns that the channel's name matches.
+    pub patterns: Vec<Name>,
+}
+
+/// Something for clients who did not ask for it just now.
+#[derive(Clone, Debug)]
+pub enum Push {
+    Message(Arc<Message>),
+    /// A line for all monitors, as it goes to them.
+    Monitor(Arc<[u8]>),
+    /// What one client has a copy of is out of date.
+    Invalidation {
+        tracker: Arc<Tracker>,
+        stale: Arc<Stale>,
+    },
+    /// For the client itself: whom it wants invalidations to go to is gone.
+    RedirectionBroken(Arc<Tracker>),
+}
+
+impl Push {
+    /// Bytes that it takes while it waits, about.
+    pub fn size(&self) -> usize {
+        const REST: usize = 128;
+        REST + match self {
+            Push::Message(message) => message.channel.len() + message.payload.len(),
+            Push::Monitor(line) => line.len(),
+            Push::Invalidation { stale, .. } => stale.size(),
+            Push::RedirectionBroken(_) => 0,
+        }
+    }
+}
+
+/// Subscribers of one name by worker.
+type Counts = SmallVec<[u32; 8]>;
+
+/// Channels by name. Readers are publishers.
+type Channels = RwLock<HashMap<Name, Counts, RandomState>>;
+
+/// Locks that the channels of a kind are spread over.
+const SHARDS: usize = 64;
+
+/// All listeners.
+pub struct Audience {
+    hasher: RandomState,
+    channels: Box<[Channels]>,
+    shard_channels: Box<[Channels]>,
+    patterns: RwLock<BTreeMap<Name, Counts>>,
+    /// How many patterns there are, so that publishers need not look when there are none.
+    pattern_count: AtomicUsize,
+    /// Clients with a subscription.
+    subscribers: AtomicUsize,
+    monitors: AtomicUsize,
+    workers: Box<[Side]>,
+}
+
+/// What one worker has to itself.
+#[derive(Default)]
+#[repr(align(128))]
+struct Side {
+    local: Mutex<Local>,
+    /// By the worker that they are for.
+    outgoing: Mutex<Vec<Vec<Push>>>,
+    /// Whether `outgoing` may have something for this worker itself, and for others.
+    for_itself: AtomicBool,
+    for_others: AtomicBool,
+    monitors: AtomicUsize,
+    /// Much waits for it already.
+    full: AtomicBool,
+}
+
+/// Connections of one worker by what they listen to.
+#[derive(Default)]
+struct Local {
+    channels: HashMap<Name, BTreeSet<usize>, RandomState>,
+    patterns: HashMap<Name, BTreeSet<usize>, RandomState>,
+    shard_channels: HashMap<Name, BTreeSet<usize>, RandomState>,
+    monitors: BTreeSet<usize>,
+}
+
+impl Local {
+    fn names(&mut self, kind: Kind) -> &mut HashMap<Name, BTreeSet<usize>, RandomState> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shard_channels,
+        }
+    }
+}
+
+impl Audience {
+    pub fn new(workers: usize) -> Self {
+        let hasher = RandomState::default();
+        let channels = || (0..SHARDS).map(|_| RwLock::new(HashMap::with_hasher(hasher.clone()))).collect();
+        let side = || Side { outgoing: Mutex::new(vec![Vec::new(); workers]), ..Side::default() };
+        Audience {
+            channels: channels(),
+            shard_channels: channels(),
+            patterns: RwLock::new(BTreeMap::new()),
+            pattern_count: AtomicUsize::new(0),
+            subscribers: AtomicUsize::new(0),
+            monitors: AtomicUsize::new(0),
+            workers: (0..workers).map(|_| side()).collect(),
+            hasher,
+        }
+    }
+
+    /// The channels among which this name is, if it names one.
+    fn channels(&self, kind: Kind, name: &[u8]) -> &Channels {
+        let channels = if kind == Kind::Shard { &self.shard_channels } else { &self.channels };
+        &channels[self.hasher.hash_one(name) as usize % SHARDS]
+    }
+
+    /// The connection `token` of `worker` listens to this name from now on. It must not do so already.
+    pub fn subscribe(&self, worker: usize, token: usize, kind: Kind, name: &Name) {
+        self.workers[worker].local.lock().names(kind).entry(Arc::clone(name)).or_default().insert(token);
+        let add = |counts: &mut Counts| {
+            counts.resize(self.workers.len(), 0);
+            counts[worker] += 1;
+        };
+        match kind {
+            Kind::Pattern => {
+                let mut patterns = self.patterns.write();
+                add(patterns.entry(Arc::clone(name)).or_default());
+                self.pattern_count.store(patterns.len(), Relaxed);
+            }
+            _ => add(self.channels(kind, name).write().entry(Arc::clone(name)).or_default()),
+        }
+    }
+
+    /// The end of what [`subscribe`](Self::subscribe) began.
+    pub fn unsubscribe(&self, worker: usize, token: usize, kind: Kind, name: &[u8]) {
+        {
+            let mut local = self.workers[worker].local.lock();
+            let names = local.names(kind);
+            if let Some(tokens) = names.get_mut(name) {
+                tokens.remove(&token);
+                if tokens.is_empty() {
+                    names.remove(name);
+                }
+            }
+        }
+        // True when nobody is left.
+        let subtract = |counts: &mut Counts| {
+            counts[worker] = counts[worker].saturating_sub(1);
+            counts.iter().all(|count| *count == 0)
+        };
+        match kind {
+            Kind::Pattern => {
+                let mut patterns = self.patterns.write();
+                if patterns.get_mut(name).is_some_and(subtract) {
+                    patterns.remove(name);
+                }
+                self.pattern_count.store(patterns.len(), Relaxed);
+            }
+            _ => {
+                let mut channels = self.channels(kind, name).write();
+                if channels.get_mut(name).is_some_and(subtract) {
+                    channels.remove(name);
+                }
+            }
+        }
+    }
+
+    /// A client has made its first subscription, or given up its last.
+    pub fn count_subscriber(&self, comes: bool) {
+        if comes {
+            self.subscribers.fetch_add(1, Relaxed);
+        } else {
+            self.subscribers.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Clients with a subscription.
+    pub fn subscribers(&self) -> usize {
+        self.subscribers.load(Relaxed)
+    }
+
+    /// Sends a message to the subscribers of a channel, and of patterns unless it is a shard channel; returns how many
+    /// get it. `from`: the worker that calls.
+    pub fn publish(&self, from: usize, kind: Kind, channel: &[u8], payload: &[u8]) -> u64 {
+        let mut sum = Counts::new();
+        let mut add = |counts: &Counts| {
+            sum.resize(counts.len(), 0);
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        };
+        if let Some(counts) = self.channels(kind, channel).read().get(channel) {
+            add(counts);
+        }
+        let mut patterns = Vec::new();
+        if kind == Kind::Channel && self.pattern_count.load(Relaxed) > 0 {
+            for (pattern, counts) in &*self.patterns.read() {
+                if glob::matches(pattern, channel) {
+                    patterns.push(Arc::clone(pattern));
+                    add(counts);
+                }
+            }
+        }
+        if !sum.is_empty() {
+            let message = Arc::new(Message { kind, channel: channel.into(), payload: payload.into(), patterns });
+            for (worker, _) in sum.iter().enumerate().filter(|(_, count)| **count > 0) {
+                self.post(from, worker, Push::Message(Arc::clone(&message)));
+            }
+        }
+        sum.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// Leaves a push for the clients of worker `to`. `from`: the worker that calls.
+    pub fn post(&self, from: usize, to: usize, push: Push) {
+        let side = &self.workers[from];
+        side.outgoing.lock()[to].push(push);
+        let flag = if from == to { &side.for_itself } else { &side.for_others };
+        flag.store(true, Relaxed);
+    }
+
+    /// Whether `worker` has something for its own clients.
+    #[inline]
+    pub fn has_own(&self, worker: usize) -> bool {
+        self.workers[worker].for_itself.load(Relaxed)
+    }
+
+    /// What [`has_own`](Self::has_own) tells, for who asks all the time.
+    pub fn own(&self, worker: usize) -> &AtomicBool {
+        &self.workers[worker].for_itself
+    }
+
+    /// What `worker` has for its own clients.
+    pub fn take_own(&self, worker: usize) -> Option<Vec<Push>> {
+        let side = &self.workers[worker];
+        side.for_itself.load(Relaxed).then(|| {
+            side.for_itself.store(false, Relaxed);
+            std::mem::take(&mut side.outgoing.lock()[worker])
+        })
+    }
+
+    /// What `worker` has for the clients of others, by worker.
+    pub fn take_outgoing(&self, worker: usize) -> Vec<(usize, Vec<Push>)> {
+        let side = &self.workers[worker];
+        if !side.for_others.load(Relaxed) {
+            return Vec::new();
+        }
+        side.for_others.store(false, Relaxed);
+        let mut outgoing = side.outgoing.lock();
+        let others = outgoing.iter_mut().enumerate().filter(|(to, pushes)| *to != worker && !pushes.is_empty());
+        others.map(|(to, pushes)| (to, std::mem::take(pushes))).collect()
+    }
+
+    /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
+    /// because of a pattern, the pattern. `tell` must not change the audience. Whom an invalidation is for may be gone,
+    /// and another client have its token.
+    pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
+        let mut local = self.workers[worker].local.lock();
+        match push {
+            Push::Invalidation { tracker, .. } if tracker.has_ended() => {}
+            Push::Invalidation { tracker, .. } => tell(tracker.target().token.load(Relaxed), None),
+            Push::RedirectionBroken(tracker) => tell(tracker.client.token.load(Relaxed), None),
+            Push::Monitor(_) => local.monitors.iter().for_each(|token| tell(*token, None)),
+            Push::Message(message) => {
+                if let Some(tokens) = local.names(message.kind).get(&*message.channel) {
+                    tokens.iter().for_each(|token| tell(*token, None));
+                }
+                for pattern in &message.patterns {
+                    let tokens = local.patterns.get(pattern);
+                    tokens.into_iter().flatten().for_each(|token| tell(*token, Some(pattern)));
+                }
+            }
+        }
+    }
+
+    /// A connection wants a line of every command from now on, or no longer.
+    pub fn monitor(&self, worker: usize, token: usize, on: bool) {
+        let side = &self.workers[worker];
+        let mut local = side.local.lock();
+        let changed = if on { local.monitors.insert(token) } else { local.monitors.remove(&token) };
+        side.monitors.store(local.monitors.len(), Relaxed);
+        match (changed, on) {
+            (true, true) => _ = self.monitors.fetch_add(1, Relaxed),
+            (true, false) => _ = self.monitors.fetch_sub(1, Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Whether there is any monitor.
+    #[inline]
+    pub fn is_monitored(&self) -> bool {
+        self.monitors.load(Relaxed) > 0
+    }
+
+    /// Whether much waits for this worker already.
+    pub fn set_full(&self, worker: usize, full: bool) {
+        self.workers[worker].full.store(full, Relaxed);
+    }
+
+    /// Sends a line to all monitors but those of workers for whom much waits. `from`: the worker that calls.
+    pub fn feed_monitors(&self, from: usize, line: &[u8]) {
+        let line: Arc<[u8]> = line.into();
+        for (worker, side) in self.workers.iter().enumerate() {
+            if side.monitors.load(Relaxed) > 0 && !side.full.load(Relaxed) {
+                self.post(from, worker, Push::Monitor(Arc::clone(&line)));
+            }
+        }
+    }
+
+    /// Channels or shard channels with subscribers whose names match, in no order.
+    pub fn active(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
+        let channels = if kind == Kind::Shard { &self.shard_channels } else { &self.channels };
+        let mut names = Vec::new();
+        for shard in channels {
+            let shard = shard.read();
+            names.extend(shard.keys().filter(|name| pattern.is_none_or(|it| glob::matches(it, name))).cloned());
+        }
+        names
+    }
+
+    /// How many names of a kind have subscribers.
+    pub fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Channel => self.channels.iter().map(|shard| shard.read().len()).sum(),
+            Kind::Shard => self.shard_channels.iter().map(|shard| shard.read().len()).sum(),
+            Kind::Pattern => self.pattern_count.load(Relaxed),
+        }
+    }
+
+    /// Subscribers of a channel or shard channel.
+    pub fn subscribers_of(&self, kind: Kind, channel: &[u8]) -> u64 {
+        let channels = self.channels(kind, channel).read();
+        channels.get(channel).into_iter().flatten().map(|count| u64::from(*count)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        text.as_bytes().into()
+    }
+
+    /// What the connections of a worker are told, as `token pattern payload`.
+    fn told(audience: &Audience, worker: usize, pushes: &[Push]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for push in pushes {
+            let payload = match push {
+                Push::Message(message) => &message.payload[..],
+                Push::Monitor(line) => line,
+                other => panic!("nobody sent {other:?}"),
+            };
+            audience.recipients(worker, push, |token, pattern| {
+                let pattern = pattern.map_or("-".into(), |pattern| String::from_utf8_lossy(pattern));
+                lines.push(format!("{token} {pattern} {}", String::from_utf8_lossy(payload)));
+            });
+        }
+        lines
+    }
+
+    #[test]
+    fn messages_reach_subscribers_on_every_worker_in_order() {
+        let audience = Audience::new(3);
+        audience.subscribe(0, 7, Kind::Channel, &name("news"));
+        audience.subscribe(2, 7, Kind::Channel, &name("news"));
+        audience.subscribe(2, 8, Kind::Channel, &name("news"));
+        audience.subscribe(2, 8, Kind::Pattern, &name("n*"));
+        audience.subscribe(1, 1, Kind::Shard, &name("news"));
+        assert_eq!(audience.publish(0, Kind::Channel, b"news", b"1"), 4);
+        assert_eq!(audience.publish(0, Kind::Channel, b"nothing", b"2"), 1);
+        assert_eq!(audience.publish(0, Kind::Channel, b"old", b"3"), 0);
+        assert_eq!(told(&audience, 0, &audience.take_own(0).unwrap()), ["7 - 1"]);
+        assert!(audience.take_own(0).is_none());
+        let outgoing = audience.take_outgoing(0);
+        assert_eq!(outgoing.iter().map(|(worker, _)| *worker).collect::<Vec<_>>(), [2]);
+        assert_eq!(told(&audience, 2, &outgoing[0].1), ["7 - 1", "8 - 1", "8 n* 1", "8 n* 2"]);
+        assert!(audience.take_outgoing(0).is_empty());
+        assert_eq!(audience.publish(1, Kind::Shard, b"news", b"4"), 1);
+        assert_eq!(told(&audience, 1, &audience.take_own(1).unwrap()), ["1 - 4"]);
+    }
+
+    #[test]
+    fn who_left_is_told_nothing_even_of_messages_on_their_way() {
+        let audience = Audience::new(2);
+        audience.subscribe(1, 5, Kind::Channel, &name("a"));
+        audience.subscribe(1, 6, Kind::Channel, &name("a"));
+        audience.subscribe(1, 6, Kind::Pattern, &name("*"));
+        assert_eq!(audience.publish(0, Kind::Channel, b"a", b"x"), 3);
+        audience.unsubscribe(1, 6, Kind::Channel, b"a");
+        audience.unsubscribe(1, 6, Kind::Pattern, b"*");
+        assert_eq!(told(&audience, 1, &audience.take_outgoing(0)[0].1), ["5 - x"]);
+        assert_eq!(audience.subscribers_of(Kind::Channel, b"a"), 1);
+        audience.unsubscribe(1, 5, Kind::Channel, b"a");
+        assert_eq!((audience.count(Kind::Channel), audience.count(Kind::Pattern)), (0, 0));
+        assert_eq!(audience.publish(0, Kind::Channel, b"a", b"y"), 0);
+    }
+
+    #[test]
+    fn channels_with_subscribers_are_listed() {
+        let audience = Audience::new(1);
+        for channel in ["one", "two"] {
+            audience.subscribe(0, 1, Kind::Channel, &name(channel));
+        }
+        audience.subscribe(0, 1, Kind::Shard, &name("three"));
+        let mut all = audience.active(Kind::Channel, None);
+        all.sort();
+        assert_eq!(all, [name("one"), name("two")]);
+        assert_eq!(audience.active(Kind::Channel, Some(b"o*")), [name("one")]);
+        assert_eq!((audience.active(Kind::Shard, None), audience.count(Kind::Shard)), (vec![name("three")], 1));
+    }
+
+    #[test]
+    fn monitors_get_every_line_once() {
+        let audience = Audience::new(2);
+        audience.monitor(1, 3, true);
+        audience.monitor(1, 3, true);
+        assert!(audience.is_monitored());
+        audience.feed_monitors(0, b"+line\r\n");
+        assert!(audience.take_own(0).is_none());
+        assert_eq!(told(&audience, 1, &audience.take_outgoing(0)[0].1), ["3 - +line\r\n"]);
+        audience.monitor(1, 3, false);
+        audience.monitor(1, 3, false);
+        assert!(!audience.is_monitored());
+    }
+}

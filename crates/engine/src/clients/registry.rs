@@ -1,0 +1,331 @@
+//! Who is connected: what CLIENT LIST and INFO tell of every client, whichever worker serves it.
+//!
+//! The worker that owns a connection writes its record, anybody may read it.
+
+use crate::clients::waiters::Ticket;
+use crate::clients::watch::WatchFlag;
+use crate::locks::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+
+/// One connected client.
+pub struct ClientInfo {
+    pub id: u64,
+    /// Address of the peer, as `ip:port` or the path of the Unix socket followed by `:0`.
+    pub addr: Box<str>,
+    /// Address at this end, likewise.
+    pub laddr: Box<str>,
+    pub fd: i32,
+    pub worker: usize,
+    /// What the worker knows its connection by.
+    pub token: AtomicUsize,
+    /// Unix time in milliseconds.
+    pub connected_at: i64,
+    /// Unix time in milliseconds of the last bytes that were read.
+    pub active_at: AtomicI64,
+    pub db: AtomicU32,
+    /// 2 or 3.
+    pub resp: AtomicU8,
+    /// CLIENT NO-TOUCH, CLIENT NO-EVICT.
+    pub no_touch: AtomicBool,
+    pub no_evict: AtomicBool,
+    /// Said READONLY.
+    pub read_only: AtomicBool,
+    /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
+    pub redirects: AtomicBool,
+    /// CLIENT IMPORT-SOURCE: it brings the data of another server.
+    pub import_source: AtomicBool,
+    /// What its connection holds.
+    pub buffers: Buffers,
+    /// All memory that is held for it, in bytes.
+    pub memory: AtomicUsize,
+    /// Bytes of the names that it subscribes to, and of the keys that it watches.
+    pub subscription_bytes: AtomicUsize,
+    /// Bytes of the prefixes that it tracks.
+    pub prefix_bytes: AtomicUsize,
+    pub watched_bytes: AtomicUsize,
+    /// Names that it subscribes to: channels, patterns, shard channels.
+    pub subscriptions: [AtomicU32; 3],
+    /// It gets a line of every command.
+    pub monitor: AtomicBool,
+    /// CLIENT TRACKING: on, in broadcast mode, redirected to one who is gone.
+    pub tracks: AtomicBool,
+    pub broadcasts: AtomicBool,
+    pub redirection_broken: AtomicBool,
+    /// Id of the client that gets its invalidations; 0: itself, -1: it does not track.
+    pub redirection: AtomicI64,
+    pub commands: AtomicU64,
+    /// Id of the last command in the command table, plus one; 0 before the first.
+    pub last_command: AtomicUsize,
+    pub input_bytes: AtomicU64,
+    pub output_bytes: AtomicU64,
+    /// Between MULTI and EXEC.
+    pub in_multi: AtomicBool,
+    /// Commands that are queued for EXEC, and their bytes; -1 before its first MULTI or WATCH.
+    pub queued: AtomicI32,
+    pub queued_bytes: AtomicUsize,
+    /// Keys that it watches.
+    pub watched: AtomicU32,
+    /// Its command waits for the end of a CLIENT PAUSE.
+    pub postponed: AtomicBool,
+    details: Mutex<Details>,
+    waits: Mutex<Waits>,
+}
+
+/// Declares the sizes once: as numbers that are shown to others, and as plain numbers.
+macro_rules! buffer_sizes {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// Sizes of a connection's buffers in bytes, as its worker last showed them.
+        #[derive(Default)]
+        pub struct Buffers {
+            $($field: AtomicUsize,)*
+        }
+
+        /// Sizes of a connection's buffers in bytes, of one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct BufferSizes {
+            $($(#[$doc])* pub $field: usize,)*
+        }
+
+        impl Buffers {
+            /// Only the client's worker calls this.
+            pub fn show(&self, sizes: BufferSizes) {
+                $(self.$field.store(sizes.$field, Relaxed);)*
+            }
+
+            pub fn sizes(&self) -> BufferSizes {
+                BufferSizes { $($field: self.$field.load(Relaxed),)* }
+            }
+        }
+    };
+}
+
+buffer_sizes! {
+    /// Input that is not a whole command yet, and room that is kept for more of it.
+    query,
+    query_free,
+    /// Arguments of the command that is arriving or that waits.
+    args,
+    /// Room of the first reply buffer, and the most that was in use of it lately.
+    reply_room,
+    reply_peak,
+    /// Unsent bytes in the first reply buffer.
+    reply_first,
+    /// Further reply buffers: how many, and their bytes.
+    reply_chunks,
+    reply_bytes,
+}
+
+/// What a client waits for.
+#[derive(Default)]
+struct Waits {
+    ticket: Option<Arc<Ticket>>,
+    watch: Option<Arc<WatchFlag>>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    pub name: Vec<u8>,
+    pub lib_name: Vec<u8>,
+    pub lib_ver: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClientInfo {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClientInfo").field("id", &self.id).field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+impl ClientInfo {
+    pub fn new(id: u64, addr: &str, laddr: &str, fd: i32, worker: usize, now: i64) -> Self {
+        ClientInfo {
+            id,
+            addr: addr.into(),
+            laddr: laddr.into(),
+            fd,
+            worker,
+            token: AtomicUsize::new(0),
+            connected_at: now,
+            active_at: AtomicI64::new(now),
+            db: AtomicU32::new(0),
+            resp: AtomicU8::new(2),
+            no_touch: AtomicBool::new(false),
+            no_evict: AtomicBool::new(false),
+            read_only: AtomicBool::new(false),
+            redirects: AtomicBool::new(false),
+            import_source: AtomicBool::new(false),
+            buffers: Buffers::default(),
+            memory: AtomicUsize::new(0),
+            subscription_bytes: AtomicUsize::new(0),
+            prefix_bytes: AtomicUsize::new(0),
+            watched_bytes: AtomicUsize::new(0),
+            subscriptions: Default::default(),
+            monitor: AtomicBool::new(false),
+            tracks: AtomicBool::new(false),
+            broadcasts: AtomicBool::new(false),
+            redirection_broken: AtomicBool::new(false),
+            redirection: AtomicI64::new(-1),
+            commands: AtomicU64::new(0),
+            last_command: AtomicUsize::new(0),
+            input_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU64::new(0),
+            in_multi: AtomicBool::new(false),
+            queued: AtomicI32::new(-1),
+            queued_bytes: AtomicUsize::new(0),
+            watched: AtomicU32::new(0),
+            postponed: AtomicBool::new(false),
+            details: Mutex::new(Details::default()),
+            waits: Mutex::new(Waits::default()),
+        }
+    }
+
+    /// Connected over a Unix socket or the loopback address, or not at all.
+    pub fn is_local(&self) -> bool {
+        self.addr.is_empty() || self.is_unix() || self.addr.starts_with("127.") || self.addr.starts_with("[::1]")
+    }
+
+    /// No port of a peer is 0.
+    pub fn is_unix(&self) -> bool {
+        self.addr.ends_with(":0")
+    }
+
+    /// So many more commands have ended. Only the worker that serves the client counts.
+    #[inline]
+    pub fn count_commands(&self, commands: u64) {
+        self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
+    }
+
+    /// Counts bytes that were read. Only the client's worker calls this.
+    #[inline]
+    pub fn count_input(&self, bytes: usize) {
+        self.input_bytes.store(self.input_bytes.load(Relaxed) + bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes of replies. Only the client's worker calls this.
+    #[inline]
+    pub fn count_output(&self, bytes: usize) {
+        self.output_bytes.store(self.output_bytes.load(Relaxed) + bytes as u64, Relaxed);
+    }
+
+    /// A copy of what the client said.
+    pub fn details(&self) -> Details {
+        self.details.lock().clone()
+    }
+
+    /// The ticket of the blocking command that it waits in.
+    pub fn ticket(&self) -> Option<Arc<Ticket>> {
+        self.waits.lock().ticket.clone()
+    }
+
+    pub(crate) fn set_ticket(&self, ticket: Option<&Arc<Ticket>>) {
+        self.waits.lock().ticket = ticket.cloned();
+    }
+
+    /// Blocked, be it in a command or by a pause.
+    pub fn is_blocked(&self) -> bool {
+        self.postponed.load(Relaxed) || self.waits.lock().ticket.is_some()
+    }
+
+    /// A key that it watches has changed, so its next EXEC does nothing.
+    pub fn is_watch_broken(&self) -> bool {
+        self.waits.lock().watch.as_ref().is_some_and(|flag| flag.is_raised())
+    }
+
+    /// From now on `flag` tells whether something that it watches has changed.
+    pub fn set_watch(&self, flag: Option<&Arc<WatchFlag>>) {
+        self.waits.lock().watch = flag.cloned();
+    }
+
+    pub fn edit_details<R>(&self, edit: impl FnOnce(&mut Details) -> R) -> R {
+        edit(&mut self.details.lock())
+    }
+}
+
+/// All connected clients.
+#[derive(Default)]
+pub struct Clients {
+    last_id: AtomicU64,
+    by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    /// How reply buffers behave.
+    pub reply_buffers: ReplyBuffers,
+}
+
+/// What DEBUG can change about reply buffers.
+#[derive(Debug)]
+pub struct ReplyBuffers {
+    /// Milliseconds after which the most that was in use of a buffer is measured anew; negative: never.
+    pub peak_reset_time: AtomicI64,
+    /// They are made larger and smaller, as their clients' replies are.
+    pub resizing: AtomicBool,
+    /// Replies leave out the first buffer.
+    pub skip_first: AtomicBool,
+}
+
+impl ReplyBuffers {
+    pub const PEAK_RESET_TIME: i64 = 5000;
+}
+
+impl Default for ReplyBuffers {
+    fn default() -> Self {
+        ReplyBuffers {
+            peak_reset_time: AtomicI64::new(Self::PEAK_RESET_TIME),
+            resizing: AtomicBool::new(true),
+            skip_first: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Clients {
+    /// The id of the next client; ids begin with 1 and are never used again.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Relaxed) + 1
+    }
+
+    pub fn add(&self, client: &Arc<ClientInfo>) {
+        self.by_id.lock().insert(client.id, Arc::clone(client));
+    }
+
+    /// Takes the client off the list; false if it was not there any more.
+    pub fn remove(&self, id: u64) -> bool {
+        self.by_id.lock().remove(&id).is_some()
+    }
+
+    pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.by_id.lock().get(&id).cloned()
+    }
+
+    /// Everybody, by rising id.
+    pub fn all(&self) -> Vec<Arc<ClientInfo>> {
+        self.by_id.lock().values().cloned().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.lock().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_listed_by_id_until_they_leave() {
+        let clients = Clients::default();
+        for _ in 0..3 {
+            clients.add(&Arc::new(ClientInfo::new(clients.next_id(), "a", "b", 0, 0, 0)));
+        }
+        clients.remove(2);
+        assert_eq!(clients.all().iter().map(|client| client.id).collect::<Vec<_>>(), [1, 3]);
+        clients.get(3).unwrap().edit_details(|details| details.name = b"x".to_vec());
+        assert_eq!(clients.get(3).unwrap().details().name, b"x");
+        assert_eq!(clients.next_id(), 4);
+    }
+}

@@ -1,0 +1,498 @@
+//! Client-side caching: who holds copies of which keys, and is to be told that they are out of date.
+//!
+//! A client that asked for it (CLIENT TRACKING) is remembered at each key that it reads; whoever changes the key next
+//! forgets the readers and tells them. In broadcast mode nothing is remembered: a client hears of every change of a key
+//! that begins with one of its prefixes.
+//!
+//! ```text
+//!   shard      key -> ids of its readers        under the shard's lock, like the key itself: [`Tracked`]
+//!   engine     id -> how the client tracks      [`Tracker`]
+//!              prefix -> who broadcasts it
+//!   worker     prefix -> keys that changed in this turn, and who changed them last
+//! ```
+//!
+//! **Nothing is lost.** A reader is remembered under the lock under which it read. A change takes the readers out under
+//! the same lock, so it either comes before the read, which then sees it, or finds the reader. The reader's worker
+//! hands an invalidation over when the command that runs is over, so a reply that it concerns always comes before it.
+//! And invalidations leave their worker before its replies do: who has seen the reply to a write finds that a later
+//! command of any client comes after the invalidation.
+//!
+//! A key is its name, whatever database it is in. An id stays at a key after its client has left or tracks no more,
+//! until the key changes or has to make room for others; nobody is told then.
+
+use crate::clients::pubsub::{Audience, Push};
+use crate::clients::registry::ClientInfo;
+use crate::engine::Engine;
+use crate::locks::sync::{Mutex, RwLock};
+use crate::propagation::effects::Effects;
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+/// Ids of clients, ascending.
+pub type Readers = SmallVec<[u64; 2]>;
+
+/// The keys of one shard that were read by clients that track.
+#[derive(Default)]
+pub struct Tracked {
+    readers: IndexMap<Box<[u8]>, Readers, RandomState>,
+    items: usize,
+}
+
+impl Tracked {
+    /// The client has read the key; true if it is the key's first reader.
+    pub fn remember(&mut self, key: &[u8], client: u64) -> bool {
+        let Some(readers) = self.readers.get_mut(key) else {
+            self.readers.insert(key.into(), Readers::from_slice(&[client]));
+            self.items += 1;
+            return true;
+        };
+        if let Err(at) = readers.binary_search(&client) {
+            readers.insert(at, client);
+            self.items += 1;
+        }
+        false
+    }
+
+    /// The key's readers, who are forgotten; None when there are none.
+    pub fn forget(&mut self, key: &[u8]) -> Option<Readers> {
+        let readers = self.readers.swap_remove(key)?;
+        self.items -= readers.len();
+        Some(readers)
+    }
+
+    /// The same for one of the keys, which `random` chooses.
+    pub fn forget_any(&mut self, random: usize) -> Option<(Box<[u8]>, Readers)> {
+        let at = random.checked_rem(self.readers.len())?;
+        let (key, readers) = self.readers.swap_remove_index(at)?;
+        self.items -= readers.len();
+        Some((key, readers))
+    }
+
+    /// Forgets everything; returns how many keys that were.
+    pub fn clear(&mut self) -> usize {
+        let keys = self.readers.len();
+        *self = Tracked::default();
+        keys
+    }
+
+    /// Keys with readers.
+    pub fn len(&self) -> usize {
+        self.readers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.readers.is_empty()
+    }
+
+    /// Readers of all keys together.
+    pub fn items(&self) -> usize {
+        self.items
+    }
+}
+
+/// Which keys a client hears of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Those that it reads.
+    Reads,
+    /// Those that it reads after CLIENT CACHING YES.
+    OptIn,
+    /// Those that it reads, but not after CLIENT CACHING NO.
+    OptOut,
+    /// Those that begin with one of its prefixes.
+    Broadcast,
+}
+
+/// One client that tracks, from one CLIENT TRACKING to the next.
+#[derive(Debug)]
+pub struct Tracker {
+    pub client: Arc<ClientInfo>,
+    /// Who gets the invalidations instead, and may be gone by now.
+    pub redirect: Option<Arc<ClientInfo>>,
+    pub mode: Mode,
+    /// It does not hear of its own changes.
+    pub no_loop: bool,
+    /// Not empty in broadcast mode only.
+    pub prefixes: BTreeSet<Box<[u8]>>,
+    /// What is still on its way to it is of no use any more.
+    ended: AtomicBool,
+}
+
+impl Tracker {
+    pub fn new(client: &Arc<ClientInfo>, redirect: Option<Arc<ClientInfo>>, mode: Mode, no_loop: bool) -> Tracker {
+        let (client, ended) = (Arc::clone(client), AtomicBool::new(false));
+        Tracker { client, redirect, mode, no_loop, prefixes: BTreeSet::new(), ended }
+    }
+
+    /// Who gets the invalidations.
+    pub fn target(&self) -> &Arc<ClientInfo> {
+        self.redirect.as_ref().unwrap_or(&self.client)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    /// Whether changes by `client` are to be told.
+    fn hears_of(&self, client: u64) -> bool {
+        !self.no_loop || self.client.id != client
+    }
+}
+
+/// What is out of date: these keys, or everything.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stale {
+    Keys(Vec<Box<[u8]>>),
+    Everything,
+}
+
+impl Stale {
+    /// Bytes of the names.
+    pub fn size(&self) -> usize {
+        match self {
+            Stale::Keys(keys) => keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
+            Stale::Everything => 0,
+        }
+    }
+}
+
+/// A key was changed: what is left to do about it when the locks are given up.
+#[derive(Debug)]
+pub struct Change {
+    key: Box<[u8]>,
+    readers: Readers,
+    /// Its time was over; otherwise a client's command changed it.
+    expired: bool,
+}
+
+/// Whoever changed something.
+#[derive(Clone, Copy, Debug)]
+pub struct Author {
+    pub worker: usize,
+    /// Id of the client whose command runs; 0 if it is none.
+    pub client: u64,
+}
+
+/// Keys that changed, by prefix, with the client that changed them last.
+type Changed = BTreeMap<Box<[u8]>, BTreeMap<Box<[u8]>, u64>>;
+
+/// What one worker has to broadcast.
+#[derive(Default)]
+#[repr(align(128))]
+struct Side {
+    changed: Mutex<Changed>,
+    pending: AtomicBool,
+}
+
+/// All clients that track.
+pub struct Tracking {
+    /// There is a tracker, or something left of one.
+    on: AtomicBool,
+    broadcasts: AtomicBool,
+    /// Keys with readers in all shards, and how many there may be; 0: any number.
+    keys: AtomicUsize,
+    max_keys: AtomicUsize,
+    trackers: RwLock<HashMap<u64, Arc<Tracker>>>,
+    prefixes: RwLock<Prefixes>,
+    workers: Box<[Side]>,
+}
+
+/// Who wants to hear of names that begin so, by client.
+type Prefixes = BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>;
+
+impl Tracking {
+    pub fn new(workers: usize) -> Self {
+        Tracking {
+            on: AtomicBool::new(false),
+            broadcasts: AtomicBool::new(false),
+            keys: AtomicUsize::new(0),
+            max_keys: AtomicUsize::new(0),
+            trackers: RwLock::new(HashMap::new()),
+            prefixes: RwLock::new(BTreeMap::new()),
+            workers: (0..workers).map(|_| Side::default()).collect(),
+        }
+    }
+
+    /// Whether changes are of interest to anybody.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    /// `tracking-table-max-keys`.
+    pub fn limit_keys(&self, max: usize) {
+        self.max_keys.store(max, Relaxed);
+    }
+
+    /// The client tracks from now on, or in another way than before.
+    pub fn begin(&self, tracker: Tracker) -> Arc<Tracker> {
+        let tracker = Arc::new(tracker);
+        let id = tracker.client.id;
+        let mut trackers = self.trackers.write();
+        let old = trackers.insert(id, Arc::clone(&tracker));
+        self.on.store(true, Relaxed);
+        let mut prefixes = self.prefixes.write();
+        if let Some(old) = old {
+            leave_prefixes(&mut prefixes, &old);
+        }
+        for prefix in &tracker.prefixes {
+            prefixes.entry(prefix.clone()).or_default().insert(id, Arc::clone(&tracker));
+        }
+        self.broadcasts.store(!prefixes.is_empty(), Relaxed);
+        tracker
+    }
+
+    /// The client tracks no more; it is told nothing from now on.
+    pub fn end(&self, tracker: &Tracker) {
+        tracker.ended.store(true, Relaxed);
+        let mut trackers = self.trackers.write();
+        trackers.remove(&tracker.client.id);
+        let mut prefixes = self.prefixes.write();
+        leave_prefixes(&mut prefixes, tracker);
+        self.broadcasts.store(!prefixes.is_empty(), Relaxed);
+        self.on.store(!trackers.is_empty() || self.keys.load(Relaxed) > 0, Relaxed);
+    }
+
+    /// Clients that track.
+    pub fn clients(&self) -> usize {
+        self.trackers.read().len()
+    }
+
+    /// Prefixes that somebody wants to hear of.
+    pub fn prefixes(&self) -> usize {
+        self.prefixes.read().len()
+    }
+
+    /// A key has got its first reader.
+    pub fn count_key(&self) {
+        self.keys.fetch_add(1, Relaxed);
+    }
+
+    fn count_forgotten(&self, keys: usize) {
+        if self.keys.fetch_sub(keys, Relaxed) == keys {
+            let trackers = self.trackers.read();
+            // One who begins meanwhile waits for the lock.
+            self.on.store(!trackers.is_empty(), Relaxed);
+        }
+    }
+
+    /// All keys of a shard are gone.
+    pub fn clear(&self, tracked: &mut Tracked) {
+        match tracked.clear() {
+            0 => {}
+            keys => self.count_forgotten(keys),
+        }
+    }
+
+    /// Whether some keys must be forgotten: there are too many of them, or nobody is left to be told.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_on() && self.has_excess()
+    }
+
+    #[cold]
+    fn has_excess(&self) -> bool {
+        let (keys, max) = (self.keys.load(Relaxed), self.max_keys.load(Relaxed));
+        keys > 0 && (max > 0 && keys > max || self.trackers.read().is_empty())
+    }
+
+    /// Whether `worker` has changes to broadcast.
+    #[inline]
+    pub fn has_pending(&self, worker: usize) -> bool {
+        self.workers[worker].pending.load(Relaxed)
+    }
+
+    /// Tells of the changes that `worker` has made since it last did so.
+    #[cold]
+    pub fn broadcast(&self, audience: &Audience, worker: usize) {
+        let side = &self.workers[worker];
+        side.pending.store(false, Relaxed);
+        let changed = std::mem::take(&mut *side.changed.lock());
+        let prefixes = self.prefixes.read();
+        for (prefix, keys) in changed {
+            let Some(trackers) = prefixes.get(&prefix) else { continue };
+            let all = Arc::new(Stale::Keys(keys.keys().cloned().collect()));
+            for tracker in trackers.values() {
+                if !tracker.no_loop {
+                    tell(audience, worker, tracker, &all);
+                    continue;
+                }
+                let others = keys.iter().filter(|(_, client)| tracker.hears_of(**client));
+                let others: Vec<Box<[u8]>> = others.map(|(key, _)| key.clone()).collect();
+                if !others.is_empty() {
+                    tell(audience, worker, tracker, &Arc::new(Stale::Keys(others)));
+                }
+            }
+        }
+    }
+
+    /// Tells whom these changes concern. No lock may be held.
+    #[cold]
+    pub(crate) fn tell(&self, audience: &Audience, changes: Vec<Change>, flushed: bool, author: Author) {
+        let trackers = self.trackers.read();
+        if flushed {
+            let everything = Arc::new(Stale::Everything);
+            trackers.values().for_each(|tracker| tell(audience, author.worker, tracker, &everything));
+        }
+        let broadcasts = self.broadcasts.load(Relaxed);
+        for Change { key, readers, expired } in changes {
+            if broadcasts {
+                self.note(&key, Author { client: if expired { 0 } else { author.client }, ..author });
+            }
+            let stale = Arc::new(Stale::Keys(vec![key]));
+            let readers = readers.iter().filter_map(|id| trackers.get(id));
+            // Who broadcasts by now may have read the key before.
+            let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast && tracker.hears_of(author.client));
+            readers.for_each(|tracker| tell(audience, author.worker, tracker, &stale));
+        }
+    }
+
+    /// Notes a change for those who hear of the key because of its beginning.
+    fn note(&self, key: &[u8], author: Author) {
+        let prefixes = self.prefixes.read();
+        let side = &self.workers[author.worker];
+        for prefix in prefixes.keys().filter(|prefix| key.starts_with(prefix)) {
+            side.changed.lock().entry(prefix.clone()).or_default().insert(key.into(), author.client);
+            side.pending.store(true, Relaxed);
+        }
+    }
+}
+
+fn leave_prefixes(prefixes: &mut BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>, tracker: &Tracker) {
+    for prefix in &tracker.prefixes {
+        if let Some(trackers) = prefixes.get_mut(prefix) {
+            trackers.remove(&tracker.client.id);
+            if trackers.is_empty() {
+                prefixes.remove(prefix);
+            }
+        }
+    }
+}
+
+fn tell(audience: &Audience, worker: usize, tracker: &Arc<Tracker>, stale: &Arc<Stale>) {
+    let push = Push::Invalidation { tracker: Arc::clone(tracker), stale: Arc::clone(stale) };
+    audience.post(worker, tracker.target().worker, push);
+}
+
+/// A key of this shard was changed. Only while [tracking](Tracking::is_on) is on.
+#[cold]
+pub(crate) fn changed(engine: &Engine, tracked: &mut Tracked, effects: &mut Effects, key: &[u8], expired: bool) {
+    let tracking = engine.tracking();
+    let readers = tracked.forget(key);
+    if readers.is_some() {
+        tracking.count_forgotten(1);
+    } else if !tracking.broadcasts.load(Relaxed) {
+        return;
+    }
+    effects.rare().changes.push(Change { key: key.into(), readers: readers.unwrap_or_default(), expired });
+}
+
+impl Engine {
+    /// Forgets keys, and tells their readers, until there are no [more than there may be](Tracking::is_over), but at
+    /// most `budget` of them. No lock may be held.
+    #[cold]
+    pub fn trim_tracking(&self, worker: usize, budget: usize) {
+        let shards = self.locks().len();
+        for _ in 0..budget {
+            let start = fastrand::usize(..shards);
+            let mut found = None;
+            for index in (start..shards).chain(0..start) {
+                if !self.tracking().is_over() {
+                    return;
+                }
+                let shard = self.locks().one_unless(index, || self.scripts().is_long());
+                found = shard.and_then(|mut shard| shard.tracked.forget_any(fastrand::usize(..)));
+                if found.is_some() {
+                    break;
+                }
+            }
+            let Some((key, readers)) = found else { return };
+            self.tracking().count_forgotten(1);
+            // Nobody has changed it, so it is not broadcast and everybody is told.
+            let stale = Arc::new(Stale::Keys(vec![key]));
+            let trackers = self.tracking().trackers.read();
+            let readers = readers.iter().filter_map(|id| trackers.get(id));
+            let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast);
+            readers.for_each(|tracker| tell(self.audience(), worker, tracker, &stale));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn readers_are_those_since_the_last_change(steps in prop::collection::vec((0..4u8, 0..8u8, 1..6u64), 0..200)) {
+            let mut tracked = Tracked::default();
+            let mut model: BTreeMap<Box<[u8]>, BTreeSet<u64>> = BTreeMap::new();
+            for (step, key, client) in steps {
+                let key: Box<[u8]> = Box::new([key]);
+                match step {
+                    0 => {
+                        let readers = tracked.forget(&key).map(|readers| readers.into_iter().collect());
+                        prop_assert_eq!(readers, model.remove(&key));
+                    }
+                    1 => {
+                        let any = tracked.forget_any(client as usize);
+                        prop_assert_eq!(any.is_none(), model.is_empty());
+                        if let Some((key, readers)) = any {
+                            prop_assert_eq!(Some(readers.into_iter().collect()), model.remove(&key));
+                        }
+                    }
+                    _ => {
+                        let first = tracked.remember(&key, client);
+                        prop_assert_eq!(first, !model.contains_key(&key));
+                        model.entry(key).or_default().insert(client);
+                    }
+                }
+                prop_assert_eq!(tracked.len(), model.len());
+                prop_assert_eq!(tracked.items(), model.values().map(BTreeSet::len).sum::<usize>());
+            }
+        }
+    }
+
+    #[test]
+    fn broadcasts_name_each_key_once_and_spare_who_changed_it() {
+        let (tracking, audience) = (Tracking::new(1), Audience::new(1));
+        let client = |id| Arc::new(ClientInfo::new(id, "", "", -1, 0, 0));
+        for (id, no_loop) in [(1, false), (2, true)] {
+            let mut tracker = Tracker::new(&client(id), None, Mode::Broadcast, no_loop);
+            tracker.prefixes.insert(b"a"[..].into());
+            tracking.begin(tracker);
+        }
+        let change = |key: &[u8], expired| Change { key: key.into(), readers: Readers::new(), expired };
+        let changes = vec![change(b"a1", false), change(b"a1", false), change(b"b", false), change(b"a2", true)];
+        tracking.tell(&audience, changes, false, Author { worker: 0, client: 2 });
+        assert!(tracking.has_pending(0) && !audience.has_own(0));
+        tracking.broadcast(&audience, 0);
+        let told = |push: &Push| match push {
+            Push::Invalidation { tracker, stale } => format!("{} {stale:?}", tracker.client.id),
+            other => panic!("nobody sent {other:?}"),
+        };
+        let told: Vec<String> = audience.take_own(0).expect("pushes").iter().map(told).collect();
+        assert_eq!(told, ["1 Keys([[97, 49], [97, 50]])", "2 Keys([[97, 50]])"]);
+        assert!(!tracking.has_pending(0));
+    }
+
+    #[test]
+    fn changes_are_of_interest_until_nothing_is_left_of_trackers() {
+        let tracking = Tracking::new(1);
+        let client = Arc::new(ClientInfo::new(1, "", "", -1, 0, 0));
+        let mut tracked = Tracked::default();
+        let tracker = tracking.begin(Tracker::new(&client, None, Mode::Reads, false));
+        assert!(tracking.is_on() && tracked.remember(b"k", 1));
+        tracking.count_key();
+        assert!(!tracking.is_over());
+        tracking.end(&tracker);
+        assert!(tracking.is_on() && tracking.is_over() && tracker.has_ended());
+        tracking.clear(&mut tracked);
+        assert!(!tracking.is_on() && tracked.is_empty());
+    }
+}

@@ -1,0 +1,670 @@
+//! The edit guard: the one way to change a key.
+//!
+//! A handler asks for an [`Edit`], looks, changes, and commits. The commit does what every write owes to the
+//! rest of the system, so that no command does it by hand: the dirty count (which puts the command into
+//! the change log), watchers and waiters of the key, the keyspace event. The changes themselves keep the
+//! expiry index in step and send what is dear to free to the background.
+//!
+//! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
+
+use crate::Error;
+use crate::clients::tracking::{self, Tracked};
+use crate::engine::Engine;
+use crate::expiry::background::element_deadline;
+use crate::keyspace::keys::Key;
+use crate::keyspace::lru::{self, Used};
+use crate::keyspace::origin::Origin;
+use crate::keyspace::shard::{Db, Shard, ShardStats};
+use crate::keyspace::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
+use crate::propagation::effects::{Effects, Event, EventClass, Logged, Record};
+use crate::snapshot::streamed_reply::Readers;
+use std::ops::Range;
+use std::sync::Arc;
+use structures::entry::{MAX_INLINE, NewValue};
+use structures::hashtable::Spot;
+
+/// What becomes of the deadline when a value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    Keep,
+    Clear,
+    /// Unix time in milliseconds.
+    At(i64),
+}
+
+/// The right to change one key.
+pub struct Edit<'k> {
+    engine: &'k Engine,
+    db: &'k mut Db,
+    stats: &'k mut ShardStats,
+    tracked: &'k mut Tracked,
+    effects: &'k mut Effects,
+    db_index: u32,
+    key: Key<'k>,
+    local: u64,
+    origin: Origin,
+    /// Where the entry is, while there is one. Nothing moves it but this edit.
+    spot: Option<Spot>,
+    /// This edit has put an entry in; nobody has looked yet where it is.
+    fresh: bool,
+    changed: bool,
+}
+
+impl<'k> Edit<'k> {
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
+    pub(crate) fn new(
+        engine: &'k Engine,
+        shard: &'k mut Shard,
+        effects: &'k mut Effects,
+        db_index: u32,
+        key: Key<'k>,
+        local: u64,
+        spot: Option<Spot>,
+        origin: Origin,
+    ) -> Self {
+        let db = &mut shard.dbs[db_index];
+        Edit {
+            engine,
+            db,
+            stats: &mut shard.stats,
+            tracked: &mut shard.tracked,
+            effects,
+            db_index,
+            key,
+            local,
+            origin,
+            spot,
+            fresh: false,
+            changed: false,
+        }
+    }
+
+    pub fn exists(&self) -> bool {
+        self.fresh || self.spot.is_some()
+    }
+
+    /// Counts a hit or a miss, as a read does: for commands that also reply what was there.
+    pub fn count_read(&mut self) {
+        match self.spot {
+            Some(_) => self.stats.hits += 1,
+            None => {
+                self.stats.misses += 1;
+                self.event(EventClass::KEY_MISS, "keymiss");
+            }
+        }
+    }
+
+    #[inline]
+    pub fn value(&self) -> Option<Value<'_>> {
+        self.db.table.at(self.spot()?).map(|found| found.value())
+    }
+
+    pub fn kind(&self) -> Option<Type> {
+        self.value().map(|value| value.kind())
+    }
+
+    #[inline]
+    pub fn string(&self) -> Result<Option<Str<'_>>, Error> {
+        self.value().map(|value| value.as_string()).transpose()
+    }
+
+    /// Unix time in milliseconds.
+    pub fn deadline(&self) -> Option<i64> {
+        self.db.table.at(self.spot()?)?.deadline().map(|at| at as i64)
+    }
+
+    /// Whether a deadline, in Unix time in milliseconds, has passed.
+    pub fn is_past(&self, deadline: i64) -> bool {
+        deadline <= self.origin.expiry_now()
+    }
+
+    /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
+    /// before whether the key is to be deleted instead.
+    #[inline]
+    pub fn set_string(&mut self, value: NewString<'_>, ttl: Ttl) {
+        match &value {
+            // Arguments that waited own their bytes; short ones belong into the entry all the same.
+            NewString::Owned(bytes) if bytes.len() <= MAX_INLINE => self.set_value(NewValue::Inline(bytes), ttl),
+            _ => self.set_value(value.into_value(), ttl),
+        }
+    }
+
+    /// Makes the key an object.
+    pub fn set_object(&mut self, object: Object, ttl: Ttl) {
+        object.keep(|value| self.set_value(value, ttl));
+    }
+
+    /// Gives `change` the string's bytes to work on, at least `min_len` of them: zero bytes are added to a
+    /// shorter or missing one. The value counts as edited in place from now on and is encoded raw.
+    pub fn with_bytes<R>(&mut self, min_len: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
+        self.with_bytes_at(0..usize::MAX, min_len, change)
+    }
+
+    /// The same for who changes only these of the bytes that are there, and takes none away.
+    pub fn with_bytes_at<R>(
+        &mut self,
+        changed: Range<usize>,
+        min_len: usize,
+        change: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> Result<R, Error> {
+        if let Some(value) = self.value() {
+            value.as_string()?;
+        }
+        self.changed = true;
+        if !self.exists() {
+            self.set_object(Object::String(Vec::new()), Ttl::Clear);
+        }
+        let result = self.with_entry_at(Some(&changed), |entry| {
+            if !matches!(entry.value(), Value::Payload(_)) {
+                let bytes = entry.value().as_string().map(Str::to_vec).unwrap_or_default();
+                entry.set_value(NewValue::Payload(Object::String(bytes)));
+            }
+            match entry.payload_mut() {
+                Some(Object::String(bytes)) => {
+                    if bytes.len() < min_len {
+                        bytes.resize(min_len, 0);
+                    }
+                    Ok(change(bytes))
+                }
+                _ => Err(Error::WRONG_TYPE),
+            }
+        });
+        result.unwrap_or(Err(Error::WRONG_TYPE))
+    }
+
+    /// Gives `change` the collection, a new one when the key is missing. A collection that is empty
+    /// afterwards goes, and the key with it.
+    pub fn with<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Result<R, Error> {
+        match self.value() {
+            None => {
+                let mut collection = C::default();
+                self.changed = true;
+                let result = change(&mut collection);
+                if !collection.is_empty() {
+                    self.set_object(collection.into_object(), Ttl::Clear);
+                }
+                return Ok(result);
+            }
+            Some(Value::Packed(bytes)) => {
+                let collection = C::unpacked(bytes).ok_or(Error::WRONG_TYPE)?;
+                self.changed = true;
+                return Ok(self.with_unpacked(collection, change));
+            }
+            Some(value) => _ = value.as_collection::<C>()?,
+        }
+        self.changed = true;
+        self.before_change();
+        let result = self.with_entry(|entry| match entry.payload_mut().and_then(C::of_mut) {
+            Some(collection) => {
+                let old_first = collection.next_deadline();
+                let result = change(collection);
+                Ok((result, collection.is_empty(), old_first, collection.next_deadline()))
+            }
+            None => Err(Error::WRONG_TYPE),
+        });
+        let (result, empty, old_first, new_first) = result.unwrap_or(Err(Error::WRONG_TYPE))?;
+        self.db.expiry.elements.change(old_first, new_first, self.local);
+        if empty {
+            self.remove();
+        }
+        Ok(result)
+    }
+
+    /// Puts a collection, changed, in the place of the packed one that it was made of.
+    fn with_unpacked<C: Collection, R>(&mut self, mut collection: C, change: impl FnOnce(&mut C) -> R) -> R {
+        let result = change(&mut collection);
+        if collection.is_empty() {
+            self.remove();
+            return result;
+        }
+        let first = collection.next_deadline();
+        // The key keeps its deadline and its access mark.
+        self.with_entry(|entry| match collection.packed() {
+            Some(bytes) => entry.set_value(NewValue::Packed(bytes)),
+            None => entry.set_value(NewValue::Payload(collection.into_object())),
+        });
+        self.db.expiry.elements.change(None, first, self.local);
+        result
+    }
+
+    /// The collection as it is; None when the key is missing.
+    pub fn collection<C: Collection>(&self) -> Result<Option<C::Ref<'_>>, Error> {
+        self.value().map(|value| value.as_collection::<C>()).transpose()
+    }
+
+    /// Sets or takes away the deadline (Unix time in milliseconds) of an existing key.
+    pub fn set_deadline(&mut self, deadline: Option<i64>) {
+        let local = self.local;
+        let new = deadline.map(|at| at.max(0) as u64);
+        let old = self.with_head(|entry| {
+            let old = entry.deadline();
+            entry.set_deadline(new);
+            old
+        });
+        if let Some(old) = old {
+            self.changed = true;
+            self.reindex(old, new, local);
+        }
+    }
+
+    /// Removes the key; false when there is none.
+    pub fn remove(&mut self) -> bool {
+        match self.take_entry() {
+            Some(entry) => {
+                if let Some(object) = entry.into_payload() {
+                    self.discard(object);
+                }
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes the key and returns its value, for who is going to reply it in pieces. None where that is no object.
+    pub fn remove_shared(&mut self) -> Option<Arc<Object>> {
+        let object = self.take_entry()?.into_payload()?;
+        Some(self.share(object))
+    }
+
+    /// Removes the key and returns it with its value and deadline, and who lists it.
+    pub fn take(&mut self) -> Option<(KeyEntry, Readers)> {
+        let entry = self.take_entry()?;
+        self.db.cut.write_down(&entry);
+        let listings = &mut self.db.listings;
+        let readers = if listings.is_empty() { Readers::default() } else { listings.leave(self.key.name) };
+        Some((entry, readers))
+    }
+
+    fn take_entry(&mut self) -> Option<KeyEntry> {
+        let (engine, name) = (self.engine, self.key.name);
+        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
+        let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
+        self.db.cut.removed(&self.db.table, engine.hasher(), self.local, &entry);
+        if let Some(deadline) = entry.deadline() {
+            self.db.expiry.keys.remove(deadline, self.local);
+        }
+        if let Some(first) = element_deadline(&entry) {
+            self.db.expiry.elements.remove(first, self.local);
+        }
+        self.spot = None;
+        self.fresh = false;
+        self.changed = true;
+        Some(entry)
+    }
+
+    /// Puts an entry of this key's name here, with its value, deadline and access mark, in the place of
+    /// what there is. As [`take`](Self::take) and [`renamed`] give them.
+    pub fn put(&mut self, entry: KeyEntry) {
+        assert!(entry.key() == self.key.name, "an entry is put under its own name");
+        if self.exists() {
+            self.remove();
+        }
+        let (engine, deadline, first) = (self.engine, entry.deadline(), element_deadline(&entry));
+        self.db.cut.touch(&self.db.table, engine.hasher(), self.local);
+        self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
+        if let Some(at) = deadline {
+            self.db.expiry.keys.insert(at, self.local);
+        }
+        self.db.expiry.elements.change(None, first, self.local);
+        self.fresh = true;
+        self.changed = true;
+        self.event(EventClass::NEW, "new");
+    }
+
+    /// As [`put`](Self::put), of an entry that comes from another name or database, with those who list its value. It is as new
+    /// to eviction.
+    pub fn put_with(&mut self, mut entry: KeyEntry, readers: Readers) {
+        entry.set_meta(self.engine.access_clock(self.origin.now).fresh());
+        self.put(entry);
+        self.db.listings.come(self.db_index, self.key.name, readers);
+    }
+
+    /// The key was given a deadline that has passed: it goes at once, and counts as expired. This is the whole
+    /// change; the log gets the removal.
+    pub fn expire_at_once(mut self) {
+        if self.remove() {
+            self.stats.expired += 1;
+            let (engine, name) = (self.engine, self.key.name);
+            self.log_as(|| vec![vec![engine.removal_word().to_vec(), name.to_vec()]]);
+            self.commit(EventClass::EXPIRED, "expired");
+        }
+    }
+
+    /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
+    pub fn log_as(&mut self, records: impl FnOnce() -> Vec<Record>) {
+        if self.engine.has_log() {
+            self.effects.rare().logged = Logged::As(records());
+        }
+    }
+
+    /// The change is complete: one more for the dirty count, and `name` for those who listen to `class`.
+    pub fn commit(self, class: EventClass, name: &'static str) {
+        self.commit_many(1, class, name);
+    }
+
+    /// The same for a change that counts as `changes`.
+    pub fn commit_many(mut self, changes: u64, class: EventClass, name: &'static str) {
+        self.settle(changes);
+        self.event(class, name);
+    }
+
+    /// So many elements were given a deadline that has passed, and removed: they count as expired.
+    pub fn count_expired_elements(&mut self, count: usize) {
+        self.stats.expired_elements += count as u64;
+    }
+
+    /// So many elements of the collection were found to be over while it was changed: that is told before the change.
+    pub fn elements_expired(&mut self, count: usize) {
+        if count > 0 {
+            self.count_expired_elements(count);
+            if let Some(Value::Payload(object)) = self.value() {
+                let words = object.element_words();
+                self.event(words.class, words.expired);
+            }
+        }
+    }
+
+    /// One of several events of a change that is committed afterwards.
+    #[inline]
+    pub fn event(&mut self, class: EventClass, name: &'static str) {
+        if self.engine.wants_event(class) {
+            self.tell(class, name);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, class: EventClass, name: &'static str) {
+        let key = self.key.name.to_vec();
+        self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
+    }
+
+    /// The same for a change of what a key has beside its value, as a stream has groups: who watches the key or has a copy of it
+    /// does not hear of that, only who waits for it.
+    pub fn commit_beside(mut self, changes: u64, event: Option<(EventClass, &'static str)>) {
+        if self.fresh {
+            self.settle(changes);
+        } else {
+            self.changed = false;
+            self.stats.dirty += changes;
+            self.effects.dirty += changes;
+            self.wake();
+        }
+        if let Some((class, name)) = event {
+            self.event(class, name);
+        }
+    }
+
+    /// The change is complete and tells nobody but watchers: for changes that have no event of their own.
+    pub fn commit_silently(mut self, changes: u64) {
+        self.settle(changes);
+    }
+
+    /// What was lent to be changed is what it was before: there is nothing to commit.
+    pub fn leave(mut self) {
+        self.changed = false;
+    }
+
+    #[inline]
+    fn settle(&mut self, changes: u64) {
+        self.changed = false;
+        self.stats.dirty += changes;
+        self.effects.dirty += changes;
+        if self.db.has_audience() || self.engine.tracking().is_on() {
+            self.alert();
+        }
+    }
+
+    /// Those hear of the change who watch the key, have a copy of it or wait for it.
+    #[cold]
+    fn alert(&mut self) {
+        let exists = self.exists();
+        self.db.watchers.touch(self.key.name, exists);
+        if self.engine.tracking().is_on() {
+            tracking::changed(self.engine, self.tracked, self.effects, self.key.name, false);
+        }
+        self.wake();
+    }
+
+    /// Those who wait for the key look at it again, also when it is gone: some wait for that.
+    fn wake(&mut self) {
+        if self.db.blocked.is_waited_for(self.key.name) {
+            self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
+        }
+    }
+
+    #[inline]
+    fn set_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
+        self.changed = true;
+        if !self.overwrite(&value, ttl) {
+            self.set_any_value(value, ttl);
+        }
+    }
+
+    /// Writes the value over one of the same kind and length, if that changes nothing else; false if it would.
+    #[inline]
+    fn overwrite(&mut self, value: &NewValue<'_, Object>, ttl: Ttl) -> bool {
+        let Some(spot) = self.spot.filter(|_| !self.db.cut.is_open()) else { return false };
+        let Some(mut entry) = self.db.table.at_mut(spot) else { return false };
+        entry.update(|entry| {
+            let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.deadline().is_none();
+            stays && entry.overwrite(value)
+        })
+    }
+
+    fn set_any_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
+        let (engine, local, name) = (self.engine, self.local, self.key.name);
+        let new_deadline = match ttl {
+            Ttl::At(at) => Some(at.max(0) as u64),
+            Ttl::Keep | Ttl::Clear => None,
+        };
+        let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
+        if !self.exists() {
+            let entry = KeyEntry::new(name, value, new_deadline, engine.access_clock(self.origin.now).fresh());
+            self.db.cut.touch(&self.db.table, engine.hasher(), local);
+            self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
+            self.fresh = true;
+            if let Some(at) = new_deadline {
+                self.db.expiry.keys.insert(at, local);
+            }
+            self.db.expiry.elements.change(None, new_first, local);
+            self.event(EventClass::NEW, "new");
+            return;
+        }
+        let done = self.with_head(|entry| {
+            let (old, new) = match ttl {
+                Ttl::Keep => (entry.deadline(), entry.deadline()),
+                _ => (entry.deadline(), new_deadline),
+            };
+            let replaced = entry.set_value(value);
+            if old != new {
+                entry.set_deadline(new);
+            }
+            (old, new, replaced)
+        });
+        if let Some((old, new, replaced)) = done {
+            self.reindex(old, new, local);
+            let old_first = replaced.as_ref().and_then(Object::next_deadline);
+            self.db.expiry.elements.change(old_first, new_first, local);
+            if let Some(object) = replaced {
+                self.discard(object);
+            }
+        }
+    }
+
+    /// Tells those who are listing the value that it will not stay as it is.
+    #[inline]
+    fn before_change(&mut self) {
+        if !self.db.listings.is_empty()
+            && let Some(entry) = self.spot().and_then(|spot| self.db.table.at(spot))
+        {
+            self.db.listings.before_change(self.key.name, &entry.value());
+        }
+    }
+
+    /// Frees an object that was taken out of the key, or leaves it to those who are reading it.
+    pub fn discard(&mut self, object: Object) {
+        if let Some(object) = self.db.leave_behind(self.key.name, object) {
+            self.effects.discard(object);
+        }
+    }
+
+    /// Leaves an object that was taken out of the key to those who are reading it, of whom the caller is one.
+    pub fn share(&mut self, object: Object) -> Arc<Object> {
+        let object = Arc::new(object);
+        self.db.share(self.key.name, &object);
+        object
+    }
+
+    fn reindex(&mut self, old: Option<u64>, new: Option<u64>, local: u64) {
+        self.db.expiry.keys.change(old, new, local);
+    }
+
+    /// Where the entry is, if there is one.
+    #[inline]
+    fn spot(&self) -> Option<Spot> {
+        if self.fresh { self.fresh_spot() } else { self.spot }
+    }
+
+    #[inline(never)]
+    fn fresh_spot(&self) -> Option<Spot> {
+        self.db.table.spot(self.local, |entry| entry.has_key(self.key.name))
+    }
+
+    fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
+        self.with_entry_at(None, change)
+    }
+
+    /// For what a key has beside its value, and to put another value in the place of that, which is then
+    /// [discarded](Self::discard) as it was.
+    fn with_head<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
+        let spot = self.spot()?;
+        let Db { table, cut, .. } = &mut *self.db;
+        if cut.is_open() {
+            cut.touch(table, self.engine.hasher(), self.local);
+            if let Some(found) = table.at(spot) {
+                cut.begin(&found);
+            }
+        }
+        Some(table.at_mut(spot)?.update(change))
+    }
+
+    /// `bytes`: those of a string that change.
+    fn with_entry_at<R>(&mut self, bytes: Option<&Range<usize>>, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
+        let spot = self.spot()?;
+        let Db { table, cut, .. } = &mut *self.db;
+        if cut.is_open() {
+            cut.touch(table, self.engine.hasher(), self.local);
+            if cut.has_large() {
+                table.at_mut(spot)?.update(|entry| cut.follow(entry, bytes));
+            }
+        }
+        Some(table.at_mut(spot)?.update(change))
+    }
+}
+
+/// An edit that is one step, of a key of whose change nobody has to hear, or wants to know what was there.
+pub(crate) struct OneStep<'s> {
+    pub engine: &'s Engine,
+    pub shard: &'s mut Shard,
+    pub effects: &'s mut Effects,
+    pub db: u32,
+    pub key: Key<'s>,
+    pub now: i64,
+    /// None: the access clock is left alone.
+    pub used: Option<Used>,
+}
+
+impl OneStep<'_> {
+    /// Puts what `change` makes of the key's integer in its place; the deadline stays. None, and nothing is done, where there is
+    /// more to the edit than one step: the key is missing or over, its value is no integer in the form of one, or there is
+    /// somebody to be told.
+    #[inline(always)]
+    pub fn int(self, class: EventClass, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
+        self.update(class, |entry| {
+            let new = match change(entry.int()?) {
+                Ok(new) => new,
+                Err(error) => return Some((0, Err(error))),
+            };
+            entry.overwrite(&NewValue::Int(new));
+            Some((1, Ok(new)))
+        })
+    }
+
+    /// Lets `change` at the key's collection, which says how many changes it made and what it found. None as for
+    /// [`int`](Self::int), and where the collection has parts that run out, is packed into its entry or being listed, or `change`
+    /// leaves it alone. It must leave elements there.
+    #[inline(always)]
+    pub fn collection<C: Collection, R>(
+        self,
+        class: EventClass,
+        change: impl FnOnce(&mut C) -> Option<(u64, R)>,
+    ) -> Option<R> {
+        if !self.shard.dbs[self.db].listings.is_empty() {
+            return None;
+        }
+        self.update(class, |entry| {
+            let collection = entry.payload_mut().and_then(C::of_mut)?;
+            if collection.next_deadline().is_some() {
+                return None;
+            }
+            let done = change(collection);
+            debug_assert!(!collection.is_empty(), "what is changed in one step is not used up");
+            done
+        })
+    }
+
+    #[inline(always)]
+    fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
+        let db = &mut self.shard.dbs[self.db];
+        let is_told = db.has_audience() || self.engine.tracking().is_on() || self.engine.wants_event(class);
+        if is_told || db.cut.is_open() {
+            return None;
+        }
+        let mut entry = db.table.find_mut(self.key.hash.local(), |entry| entry.has_key(self.key.name))?;
+        if entry.get().deadline().is_some_and(|deadline| lru::is_due(deadline, self.now)) {
+            return None;
+        }
+        let (changes, result) = entry.update(change)?;
+        if let Some(used) = self.used {
+            used.mark(self.engine, entry.get());
+        }
+        self.shard.stats.dirty += changes;
+        self.effects.dirty += changes;
+        Some(result)
+    }
+}
+
+/// The entry under another name.
+pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
+    let (deadline, meta) = (entry.deadline(), entry.meta());
+    let value = match entry.value() {
+        Value::Inline(bytes) => NewValue::Inline(bytes),
+        Value::Packed(bytes) => NewValue::Packed(bytes),
+        Value::Int(n) => NewValue::Int(n),
+        Value::Payload(_) => {
+            let object = entry.into_payload().expect("the value was a payload");
+            return KeyEntry::new(name, NewValue::Payload(object), deadline, meta);
+        }
+    };
+    KeyEntry::new(name, value, deadline, meta)
+}
+
+/// A copy of the entry under another name, with an access mark of its own.
+pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32) -> KeyEntry {
+    let value = match entry.value() {
+        Value::Inline(bytes) => NewValue::Inline(bytes),
+        Value::Packed(bytes) => NewValue::Packed(bytes),
+        Value::Int(n) => NewValue::Int(n),
+        Value::Payload(object) => {
+            return object.clone().keep(|value| KeyEntry::new(name, value, entry.deadline(), meta));
+        }
+    };
+    KeyEntry::new(name, value, entry.deadline(), meta)
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        debug_assert!(!self.changed || std::thread::panicking(), "a change was not committed");
+    }
+}

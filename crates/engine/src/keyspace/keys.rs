@@ -1,0 +1,581 @@
+//! The keyspace as one command sees it: the shards that it has locked, and what it does there.
+//!
+//! Reading goes through [`Keys::find`], writing through an [`Edit`], walking over
+//! everything through [`Keys::each_shard`]. All three work the same whether the command has one shard
+//! locked, several, or may take any.
+
+use crate::Error;
+use crate::clients::waiters::{Blocked, Ticket};
+use crate::engine::Engine;
+use crate::keyspace::edit::{Edit, OneStep};
+use crate::keyspace::key_hash::KeyHash;
+use crate::keyspace::lru::{self, Used};
+use crate::keyspace::origin::{Asker, Origin};
+use crate::keyspace::shard::Shard;
+use crate::keyspace::value::{Collection, KeyEntry, Str, Value, ValueExt};
+use crate::locks::held_locks::{Held, Locks, Patience};
+use crate::locks::protocol::Claim;
+use crate::locks::sync::MutexGuard;
+use crate::propagation::effects::{Effects, Event, EventClass};
+use crate::scripts::libraries::{Change, Libraries};
+use crate::snapshot::persistence_status::Hindrance;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use structures::hashtable::{Ref, Spot};
+
+/// A key's name and its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub name: &'a [u8],
+    pub hash: KeyHash,
+}
+
+/// A key's entry, as readers see it.
+pub type Found<'a> = Ref<'a, KeyEntry>;
+
+/// One command's access to the keyspace.
+pub struct Keys<'e> {
+    engine: &'e Engine,
+    held: Locks<'e>,
+    db: u32,
+    origin: Origin,
+    /// [`Origin::expiry_now`]
+    now: i64,
+    used: Used,
+    /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
+    no_touch: bool,
+    patience: Patience,
+    /// What the command was admitted by; None: nobody admitted it.
+    admitted: Option<Hindrance>,
+    pub effects: Effects,
+}
+
+impl<'e> Keys<'e> {
+    /// What whoever sees data whose time is over looks at is not marked as used: it was, at its time.
+    #[inline(always)]
+    pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, origin: Origin) -> Self {
+        Keys {
+            engine,
+            held: Locks::of(held),
+            db,
+            origin,
+            now: origin.expiry_now(),
+            used: Used::at(origin.now),
+            no_touch: origin.asker.sees_expired(),
+            patience: Patience::Long,
+            admitted: None,
+            effects: Effects::default(),
+        }
+    }
+
+    /// Begins anew for the next command of the same client, with the lock of its one key's shard. Only after
+    /// [`unlock`](Self::unlock), with the effects dealt with.
+    #[inline(always)]
+    pub fn begin_with(&mut self, shard: usize, guard: MutexGuard<'e, Shard>, db: u32) {
+        self.held.begin(shard, guard);
+        self.db = db;
+        self.effects.dirty = 0;
+    }
+
+    pub fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    /// The time by which it is judged what is over, Unix time in milliseconds.
+    #[inline(always)]
+    pub fn expiry_now(&self) -> i64 {
+        self.now
+    }
+
+    /// Whether a deadline, Unix time in milliseconds, has passed.
+    pub fn is_over(&self, deadline: i64) -> bool {
+        deadline <= self.now
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// A script runs its client's commands from now on, or has ended.
+    pub fn in_script(&mut self, on: bool) {
+        self.origin.asker = match (self.origin.asker, on) {
+            (Asker::Client, true) => Asker::Script,
+            (Asker::Script, false) => Asker::Client,
+            (other, _) => other,
+        };
+    }
+
+    /// How a use of a key is marked, if it is.
+    #[inline(always)]
+    fn used(&self) -> Option<Used> {
+        if self.no_touch { None } else { Some(self.used) }
+    }
+
+    pub fn set_no_touch(&mut self, no_touch: bool) {
+        self.no_touch = no_touch || self.origin.asker.sees_expired();
+    }
+
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
+    /// The state of the server by which the command was admitted.
+    pub fn set_admitted(&mut self, by: Hindrance) {
+        self.admitted = Some(by);
+    }
+
+    /// Whether what the command was admitted by still holds. To be asked under its locks, before it has done anything.
+    #[inline(always)]
+    pub fn is_admitted(&self) -> bool {
+        self.admitted.is_none_or(|by| by.promises() == self.engine.saves().hindrance().promises())
+    }
+
+    /// Gives up locks that were taken for what must not run any more.
+    fn if_admitted(&mut self) -> Result<(), Error> {
+        if self.is_admitted() {
+            return Ok(());
+        }
+        self.held.release();
+        Err(Error::NOT_NOW)
+    }
+
+    /// The database that keys are looked up in from now on.
+    pub fn select(&mut self, db: u32) {
+        self.db = db;
+    }
+
+    pub fn db_index(&self) -> u32 {
+        self.db
+    }
+
+    /// Hashes a name that the command row did not tell of.
+    pub fn key<'k>(&self, name: &'k [u8]) -> Key<'k> {
+        Key { name, hash: self.engine.hasher().hash(name) }
+    }
+
+    /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
+    #[inline(always)]
+    pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        self.lookup(key, self.used(), true)
+    }
+
+    /// As [`find`](Self::find), but the access is not marked: for commands that ask about a key, not for its
+    /// value (TYPE, TTL).
+    pub fn look(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        self.lookup(key, None, true)
+    }
+
+    /// As [`look`](Self::look), but nobody is told of a miss: for commands that ask how a key is kept (OBJECT).
+    pub fn inspect(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        self.lookup(key, None, false)
+    }
+
+    /// Not inlined: handlers are small and this is not.
+    #[inline(never)]
+    fn lookup(&mut self, key: Key<'_>, used: Option<Used>, tells: bool) -> Option<Found<'_>> {
+        let (index, local) = place(key);
+        let shard = self.held.get(index);
+        let db = self.db;
+        let table = &shard.dbs[db].table;
+        let mut deadline = None;
+        let spot = table.spot(local, |entry| {
+            let same = entry.has_key(key.name);
+            if same {
+                deadline = entry.deadline();
+            }
+            same
+        });
+        let Some(spot) = spot else {
+            shard.stats.misses += 1;
+            if tells {
+                notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+            }
+            return None;
+        };
+        if deadline.is_some_and(|deadline| lru::is_due(deadline, self.now)) {
+            shard.stats.misses += 1;
+            if !self.engine.keeps_expired() {
+                lru::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
+            }
+            if tells {
+                notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+            }
+            return None;
+        }
+        shard.stats.hits += 1;
+        let found = shard.dbs[db].table.at(spot)?;
+        if let Some(used) = used {
+            used.mark(self.engine, &found);
+        }
+        Some(found)
+    }
+
+    /// What `then` makes of the key's entry, which is looked up as [`find`](Self::find) does.
+    #[inline(always)]
+    pub fn read<R>(&mut self, key: Key<'_>, then: impl FnOnce(Option<&Found<'_>>) -> R) -> R {
+        let (index, local) = place(key);
+        if let Some(shard) = self.held.only(index)
+            && !self.no_touch
+        {
+            let found = shard.dbs[self.db].table.find(local, |entry| entry.has_key(key.name));
+            let lives = |found: &Found<'_>| found.deadline().is_none_or(|at| !lru::is_due(at, self.now));
+            if let Some(found) = found.filter(lives) {
+                shard.stats.hits += 1;
+                self.used.mark(self.engine, &found);
+                return then(Some(&found));
+            }
+        }
+        then(self.find(key).as_ref())
+    }
+
+    /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
+    pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        let (index, local) = place(key);
+        let shard = self.held.get(index);
+        if self.engine.keeps_expired() {
+            let found = shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
+            let due = found.deadline().is_some_and(|deadline| lru::is_due(deadline, self.now));
+            return (!due).then_some(found);
+        }
+        let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
+        shard.dbs[self.db].table.at(spot)
+    }
+
+    /// As [`peek`](Self::peek), of a key whose time is over too.
+    pub fn peek_stale(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+        let (index, local) = place(key);
+        let shard = self.held.get(index);
+        shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)
+    }
+
+    /// The value of a key that this command has [found](Self::find) before, without another trace: for commands that
+    /// read several keys at the same time. What has expired since is still there.
+    pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
+        let (index, local) = place(key);
+        let found = self.held.look(index)?.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
+        Some(found.value())
+    }
+
+    /// The key's value, or None.
+    #[inline(always)]
+    pub fn value(&mut self, key: Key<'_>) -> Option<Value<'_>> {
+        self.find(key).map(|found| found.value())
+    }
+
+    /// The key's string, or None.
+    #[inline(always)]
+    pub fn string(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>, Error> {
+        self.value(key).map(|value| value.as_string()).transpose()
+    }
+
+    /// The key's collection, or None.
+    #[inline(always)]
+    pub fn collection<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        self.value(key).map(|value| value.as_collection::<C>()).transpose()
+    }
+
+    /// The right to change a key, which is marked as used; nothing else happens until something is changed and committed.
+    #[inline]
+    pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
+        let (index, local) = place(key);
+        let shard = self.held.get(index);
+        let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
+        if let Some(found) = spot.filter(|_| !self.no_touch).and_then(|spot| shard.dbs[self.db].table.at(spot)) {
+            self.used.mark(self.engine, &found);
+        }
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
+    }
+
+    /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like
+    /// others.
+    pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
+        let (index, local) = place(key);
+        let shard = self.held.get(index);
+        let spot = shard.dbs[self.db].table.spot(local, |entry| entry.key() == key.name);
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
+    }
+
+    /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.
+    pub fn edit_for_result<'k>(&'k mut self, key: Key<'k>, is_empty: bool) -> Edit<'k> {
+        if is_empty { self.edit_stale(key) } else { self.edit(key) }
+    }
+
+    /// An edit that is one step, where the key's shard is the only one that is locked.
+    #[inline(always)]
+    fn one_step<'k>(&'k mut self, key: Key<'k>) -> Option<OneStep<'k>> {
+        let used = self.used();
+        let shard = self.held.only(key.hash.shard())?;
+        Some(OneStep { engine: self.engine, shard, effects: &mut self.effects, db: self.db, key, now: self.now, used })
+    }
+
+    /// [`OneStep::int`]
+    #[inline(always)]
+    pub fn update_int(
+        &mut self,
+        key: Key<'_>,
+        class: EventClass,
+        change: impl FnOnce(i64) -> Result<i64, Error>,
+    ) -> Option<Result<i64, Error>> {
+        self.one_step(key)?.int(class, change)
+    }
+
+    /// [`OneStep::collection`]
+    #[inline(always)]
+    pub fn update<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        class: EventClass,
+        change: impl FnOnce(&mut C) -> Option<(u64, R)>,
+    ) -> Option<R> {
+        self.one_step(key)?.collection(class, change)
+    }
+
+    /// Something happened to a key that no edit covers.
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        notify(self.engine, &mut self.effects, self.db, class, name, key);
+    }
+
+    /// Visits every shard, one at a time. Locks that are not held already are held for the visit only,
+    /// unless the command may take anything: then they stay, and the whole walk is atomic.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]: not all were visited.
+    pub fn each_shard(&mut self, mut visit: impl FnMut(usize, &mut Shard, &mut Effects)) -> Result<(), Error> {
+        (0..self.engine.locks().len())
+            .try_for_each(|index| self.with_shard(index, |shard, effects| visit(index, shard, effects)))
+    }
+
+    /// One shard, locked for the call if it is not held already. Only for commands without declared keys:
+    /// who holds a few locks must not wait for another.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn with_shard<R>(
+        &mut self,
+        index: usize,
+        visit: impl FnOnce(&mut Shard, &mut Effects) -> R,
+    ) -> Result<R, Error> {
+        if let Some(shard) = self.held.reach(index) {
+            return Ok(visit(shard, &mut self.effects));
+        }
+        let (engine, patience) = (self.engine, self.patience);
+        let guard = engine.locks().one_unless(index, patience.from_now(engine));
+        let mut guard = guard.ok_or(Error::NOT_NOW)?;
+        let result = visit(&mut guard, &mut self.effects);
+        // The lock is given up: what was found to be over is not to be logged after somebody else's change.
+        engine.record_expired(&mut self.effects);
+        Ok(result)
+    }
+
+    /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
+        if self.held.is_nothing() {
+            self.held = Locks::of(Held::keys_with(self.engine, hashes, self.patience).ok_or(Error::NOT_NOW)?);
+            self.if_admitted()?;
+        }
+        Ok(())
+    }
+
+    /// The ticket waits at all of its keys, whose locks must be held.
+    pub fn wait(&mut self, ticket: &Arc<Ticket>) {
+        for key in ticket.keys() {
+            self.blocked(key.db, key.hash).wait(&key.name, ticket);
+        }
+    }
+
+    /// The queues that a key of this hash is in.
+    pub(crate) fn blocked(&mut self, db: u32, hash: KeyHash) -> &mut Blocked {
+        &mut self.shard_at(hash).dbs[db].blocked
+    }
+
+    /// The shard of a key whose lock is held.
+    pub fn shard_at(&mut self, hash: KeyHash) -> &mut Shard {
+        self.held.get(hash.shard())
+    }
+
+    /// The shard of this key, locked for the call if the command holds nothing.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn with_shard_of<R>(
+        &mut self,
+        key: Key<'_>,
+        visit: impl FnOnce(&mut Shard, &mut Effects) -> R,
+    ) -> Result<R, Error> {
+        let (index, _) = place(key);
+        if self.held.is_nothing() {
+            return self.with_shard(index, visit);
+        }
+        Ok(visit(self.held.get(index), &mut self.effects))
+    }
+
+    /// Locks everything, for as long as the command runs. Only for commands that hold nothing.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn escalate(&mut self) -> Result<(), Error> {
+        if !self.held.is_nothing() {
+            return Ok(());
+        }
+        let (engine, patience) = (self.engine, self.patience);
+        let mut any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
+        if !(0..engine.locks().len()).all(|index| any.take(index, patience.among_several(engine))) {
+            return Err(Error::NOT_NOW);
+        }
+        self.held = Locks::of(Held::Anything(Box::new(any)));
+        self.if_admitted()
+    }
+
+    /// Everything in the place of the locks that the row asked for. Only before anything was looked at: others
+    /// may come in between. Who runs inside of another command has the locks that it needs.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn broaden(&mut self) -> Result<(), Error> {
+        if self.held.give_up_only() {
+            self.escalate()?;
+        }
+        Ok(())
+    }
+
+    /// The shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
+        if self.held.give_up_only() {
+            self.hold(hashes)?;
+        }
+        Ok(())
+    }
+
+    /// Gives up what is held for the right to any shard; each is locked when it is [taken](Self::take) or reached for.
+    /// Others may come in between.
+    ///
+    /// # Errors
+    /// [`Error::NOT_NOW`]
+    pub fn escalate_anew(&mut self) -> Result<(), Error> {
+        if !self.reaches_all() {
+            self.held.release();
+            let (engine, patience) = (self.engine, self.patience);
+            let any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
+            self.held = Locks::of(Held::Anything(Box::new(any)));
+            self.if_admitted()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the change of the libraries that `plan` finds to be possible, with the right to any lock, which stays with
+    /// the command until it has been logged. It counts as one change. Only for commands that hold nothing, or hold all
+    /// that they may need.
+    ///
+    /// # Errors
+    /// Those of `plan`, and [`Error::NOT_NOW`].
+    pub fn change_libraries(&mut self, plan: impl FnOnce(&Libraries) -> Result<Change, Error>) -> Result<(), Error> {
+        if self.held.is_nothing() {
+            self.escalate_anew()?;
+        }
+        self.engine.scripts().change_libraries(plan)?;
+        self.effects.dirty += 1;
+        self.engine.saves().elsewhere.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Locks a shard, for who has the right to any; false if that takes more patience.
+    pub fn take(&mut self, index: usize) -> bool {
+        let (engine, patience) = (self.engine, self.patience);
+        self.held.any().is_some_and(|any| any.take(index, patience.among_several(engine)))
+    }
+
+    /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right
+    /// to any. Calls `meanwhile` now and then while it waits.
+    pub fn add(&mut self, claim: Option<&Claim<'_>>, index: usize, mut meanwhile: impl FnMut()) {
+        let locks = self.engine.locks();
+        let mut several = match (self.held.take(), claim) {
+            (Held::Anything(mut any), _) => {
+                while !any.take(index, || true) {
+                    meanwhile();
+                }
+                self.held = Locks::of(Held::Anything(any));
+                return;
+            }
+            (Held::Several(several), Some(_)) => several,
+            (Held::One(held, guard), Some(claim)) => Box::new(locks.joined(claim, held, guard)),
+            (other, _) => {
+                self.held = Locks::of(other);
+                return;
+            }
+        };
+        if let Some(claim) = claim {
+            several.add(locks, claim, index, meanwhile);
+        }
+        self.held = Locks::of(Held::Several(several));
+    }
+
+    /// Gives up the locks. What is left to do without them is in the effects.
+    #[inline(always)]
+    pub fn release(mut self) -> Effects {
+        self.unlock();
+        self.effects
+    }
+
+    /// The same, for those who go on, with other locks or without.
+    #[inline(always)]
+    pub fn unlock(&mut self) {
+        self.held.release();
+    }
+
+    /// Whether the shard of a key of this hash may be touched.
+    #[inline]
+    pub fn reaches(&self, hash: KeyHash) -> bool {
+        self.held.reaches(hash.shard())
+    }
+
+    /// Whether any shard may be touched.
+    pub fn reaches_all(&self) -> bool {
+        self.held.reaches_all()
+    }
+}
+
+#[inline]
+fn notify(engine: &Engine, effects: &mut Effects, db: u32, class: EventClass, name: &'static str, key: &[u8]) {
+    if engine.wants_event(class) {
+        effects.rare().events.push(Event { class, name, db, key: key.to_vec() });
+    }
+}
+
+/// The key's shard, and its hash there.
+#[inline(always)]
+fn place(key: Key<'_>) -> (usize, u64) {
+    (key.hash.shard(), key.hash.local())
+}
+
+/// Where the key's entry lies. One whose time has come is removed first.
+#[inline]
+fn live_spot(
+    engine: &Engine,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    local: u64,
+    name: &[u8],
+    now: i64,
+) -> Option<Spot> {
+    let table = &shard.dbs[db].table;
+    let mut deadline = None;
+    let spot = table.spot(local, |entry| {
+        let same = entry.has_key(name);
+        if same {
+            deadline = entry.deadline();
+        }
+        same
+    })?;
+    if deadline.is_some_and(|deadline| lru::is_due(deadline, now)) {
+        lru::expire(engine, shard, effects, db, local, name);
+        return None;
+    }
+    Some(spot)
+}

@@ -1,0 +1,14 @@
+//! The keys and their values, as the holder of a lock sees them.
+//!
+//! A key's hash says which shard it lies in; a shard is plain data behind one lock. A command reaches keys through its
+//! view ([`keys`]) and changes them through an [`edit`], which says what follows from the change. Nothing here waits, takes
+//! a lock, or reads a clock.
+
+pub mod edit;
+pub mod encoding_limits;
+pub mod key_hash;
+pub mod keys;
+pub mod lru;
+pub mod origin;
+pub mod shard;
+pub mod value;

@@ -1,0 +1,214 @@
+//! A piece of the keyspace: what one lock guards.
+
+use crate::clients::tracking::Tracked;
+use crate::clients::waiters::Blocked;
+use crate::clients::watch::Watchers;
+use crate::expiry::background::ExpiryIndex;
+use crate::keyspace::lru;
+use crate::keyspace::value::{KeyEntry, Object, Type, ValueExt};
+use crate::snapshot::capture::Cut;
+use crate::snapshot::streamed_reply::Listings;
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+use std::sync::{Arc, LazyLock};
+use structures::hashtable::HashTable;
+
+/// Keys and values of one database in one shard.
+pub type Table = HashTable<KeyEntry>;
+/// Where a key's entry may be.
+pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
+
+/// One database, as far as it lies in this shard.
+#[derive(Default)]
+pub struct Db {
+    pub table: Table,
+    pub expiry: ExpiryIndex,
+    pub blocked: Blocked,
+    pub watchers: Watchers,
+    pub listings: Listings,
+    pub cut: Cut,
+}
+
+impl Db {
+    /// Whether somebody watches keys of it or waits for some.
+    #[inline]
+    pub fn has_audience(&self) -> bool {
+        !self.watchers.is_empty() || !self.blocked.is_empty()
+    }
+
+    /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
+    pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
+        if self.listings.is_empty() && !self.cut.wants(name) {
+            return Some(object);
+        }
+        let object = Arc::new(object);
+        self.share(name, &object);
+        Arc::into_inner(object)
+    }
+
+    /// The same of one that is read further in any case.
+    pub fn share(&mut self, name: &[u8], object: &Arc<Object>) {
+        if !self.listings.is_empty() {
+            self.listings.adopt(name, object);
+        }
+        if self.cut.wants(name) {
+            self.cut.adopt(name, object);
+        }
+    }
+
+    /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.
+    pub fn kind(&self, local: u64, name: &[u8], now: i64) -> Option<Type> {
+        let found = self.table.find(local, |entry| entry.key() == name)?;
+        let due = found.deadline().is_some_and(|deadline| lru::is_due(deadline, now));
+        (!due).then(|| found.value().kind())
+    }
+}
+
+/// Counted under the shard's lock, so that no line is shared for it; summed when somebody asks. What most commands count
+/// comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ShardStats {
+    pub hits: u64,
+    pub misses: u64,
+    pub dirty: u64,
+    pub expired: u64,
+    pub expired_elements: u64,
+    pub evicted: u64,
+}
+
+impl ShardStats {
+    /// Begins anew (CONFIG RESETSTAT); the changes since the last save are no statistics.
+    pub fn reset(&mut self) {
+        *self = ShardStats { dirty: self.dirty, ..ShardStats::default() };
+    }
+
+    pub fn add(&mut self, other: &ShardStats) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.expired += other.expired;
+        self.expired_elements += other.expired_elements;
+        self.evicted += other.evicted;
+        self.dirty += other.dirty;
+    }
+}
+
+/// In this order: what all commands need lies in one cache line with the lock.
+#[repr(C)]
+pub struct Shard {
+    pub dbs: Databases,
+    pub stats: ShardStats,
+    pub tracked: Tracked,
+}
+
+impl Shard {
+    pub fn new(databases: usize) -> Self {
+        Shard { dbs: Databases::new(databases), stats: ShardStats::default(), tracked: Tracked::default() }
+    }
+}
+
+/// The databases of a shard by their numbers. Of those beyond the first ones each that nothing was put into costs nothing:
+/// it can be looked at, and is made when somebody wants to change it.
+#[repr(C)]
+pub struct Databases {
+    /// The first ones, so that a memory limit need not make room for them. Never empty.
+    low: Box<[Db]>,
+    /// Those from [`LOW`] on.
+    #[expect(clippy::box_collection, reason = "a word in the line of the shard's lock, where a map takes three")]
+    high: Option<Box<BTreeMap<u32, Db>>>,
+}
+
+/// How many databases are found at their numbers, without a search: as many as there are by default.
+const LOW: usize = 16;
+
+/// What somebody sees of a database that was not made.
+static EMPTY: LazyLock<Db> = LazyLock::new(Db::default);
+
+impl Databases {
+    fn new(count: usize) -> Self {
+        Databases { low: (0..count.clamp(1, LOW)).map(|_| Db::default()).collect(), high: None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&self, number: u32) -> &Db {
+        self.high.as_ref().and_then(|high| high.get(&number)).unwrap_or(&EMPTY)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(&mut self, number: u32) -> &mut Db {
+        self.high.get_or_insert_default().entry(number).or_default()
+    }
+
+    /// The first of those that there are from this number on.
+    pub fn next(&self, number: u32) -> Option<u32> {
+        if (number as usize) < self.low.len() {
+            return Some(number);
+        }
+        self.high.as_ref()?.range(number..).next().map(|(number, _)| *number)
+    }
+
+    /// Those that there are.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Db)> {
+        let high = self.high.iter().flat_map(|high| high.iter()).map(|(number, db)| (*number, db));
+        (0..).zip(&self.low).chain(high)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
+        let high = self.high.iter_mut().flat_map(|high| high.iter_mut()).map(|(number, db)| (*number, db));
+        (0..).zip(&mut self.low).chain(high)
+    }
+}
+
+impl Index<u32> for Databases {
+    type Output = Db;
+
+    #[inline(always)]
+    fn index(&self, number: u32) -> &Db {
+        match self.low.get(number as usize) {
+            Some(db) => db,
+            None => self.search(number),
+        }
+    }
+}
+
+impl IndexMut<u32> for Databases {
+    #[inline(always)]
+    fn index_mut(&mut self, number: u32) -> &mut Db {
+        if number as usize >= self.low.len() {
+            return self.make(number);
+        }
+        &mut self.low[number as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(dbs: &Databases) -> Vec<u32> {
+        dbs.iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn databases_are_made_when_they_are_to_be_changed() {
+        let mut dbs = Databases::new(3);
+        for number in [0, 1, 15, 16, u32::MAX] {
+            assert!(dbs[number].table.is_empty());
+        }
+        assert_eq!(numbers(&dbs), [0, 1, 2]);
+        for number in [2, u32::MAX, 16, 1, 999, u32::MAX] {
+            dbs[number].table.reserve(1000 + number as usize % 100);
+            assert!(dbs[number].table.bucket_count() > 0);
+        }
+        let made = [0, 1, 2, 16, 999, u32::MAX];
+        assert_eq!(numbers(&dbs), made);
+        assert!(dbs.iter_mut().map(|(number, _)| number).eq(made));
+        let next = |number: u32| dbs.next(number);
+        assert!(made.into_iter().all(|number| next(number) == Some(number)));
+        assert_eq!([3, 17, 1000].map(next), [Some(16), Some(999), Some(u32::MAX)]);
+        assert_eq!(Databases::new(1).next(1), None);
+        assert_eq!(numbers(&Databases::new(1000)).len(), LOW);
+    }
+}

@@ -1,0 +1,409 @@
+//! What a key can hold.
+//!
+//! Short strings and integers live inside of the key's [`Entry`], and so do small hashes, packed
+//! ([`Collection::packed`]); everything else is an [`Object`] that the entry points to. [`Value`] is the view of all of
+//! them that readers get.
+
+use crate::Error;
+use crate::propagation::effects::EventClass;
+use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
+use structures::hash::{Hash, View};
+use structures::list::List;
+use structures::set::Set;
+use structures::sorted_set::SortedSet;
+use structures::stream::Stream;
+
+/// A key and its value.
+pub type KeyEntry = Entry<Object>;
+
+/// A borrowed value.
+pub type Value<'a> = ValueRef<'a, Object>;
+
+/// A value that does not fit into its entry.
+#[derive(Debug, Clone)]
+pub enum Object {
+    /// Strings that are long, or that were edited in place (APPEND, SETRANGE, SETBIT) and may be again.
+    String(Vec<u8>),
+    Set(Set),
+    List(List),
+    Hash(Hash),
+    SortedSet(SortedSet),
+    Stream(Box<Stream>),
+}
+
+/// The type of a value, as TYPE and SCAN name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    String,
+    List,
+    Set,
+    Hash,
+    SortedSet,
+    Stream,
+}
+
+impl Type {
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::String => "string",
+            Type::List => "list",
+            Type::Set => "set",
+            Type::Hash => "hash",
+            Type::SortedSet => "zset",
+            Type::Stream => "stream",
+        }
+    }
+}
+
+/// Strings up to this many bytes are called embstr by OBJECT ENCODING, longer ones raw.
+const EMBEDDED_MAX: usize = 44;
+
+/// What readers ask of a value, whatever holds it.
+pub trait ValueExt<'a> {
+    fn kind(&self) -> Type;
+    /// The name that OBJECT ENCODING answers.
+    fn encoding(&self) -> &'static str;
+    fn as_string(&self) -> Result<Str<'a>, Error>;
+    /// The collection, if the value is of its type.
+    fn as_collection<C: Collection>(&self) -> Result<C::Ref<'a>, Error>;
+}
+
+/// A type of value that has elements: no key holds an empty one, but for streams.
+pub trait Collection: Default {
+    /// What readers get.
+    type Ref<'a>
+    where
+        Self: 'a;
+    /// The collection that lies there, if it is of this type.
+    fn read<'a>(value: &Value<'a>) -> Option<Self::Ref<'a>>;
+    fn of(object: &Object) -> Option<&Self>;
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    fn into_object(self) -> Object;
+    fn is_empty(&self) -> bool;
+    /// The earliest deadline of an element.
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
+    /// The bytes that may be kept inside of the entry instead.
+    #[inline]
+    fn packed(&self) -> Option<&[u8]> {
+        None
+    }
+    /// The collection that was packed into these bytes, if it is of this type.
+    fn unpacked(_packed: &[u8]) -> Option<Self> {
+        None
+    }
+}
+
+/// The object of a type that is never packed.
+fn payload<'a>(value: &Value<'a>) -> Option<&'a Object> {
+    if let Value::Payload(object) = value { Some(object) } else { None }
+}
+
+impl Collection for Set {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Set(self)
+    }
+    fn is_empty(&self) -> bool {
+        Set::is_empty(self)
+    }
+}
+
+impl Collection for List {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::List(list) = object { Some(list) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::List(list) = object { Some(list) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+    fn is_empty(&self) -> bool {
+        List::is_empty(self)
+    }
+}
+
+impl Collection for Hash {
+    type Ref<'a> = View<'a>;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<View<'a>> {
+        match value {
+            Value::Packed(bytes) => Some(View::packed(bytes)),
+            Value::Payload(Object::Hash(hash)) => Some(hash.view()),
+            _ => None,
+        }
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Hash(self)
+    }
+    fn is_empty(&self) -> bool {
+        self.view().is_empty()
+    }
+    #[inline]
+    fn next_deadline(&self) -> Option<u64> {
+        Hash::next_deadline(self)
+    }
+    #[inline]
+    fn packed(&self) -> Option<&[u8]> {
+        Hash::packed(self, MAX_INLINE)
+    }
+    fn unpacked(packed: &[u8]) -> Option<Self> {
+        Some(Hash::unpacked(packed))
+    }
+}
+
+impl Collection for SortedSet {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::SortedSet(self)
+    }
+    fn is_empty(&self) -> bool {
+        SortedSet::is_empty(self)
+    }
+}
+
+impl Collection for Stream {
+    type Ref<'a> = &'a Self;
+    #[inline]
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Stream(Box::new(self))
+    }
+    /// A stream without entries has an id to go on from, and groups: it stays.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl<'a> ValueExt<'a> for Value<'a> {
+    fn kind(&self) -> Type {
+        match self {
+            Value::Payload(Object::Set(_)) => Type::Set,
+            Value::Payload(Object::List(_)) => Type::List,
+            Value::Packed(_) | Value::Payload(Object::Hash(_)) => Type::Hash,
+            Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
+            Value::Payload(Object::Stream(_)) => Type::Stream,
+            _ => Type::String,
+        }
+    }
+
+    fn encoding(&self) -> &'static str {
+        match self {
+            Value::Int(_) => "int",
+            Value::Inline(bytes) if bytes.len() <= EMBEDDED_MAX => "embstr",
+            Value::Inline(_) | Value::Payload(Object::String(_)) => "raw",
+            Value::Payload(Object::Set(set)) => set.encoding(),
+            Value::Payload(Object::List(list)) => list.encoding(),
+            Value::Payload(Object::Hash(hash)) => hash.view().encoding(),
+            Value::Packed(bytes) => View::packed(bytes).encoding(),
+            Value::Payload(Object::SortedSet(set)) => set.encoding(),
+            Value::Payload(Object::Stream(_)) => "stream",
+        }
+    }
+
+    fn as_string(&self) -> Result<Str<'a>, Error> {
+        match self {
+            Value::Int(n) => Ok(Str::Int(*n)),
+            Value::Inline(bytes) => Ok(Str::Bytes(bytes)),
+            Value::Payload(Object::String(bytes)) => Ok(Str::Bytes(bytes)),
+            Value::Payload(_) | Value::Packed(_) => Err(Error::WRONG_TYPE),
+        }
+    }
+
+    #[inline]
+    fn as_collection<C: Collection>(&self) -> Result<C::Ref<'a>, Error> {
+        C::read(self).ok_or(Error::WRONG_TYPE)
+    }
+}
+
+/// A string value: bytes, or an integer that stands for its decimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Str<'a> {
+    Bytes(&'a [u8]),
+    Int(i64),
+}
+
+impl<'a> Str<'a> {
+    /// The bytes; those of an integer are written into `digits`.
+    pub fn bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            Str::Bytes(bytes) => bytes,
+            Str::Int(n) => digits.format(n).as_bytes(),
+        }
+    }
+
+    /// Length in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(self) -> usize {
+        self.bytes(&mut itoa::Buffer::new()).len()
+    }
+
+    pub fn to_vec(self) -> Vec<u8> {
+        self.bytes(&mut itoa::Buffer::new()).to_vec()
+    }
+}
+
+impl Object {
+    /// The object as an entry keeps it: `keep` gets the bytes if it can be packed.
+    pub fn keep<R>(self, keep: impl FnOnce(NewValue<'_, Object>) -> R) -> R {
+        match self {
+            Object::Hash(hash) => match Collection::packed(&hash) {
+                Some(bytes) => keep(NewValue::Packed(bytes)),
+                None => keep(NewValue::Payload(Object::Hash(hash))),
+            },
+            other => keep(NewValue::Payload(other)),
+        }
+    }
+
+    /// How many pieces freeing it takes; what is dear goes to a background thread.
+    pub fn free_effort(&self) -> usize {
+        match self {
+            Object::String(bytes) => 1 + bytes.capacity() / (64 << 10),
+            Object::Set(set) => set.free_effort(),
+            Object::List(list) => list.free_effort(),
+            Object::Hash(hash) => hash.free_effort(),
+            Object::SortedSet(set) => set.free_effort(),
+            Object::Stream(stream) => stream.free_effort(),
+        }
+    }
+
+    /// Asks for the memory that lookups of these elements will read.
+    pub fn prefetch<'a>(&self, elements: impl Iterator<Item = &'a [u8]>) {
+        match self {
+            Object::Set(set) => set.prefetch(elements),
+            Object::Hash(hash) => hash.prefetch(elements),
+            Object::SortedSet(set) => set.prefetch(elements),
+            _ => {}
+        }
+    }
+
+    /// Frees about so many pieces of an object that nobody uses any more; returns whether nothing is left.
+    pub fn drain_step(&mut self, max: usize) -> bool {
+        match self {
+            Object::String(_) => true,
+            Object::Set(set) => set.drain_step(max),
+            Object::List(list) => list.drain_step(max),
+            Object::Hash(hash) => hash.drain_step(max),
+            Object::SortedSet(set) => set.drain_step(max),
+            Object::Stream(stream) => stream.drain_step(max),
+        }
+    }
+
+    /// Bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of them.
+    pub fn memory_usage(&self, samples: usize) -> usize {
+        match self {
+            Object::String(bytes) => bytes.capacity(),
+            Object::Set(set) => set.memory_usage(),
+            Object::List(list) => list.memory_usage(),
+            Object::Hash(hash) => hash.memory_usage(samples),
+            Object::SortedSet(set) => set.memory_usage(),
+            Object::Stream(stream) => stream.memory_usage(),
+        }
+    }
+
+    /// The earliest deadline of an element of a collection.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<u64> {
+        if let Object::Hash(hash) = self { hash.next_deadline() } else { None }
+    }
+
+    /// Removes the element whose time came first and shows its name; false if no element's time has come.
+    pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
+        if let Object::Hash(hash) = self { hash.pop_due(now, removed) } else { false }
+    }
+
+    /// How the end of elements is told of.
+    pub fn element_words(&self) -> ElementWords {
+        ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" }
+    }
+
+    /// Whether it is a collection without elements.
+    pub fn is_empty(&self) -> bool {
+        if let Object::Hash(hash) = self { hash.view().is_empty() } else { false }
+    }
+}
+
+/// What the rest of the system is told when elements of a collection run out.
+#[derive(Clone, Copy, Debug)]
+pub struct ElementWords {
+    pub class: EventClass,
+    pub expired: &'static str,
+    /// The command that removes elements.
+    pub removal: &'static [u8],
+}
+
+/// A value on its way into an entry.
+pub enum NewString<'a> {
+    Int(i64),
+    Bytes(&'a [u8]),
+    Owned(Vec<u8>),
+}
+
+impl<'a> NewString<'a> {
+    /// How a SET stores these bytes: an integer as such when its digits are canonical, short ones inline.
+    pub fn encode(bytes: std::borrow::Cow<'a, [u8]>) -> Self {
+        if bytes.len() <= 20
+            && let Some(n) = resp::number::parse_i64(&bytes)
+        {
+            return NewString::Int(n);
+        }
+        match bytes {
+            std::borrow::Cow::Borrowed(bytes) => NewString::Bytes(bytes),
+            std::borrow::Cow::Owned(bytes) => NewString::Owned(bytes),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> NewValue<'a, Object> {
+        match self {
+            NewString::Int(n) => NewValue::Int(n),
+            NewString::Bytes(bytes) if bytes.len() <= structures::entry::MAX_INLINE => NewValue::Inline(bytes),
+            NewString::Bytes(bytes) => NewValue::Payload(Object::String(bytes.to_vec())),
+            NewString::Owned(bytes) => NewValue::Payload(Object::String(bytes)),
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! The lock protocol of the keyspace.
+//!
+//! There are N shard locks and a gate, which guards no data: a few read-write locks, its lanes, so that those
+//! who pass do not all write to one cache line. A reader of the gate takes any one lane, a writer takes all of
+//! them in ascending order. Everybody follows one of three ways, and nobody takes a second way while inside of
+//! one:
+//!
+//! | way | takes | for |
+//! |---|---|---|
+//! | [`one`](LockSet::one) | one shard lock | a command with one key; a step of a walk over the keyspace |
+//! | [`several`](LockSet::several) | the gate as reader, then shard locks in ascending order | commands whose keys are known |
+//! | [`escalated`](LockSet::escalated) | the gate as writer, then any shard lock when needed | commands whose keys no row names; cuts |
+//!
+//! No deadlock: a way of the first kind waits for one lock and holds none. Ways of the second kind wait
+//! only for locks above those that they hold. While one of the third kind is inside, no second kind is,
+//! so whoever holds a shard lock that it waits for is of the first kind and waits for nothing.
+//!
+//! One of the first or second kind may need a lock more after it has begun to change things ([`Several::add`]: a script
+//! that meets a key it did not declare). Before its first change it [claims](LockSet::claim) the right to that, which
+//! one has at a time and the third way takes, too. Nobody waits for it who holds anything else: a script that does not
+//! get it gives up its locks, for it has changed nothing, and begins again on the third way. Who uses it says so in a
+//! flag, and those on the second way that have not all of their locks yet give back what they have and begin again when
+//! the flag is down. Everybody else who holds one ends without waiting. So a script that has changed something always
+//! gets the lock.
+//!
+//! Everybody gets through: who is short of patience gives up what it has when one lock is not free in time, and begins
+//! again later, longer for each lock the more often it has failed ([`Patience`](crate::locks::held_locks::Patience)). A lock whose
+//! holder only has no processor becomes free in that time, and the lock's queue is served in order. A lock of one that
+//! runs for long does not, and then it is right to come back later.
+//!
+//! Atomic: whoever holds the locks of a set of shards alone reads and writes what lies in them. Two
+//! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
+//! every shard that both touch, because all locks of a command are held until it has ended.
+
+use crate::locks::sync::{AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::locks::sync::{lock_briefly, lock_soon, read_soon, write_briefly, write_soon};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use structures::tagged_pointer::prefetch_to_change;
+
+/// A lock on cache lines of its own, so that neighbours do not disturb each other.
+/// 128 bytes: the hardware fetches lines in pairs.
+#[repr(align(128))]
+struct Padded<L>(L);
+
+/// Lanes of the gate.
+const LANES: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
+
+/// How often the claim is tried: most who have it change a key or two.
+const CLAIM_ATTEMPTS: usize = if cfg!(feature = "shuttle") { 2 } else { 200 };
+
+/// N locked values and the gate.
+pub struct LockSet<T> {
+    gate: Box<[Padded<RwLock<()>>]>,
+    slots: Box<[Padded<Mutex<T>>]>,
+    /// The right to take more locks.
+    claim: Padded<Mutex<()>>,
+    /// Who has it needs one.
+    in_need: Padded<AtomicBool>,
+}
+
+/// The right to take more locks than one has: [`LockSet::claim`].
+pub struct Claim<'l>(#[expect(dead_code, reason = "held, not looked at")] MutexGuard<'l, ()>);
+
+/// Why not all locks were taken.
+enum Obstacle {
+    /// Somebody needs one of them more.
+    Need,
+    GivenUp,
+}
+
+type Guards<'l, T> = SmallVec<[(usize, MutexGuard<'l, T>); 8]>;
+
+/// Shard locks that were taken together.
+pub struct Several<'l, T> {
+    guards: Guards<'l, T>,
+    // Dropped last: the gate opens when no lock is held any more.
+    _gate: RwLockReadGuard<'l, ()>,
+}
+
+/// The right to take any shard lock at any time.
+pub struct Escalated<'l, T> {
+    set: &'l LockSet<T>,
+    guards: SmallVec<[Option<MutexGuard<'l, T>>; 8]>,
+    _gate: Vec<RwLockWriteGuard<'l, ()>>,
+    _claim: Claim<'l>,
+}
+
+impl<T> LockSet<T> {
+    pub fn new(values: impl IntoIterator<Item = T>) -> Self {
+        let slots = values.into_iter().map(|value| Padded(Mutex::new(value))).collect();
+        let gate = (0..LANES).map(|_| Padded(RwLock::new(()))).collect();
+        LockSet { gate, slots, claim: Padded(Mutex::new(())), in_need: Padded(AtomicBool::new(false)) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    #[inline]
+    pub fn one(&self, index: usize) -> MutexGuard<'_, T> {
+        self.slots[index].0.lock()
+    }
+
+    /// Asks the processor for the lock's cache line, which others may have changed last.
+    #[inline(always)]
+    pub fn ask_for(&self, index: usize) {
+        prefetch_to_change(&self.slots[index]);
+    }
+
+    /// The lock, or None when it is not free yet and `give_up` says that it will not be soon.
+    #[inline]
+    pub fn one_unless(&self, index: usize, give_up: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
+        match self.slots[index].0.try_lock() {
+            Some(guard) => Some(guard),
+            None => self.wait_for_one(index, give_up),
+        }
+    }
+
+    #[cold]
+    fn wait_for_one(&self, index: usize, give_up: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
+        let lock = &self.slots[index].0;
+        obtain(|| lock_soon(lock), || lock_briefly(lock), give_up)
+    }
+
+    /// [`several`](Self::several), or None when one of them is not free and whom `begin` gives for the wait for it says
+    /// that it will not be soon.
+    pub fn several_unless<G: Fn() -> bool>(
+        &self,
+        indices: &mut SmallVec<[usize; 8]>,
+        begin: impl Fn() -> G,
+    ) -> Option<Several<'_, T>> {
+        indices.sort_unstable();
+        indices.dedup();
+        // Any lane is right; the sum spreads those who want different shards.
+        let lane = &self.gate[indices.iter().sum::<usize>() % LANES].0;
+        let gate = match lane.try_read() {
+            Some(gate) => gate,
+            None => obtain(|| read_soon(lane), || lane.try_read(), begin())?,
+        };
+        loop {
+            match self.all_of(indices, &begin) {
+                Ok(guards) => return Some(Several { guards, _gate: gate }),
+                Err(Obstacle::GivenUp) => return None,
+                Err(Obstacle::Need) => {
+                    let give_up = begin();
+                    while self.in_need.0.load(Relaxed) {
+                        if give_up() {
+                            return None;
+                        }
+                        crate::locks::sync::spin();
+                    }
+                }
+            }
+        }
+    }
+
+    fn all_of<G: Fn() -> bool>(&self, indices: &[usize], begin: impl Fn() -> G) -> Result<Guards<'_, T>, Obstacle> {
+        let lock = |index: usize| match self.slots[index].0.try_lock() {
+            Some(guard) => Ok(guard),
+            None => self.wait_unless_needed(index, begin()),
+        };
+        indices.iter().map(|&index| Ok((index, lock(index)?))).collect()
+    }
+
+    #[cold]
+    fn wait_unless_needed(&self, index: usize, give_up: impl Fn() -> bool) -> Result<MutexGuard<'_, T>, Obstacle> {
+        loop {
+            if give_up() {
+                return lock_briefly(&self.slots[index].0).ok_or(Obstacle::GivenUp);
+            }
+            if let Some(guard) = lock_soon(&self.slots[index].0) {
+                return Ok(guard);
+            }
+            if self.in_need.0.load(Relaxed) {
+                return Err(Obstacle::Need);
+            }
+        }
+    }
+
+    /// The lock, unless somebody else holds it. For work that may be left out.
+    #[inline]
+    pub fn try_one(&self, index: usize) -> Option<MutexGuard<'_, T>> {
+        self.slots[index].0.try_lock()
+    }
+
+    /// The locks of all these shards; the indices are sorted and freed of repetitions here.
+    pub fn several(&self, indices: &mut SmallVec<[usize; 8]>) -> Several<'_, T> {
+        self.several_unless(indices, || || false).expect("nobody gives up")
+    }
+
+    /// The right to take more locks later, for who holds some and is about to change what they guard. None when
+    /// somebody else has it: then those locks have to be given up.
+    pub fn claim(&self) -> Option<Claim<'_>> {
+        for _ in 0..CLAIM_ATTEMPTS {
+            if let Some(guard) = self.claim.0.try_lock() {
+                return Some(Claim(guard));
+            }
+            crate::locks::sync::spin();
+        }
+        None
+    }
+
+    /// The lock of one shard as the first of several, which are added by [`Several::add`].
+    pub fn joined<'l>(&'l self, _: &Claim<'_>, index: usize, guard: MutexGuard<'l, T>) -> Several<'l, T> {
+        // Nobody writes: who would, has no claim.
+        let gate = self.gate[index % LANES].0.read();
+        Several { guards: smallvec::smallvec![(index, guard)], _gate: gate }
+    }
+
+    pub fn escalated(&self) -> Escalated<'_, T> {
+        self.escalated_unless(|| || false).expect("nobody gives up")
+    }
+
+    /// [`escalated`](Self::escalated), or None when that takes a while and whom `begin` gives for the wait for the claim, or
+    /// for a lane, says that it will take longer.
+    pub fn escalated_unless<G: Fn() -> bool>(&self, begin: impl Fn() -> G) -> Option<Escalated<'_, T>> {
+        let claim = Claim(obtain(|| lock_soon(&self.claim.0), || lock_briefly(&self.claim.0), begin())?);
+        let lane = |lane| obtain(|| write_soon(lane), || write_briefly(lane), begin());
+        let gate = self.gate.iter().map(|padded| lane(&padded.0)).collect::<Option<_>>()?;
+        Some(Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate, _claim: claim })
+    }
+}
+
+/// What is waited for `soon`, or, from when `give_up` says so, to be had at once.
+fn obtain<G>(soon: impl Fn() -> Option<G>, at_once: impl Fn() -> Option<G>, give_up: impl Fn() -> bool) -> Option<G> {
+    loop {
+        if give_up() {
+            return at_once();
+        }
+        if let Some(guard) = soon() {
+            return Some(guard);
+        }
+    }
+}
+
+impl<'l, T> Several<'l, T> {
+    /// Adds a lock, for who has claimed that. Calls `meanwhile` now and then while it waits.
+    pub fn add(&mut self, set: &'l LockSet<T>, _: &Claim<'_>, index: usize, mut meanwhile: impl FnMut()) {
+        let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return };
+        let guard = set.try_one(index).unwrap_or_else(|| {
+            set.in_need.0.store(true, SeqCst);
+            let guard = loop {
+                match lock_soon(&set.slots[index].0) {
+                    Some(guard) => break guard,
+                    None => meanwhile(),
+                }
+            };
+            set.in_need.0.store(false, SeqCst);
+            guard
+        });
+        self.guards.insert(at, (index, guard));
+    }
+
+    /// The value behind lock `index`, if that is held.
+    pub fn held_mut(&mut self, index: usize) -> Option<&mut T> {
+        let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
+        Some(&mut self.guards[at].1)
+    }
+
+    /// # Panics
+    /// When the shard was not among those that were asked for.
+    pub fn get(&mut self, index: usize) -> &mut T {
+        let at = self.guards.binary_search_by_key(&index, |(held, _)| *held);
+        &mut self.guards[at.expect("a command touches declared keys only")].1
+    }
+
+    /// The value behind lock `index`, if that was among those that were asked for.
+    pub fn held(&self, index: usize) -> Option<&T> {
+        let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
+        Some(&self.guards[at].1)
+    }
+}
+
+impl<T> Escalated<'_, T> {
+    /// The value behind lock `index`, which is taken now unless it is held already.
+    pub fn get(&mut self, index: usize) -> &mut T {
+        let set = self.set;
+        self.guards[index].get_or_insert_with(|| set.one(index))
+    }
+
+    /// The value behind lock `index`, if that is held already.
+    pub fn held(&self, index: usize) -> Option<&T> {
+        self.guards[index].as_deref()
+    }
+
+    /// Takes lock `index` now, unless it is held already. False when that takes a while and `give_up`, which is asked
+    /// now and then, says so.
+    pub fn take(&mut self, index: usize, give_up: impl Fn() -> bool) -> bool {
+        let set = self.set;
+        if self.guards[index].is_none() {
+            self.guards[index] = set.one_unless(index, give_up);
+        }
+        self.guards[index].is_some()
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    #[test]
+    fn several_sorts_and_drops_repetitions() {
+        let set = LockSet::new(0..8);
+        let mut indices: SmallVec<[usize; 8]> = smallvec![5, 1, 5, 3];
+        let mut held = set.several(&mut indices);
+        assert_eq!(indices[..], [1, 3, 5]);
+        *held.get(5) += 10;
+        assert!(set.try_one(3).is_none() && set.try_one(2).is_some());
+        drop(held);
+        assert_eq!(*set.one(5), 15);
+    }
+
+    #[test]
+    fn a_lock_more_is_given_back_by_who_has_not_all_of_his() {
+        let set = LockSet::new(0..8);
+        let mut held = set.several(&mut smallvec![5]);
+        std::thread::scope(|scope| {
+            // Holds shard 1 while it waits for 5.
+            scope.spawn(|| drop(set.several(&mut smallvec![1, 5])));
+            while set.try_one(1).is_some() {
+                std::thread::yield_now();
+            }
+            let claim = set.claim().expect("nobody else wants it");
+            held.add(&set, &claim, 1, || {});
+            held.add(&set, &claim, 1, || {});
+            assert_eq!((*held.get(1), *held.get(5)), (1, 5));
+            assert!(!set.in_need.0.load(Relaxed) && set.claim().is_none());
+            assert!(set.escalated_unless(|| || true).is_none());
+            drop(held);
+        });
+        assert!(set.claim().is_some());
+    }
+
+    #[test]
+    fn who_waits_may_give_up() {
+        let set = LockSet::new(0..4);
+        let held = set.several(&mut smallvec![1, 2]);
+        assert!(set.one_unless(1, || true).is_none() && set.several_unless(&mut smallvec![0, 1], || || true).is_none());
+        assert!(set.escalated_unless(|| || true).is_none() && set.claim().is_some(), "nothing is left behind");
+        drop(held);
+        let one = set.one(1);
+        let mut any = set.escalated_unless(|| || true).expect("nobody is in");
+        assert!(!any.take(1, || true) && any.take(2, || true));
+        drop(one);
+        assert!(any.take(1, || true));
+    }
+
+    #[test]
+    fn escalation_takes_locks_as_they_are_needed() {
+        let set = LockSet::new(0..4);
+        let mut held = set.escalated();
+        assert!(set.try_one(2).is_some());
+        *held.get(2) = 7;
+        assert_eq!(*held.get(2), 7);
+        assert!(set.try_one(2).is_none() && set.try_one(0).is_some());
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings {
+    use super::*;
+    use shuttle::{sync::Arc, thread};
+    use smallvec::smallvec;
+
+    /// Moves one from a shard to another under both locks.
+    fn transfer(held: &mut Several<'_, i64>, from: usize, to: usize) {
+        *held.get(from) -= 1;
+        thread::yield_now();
+        *held.get(to) += 1;
+    }
+
+    /// A script that takes from the first shard before it learns that it needs the second; it begins again with the
+    /// right to any if it cannot claim that.
+    fn script(set: &LockSet<i64>, [first, second]: [usize; 2], amount: i64) {
+        let guard = set.one(first);
+        let Some(claim) = set.claim() else {
+            drop(guard);
+            let mut held = set.escalated();
+            *held.get(first) -= amount;
+            thread::yield_now();
+            *held.get(second) += amount;
+            return;
+        };
+        let mut held = set.joined(&claim, first, guard);
+        *held.get(first) -= amount;
+        thread::yield_now();
+        held.add(set, &claim, second, || {});
+        *held.get(second) += amount;
+    }
+
+    fn spawn(set: &Arc<LockSet<i64>>, run: impl FnOnce(&LockSet<i64>) + Send + 'static) -> thread::JoinHandle<()> {
+        let set = Arc::clone(set);
+        thread::spawn(move || run(&set))
+    }
+
+    /// Scripts that want what the other has, with others that hold several locks or want all: all of them end.
+    fn rivals() {
+        let set = Arc::new(LockSet::new([10i64, 10, 10]));
+        let threads = [
+            spawn(&set, |set| script(set, [0, 1], 1)),
+            spawn(&set, |set| script(set, [1, 0], 2)),
+            spawn(&set, |set| transfer(&mut set.several(&mut smallvec![0, 1, 2]), 2, 0)),
+            spawn(&set, |set| {
+                let mut all = set.escalated();
+                let total: i64 = (0..3).rev().map(|index| *all.get(index)).sum();
+                assert_eq!(total, 30, "a script was seen half done");
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread fails"));
+        let amounts: Vec<i64> = (0..3).map(|index| *set.one(index)).collect();
+        assert_eq!(amounts, [12, 9, 9]);
+    }
+
+    #[test]
+    fn rivals_both_get_what_they_need() {
+        shuttle::check_random(rivals, 20_000);
+        shuttle::check_pct(rivals, 20_000, 4);
+    }
+
+    /// Who wants all, gives up when one is not free in time and waits longer the next time, among those who take one
+    /// after the other and those who take two.
+    fn impatient() {
+        let set = Arc::new(LockSet::new([10i64, 10, 10]));
+        let singles = |set: &LockSet<i64>| {
+            for index in [0, 1, 2, 0, 1, 2] {
+                *set.one(index) += 1;
+                thread::yield_now();
+            }
+        };
+        let threads = [
+            spawn(&set, singles),
+            spawn(&set, |set| transfer(&mut set.several(&mut smallvec![0, 2]), 2, 0)),
+            spawn(&set, |set| {
+                let mut tries = 0u32;
+                loop {
+                    let begin = || {
+                        let left = std::cell::Cell::new(tries);
+                        move || left.replace(left.get().saturating_sub(1)) == 0
+                    };
+                    if let Some(mut held) = set.several_unless(&mut smallvec![0, 1, 2], begin) {
+                        return transfer(&mut held, 0, 1);
+                    }
+                    tries += 1;
+                    assert!(tries < 100, "it never gets through");
+                    thread::yield_now();
+                }
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread fails"));
+        let amounts: Vec<i64> = (0..3).map(|index| *set.one(index)).collect();
+        assert_eq!(amounts, [12, 13, 11]);
+    }
+
+    #[test]
+    fn who_gives_up_gets_through_in_the_end() {
+        shuttle::check_random(impatient, 20_000);
+        shuttle::check_pct(impatient, 20_000, 4);
+    }
+
+    fn protocol() {
+        const SHARDS: usize = 4;
+        let set = Arc::new(LockSet::new(std::iter::repeat_n(10i64, SHARDS)));
+        let mut threads = Vec::new();
+        for n in 0..2 {
+            let set = Arc::clone(&set);
+            threads.push(thread::spawn(move || {
+                for turn in 0..3 {
+                    let (from, to) = ((n + turn) % SHARDS, (n * 2 + turn + 1) % SHARDS);
+                    if from != to {
+                        let mut indices: SmallVec<[usize; 8]> = smallvec![to, from];
+                        transfer(&mut set.several(&mut indices), from, to);
+                    }
+                }
+            }));
+        }
+        let walker = Arc::clone(&set);
+        threads.push(thread::spawn(move || {
+            // Locks in descending order and as it goes: right only because of the gate.
+            let mut held = walker.escalated();
+            for index in (1..SHARDS).rev() {
+                *held.get(index) -= 1;
+                thread::yield_now();
+                *held.get(index - 1) += 1;
+            }
+            let total: i64 = (0..SHARDS).map(|index| *held.get(index)).sum();
+            assert_eq!(total, 10 * SHARDS as i64, "a transfer was seen half done");
+        }));
+        threads.push(spawn(&set, |set| script(set, [2, 0], 3)));
+        let single = Arc::clone(&set);
+        threads.push(thread::spawn(move || {
+            for index in 0..SHARDS {
+                let mut guard = single.one(index);
+                let before = *guard;
+                *guard += 5;
+                thread::yield_now();
+                assert_eq!(*guard, before + 5, "two inside of one lock");
+                *guard -= 5;
+            }
+        }));
+        for thread in threads {
+            thread.join().expect("no thread fails");
+        }
+        let total: i64 = (0..SHARDS).map(|index| *set.one(index)).sum();
+        assert_eq!(total, 10 * SHARDS as i64);
+    }
+
+    #[test]
+    fn random_schedules_neither_deadlock_nor_tear() {
+        shuttle::check_random(protocol, 20_000);
+    }
+
+    #[test]
+    fn adversarial_schedules_neither_deadlock_nor_tear() {
+        shuttle::check_pct(protocol, 20_000, 4);
+    }
+}

@@ -1,0 +1,241 @@
+//! What a command does besides replying: collected under the locks, carried out after them.
+
+use crate::clients::tracking::Change;
+use crate::expiry::background::ExpiryIndex;
+use crate::keyspace::shard::Table;
+use crate::keyspace::value::Object;
+use crate::scripts::libraries::Libraries;
+use crate::scripts::script_cache::Script;
+use std::sync::Arc;
+
+/// Something that takes long to free. Dropping it frees it.
+pub enum Garbage {
+    Object(Object),
+    Table(Table, ExpiryIndex),
+    Libraries(Arc<Libraries>),
+    Scripts(Vec<Arc<Script>>),
+    /// What somebody was about to do.
+    Work(Box<dyn Send>),
+}
+
+impl Garbage {
+    /// How many objects it is, as they are counted (`lazyfreed_objects`).
+    pub fn objects(&self) -> usize {
+        match self {
+            Garbage::Object(_) => 1,
+            Garbage::Work(_) => 0,
+            Garbage::Table(table, _) => table.len(),
+            Garbage::Libraries(libraries) => libraries.functions(),
+            Garbage::Scripts(scripts) => scripts.len(),
+        }
+    }
+
+    /// Frees some of its pieces; true when nothing is left to free.
+    pub fn drain_step(&mut self, pieces: usize) -> bool {
+        match self {
+            Garbage::Object(object) => object.drain_step(pieces),
+            Garbage::Table(table, _) => table.drain_step(pieces),
+            Garbage::Libraries(_) | Garbage::Scripts(_) | Garbage::Work(_) => true,
+        }
+    }
+}
+
+/// Objects below this many pieces are freed where they are; handing them over would cost more.
+const FREE_HERE: usize = 64;
+
+/// Classes of keyspace events, as `notify-keyspace-events` selects them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventClass(pub u32);
+
+impl EventClass {
+    pub const GENERIC: EventClass = EventClass(1 << 2);
+    pub const STRING: EventClass = EventClass(1 << 3);
+    pub const SET: EventClass = EventClass(1 << 5);
+    pub const LIST: EventClass = EventClass(1 << 4);
+    pub const HASH: EventClass = EventClass(1 << 6);
+    pub const SORTED_SET: EventClass = EventClass(1 << 7);
+    pub const EXPIRED: EventClass = EventClass(1 << 8);
+    pub const EVICTED: EventClass = EventClass(1 << 9);
+    pub const STREAM: EventClass = EventClass(1 << 10);
+    pub const KEY_MISS: EventClass = EventClass(1 << 11);
+    pub const NEW: EventClass = EventClass(1 << 14);
+}
+
+/// Something happened to a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub class: EventClass,
+    pub name: &'static str,
+    pub db: u32,
+    pub key: Vec<u8>,
+}
+
+/// A key with waiting clients that may be served now: database and name.
+pub type ReadyKey = (u32, Vec<u8>);
+
+/// One command for the change log: a name and arguments.
+pub type Record = Vec<Vec<u8>>;
+
+/// How a command goes into the change log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Logged {
+    /// As the client sent it.
+    #[default]
+    Verbatim,
+    /// As these commands, which say the same without depending on time, chance or state.
+    As(Vec<Record>),
+    /// Not at all.
+    Nothing,
+}
+
+/// The effects of one command.
+#[derive(Default)]
+pub struct Effects {
+    /// How many changes it made (`rdb_changes_since_last_save`); 0 is not logged.
+    pub dirty: u64,
+    /// What most commands have none of.
+    rare: Option<Box<RareEffects>>,
+}
+
+/// Effects that most commands do not have.
+#[derive(Default)]
+pub struct RareEffects {
+    pub logged: Logged,
+    /// Keys that were found expired and removed: logged as DEL before the command itself.
+    pub expired: Vec<(u32, Vec<u8>)>,
+    /// Elements of collections that were found expired and removed, as commands that remove them; logged likewise.
+    pub expired_elements: Vec<(u32, Record)>,
+    pub garbage: Vec<Garbage>,
+    /// Values of keys that were found expired or were evicted.
+    pub outlived: Vec<Garbage>,
+    /// What is to be freed before the reply.
+    pub foreground: Vec<Garbage>,
+    pub events: Vec<Event>,
+    /// Keys with waiting clients that may be served now.
+    pub ready: Vec<ReadyKey>,
+    /// Changed keys that somebody may have a copy of.
+    pub changes: Vec<Change>,
+    /// A database was emptied, so all copies are out of date.
+    pub flushed: bool,
+}
+
+impl Effects {
+    /// Room for rare effects.
+    pub fn rare(&mut self) -> &mut RareEffects {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The rare effects, if there are any.
+    #[inline]
+    pub fn seen(&self) -> Option<&RareEffects> {
+        self.rare.as_deref()
+    }
+
+    /// Takes the rare effects out, if there are any.
+    #[inline]
+    pub fn take_rare(&mut self) -> Option<Box<RareEffects>> {
+        self.rare.take()
+    }
+
+    /// Adds what another command leaves to be done. What it changed has been logged already.
+    pub fn absorb(&mut self, mut other: Effects) {
+        let Some(mut theirs) = other.take_rare() else { return };
+        let own = self.rare();
+        own.garbage.append(&mut theirs.garbage);
+        own.outlived.append(&mut theirs.outlived);
+        own.foreground.append(&mut theirs.foreground);
+        own.events.append(&mut theirs.events);
+        own.changes.append(&mut theirs.changes);
+        own.flushed |= theirs.flushed;
+        for key in theirs.ready {
+            if !own.ready.contains(&key) {
+                own.ready.push(key);
+            }
+        }
+    }
+
+    /// How the command is to be logged.
+    pub fn logged(&self) -> &Logged {
+        self.rare.as_ref().map_or(&Logged::Verbatim, |rare| &rare.logged)
+    }
+
+    /// Frees `object` here when that is quick, otherwise later in the background.
+    pub fn discard(&mut self, object: Object) {
+        if object.free_effort() > FREE_HERE {
+            self.rare().garbage.push(Garbage::Object(object));
+        }
+    }
+
+    /// The same for the value of a key whose time was over, or that was evicted.
+    pub fn discard_outlived(&mut self, object: Object) {
+        if object.free_effort() > FREE_HERE {
+            self.rare().outlived.push(Garbage::Object(object));
+        }
+    }
+
+    /// Frees in the background what is not to be freed before the reply: of what was left by now, the values of keys
+    /// that nobody removed, and all else.
+    pub fn settle(&mut self, outlived_is_lazy: impl FnOnce() -> bool, else_is_lazy: impl FnOnce() -> bool) {
+        let Some(rare) = &mut self.rare else { return };
+        if !rare.garbage.is_empty() && !else_is_lazy() {
+            rare.foreground.append(&mut rare.garbage);
+        }
+        if !rare.outlived.is_empty() {
+            let to = if outlived_is_lazy() { &mut rare.garbage } else { &mut rare.foreground };
+            to.append(&mut rare.outlived);
+        }
+    }
+
+    /// What is to be freed before the reply.
+    pub fn take_foreground(&mut self) -> Vec<Garbage> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.foreground)).unwrap_or_default()
+    }
+
+    /// All that a table holds, in the background.
+    pub fn discard_table(&mut self, table: Table, expiry: ExpiryIndex) {
+        if !table.is_empty() {
+            self.rare().garbage.push(Garbage::Table(table, expiry));
+        }
+    }
+
+    /// Libraries of functions, in the background if there are many.
+    pub fn discard_libraries(&mut self, libraries: Arc<Libraries>) {
+        if libraries.functions() > FREE_HERE {
+            self.rare().garbage.push(Garbage::Libraries(libraries));
+        }
+    }
+
+    /// Scripts, likewise.
+    pub fn discard_scripts(&mut self, scripts: Vec<Arc<Script>>) {
+        if scripts.len() > FREE_HERE {
+            self.rare().garbage.push(Garbage::Scripts(scripts));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use structures::set::{Limits, Set};
+
+    fn large() -> Object {
+        const LIMITS: Limits = Limits { intset_entries: 0, listpack_entries: 0, listpack_value: 0 };
+        let mut set = Set::big();
+        (0..=FREE_HERE as u32).for_each(|n| _ = set.insert(&n.to_le_bytes(), &LIMITS));
+        Object::Set(set)
+    }
+
+    #[test]
+    fn what_is_freed_before_the_reply_is_a_matter_of_why_it_goes() {
+        for (outlived_is_lazy, else_is_lazy) in [(true, true), (true, false), (false, true), (false, false)] {
+            let mut effects = Effects::default();
+            effects.discard(large());
+            effects.discard_outlived(large());
+            effects.discard_outlived(large());
+            effects.settle(|| outlived_is_lazy, || else_is_lazy);
+            let expected = usize::from(!else_is_lazy) + 2 * usize::from(!outlived_is_lazy);
+            assert_eq!(effects.take_foreground().len(), expected);
+            assert_eq!(effects.seen().map(|rare| rare.garbage.len()), Some(3 - expected));
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Scripts and functions as all workers share them: their texts and what is known of them, and what runs now.
+//!
+//! No interpreter is here. Each worker compiles what it runs from these texts and keeps it until the text is gone
+//! ([`Script::is_gone`], [`Scripts::functions_version`]). Scripts that came with EVAL are forgotten when there are more
+//! than [`EVAL_SCRIPTS_MAX`], the one that was used longest ago first; those of SCRIPT LOAD stay until SCRIPT FLUSH.
+//!
+//! A script that runs for longer than `busy-reply-threshold` makes the whole server busy: [`Scripts::is_busy`] is one
+//! flag that every worker reads before a command.
+
+use crate::locks::sync::Mutex;
+use crate::scripts::libraries::{Change, Function, Libraries, Library};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Scripts of EVAL that are remembered.
+pub const EVAL_SCRIPTS_MAX: usize = 500;
+/// Bytes that each remembered script takes besides its text, as reported.
+const OVERHEAD: usize = 120;
+
+/// A script's SHA-1 in lower-case hexadecimal digits.
+pub type Sha = [u8; 40];
+
+/// A script's text and what goes with it.
+#[derive(Debug)]
+pub struct Script {
+    pub sha: Sha,
+    pub text: Box<[u8]>,
+    /// What its first line allows and promises; the commands know the bits.
+    pub flags: u32,
+    /// Stays until the scripts are flushed.
+    pinned: AtomicBool,
+    gone: AtomicBool,
+    used_at: AtomicU64,
+}
+
+impl Script {
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+}
+
+/// A running script or function, for who wants to know or to end it.
+#[derive(Debug)]
+pub struct Running {
+    /// The SHA or the function's name.
+    pub name: Box<[u8]>,
+    pub is_function: bool,
+    /// The command that it was called with.
+    pub command: Vec<Vec<u8>>,
+    /// The host's clock when it began.
+    pub began: u64,
+    wrote: AtomicBool,
+    killed: AtomicBool,
+}
+
+impl Running {
+    pub fn new(name: &[u8], is_function: bool, command: Vec<Vec<u8>>, began: u64, wrote: bool) -> Running {
+        let (wrote, killed) = (AtomicBool::new(wrote), AtomicBool::new(false));
+        Running { name: name.into(), is_function, command, began, wrote, killed }
+    }
+
+    /// It has changed something: from now on it cannot be ended.
+    pub fn note_write(&self) {
+        self.wrote.store(true, Relaxed);
+    }
+
+    pub fn wrote(&self) -> bool {
+        self.wrote.load(Relaxed)
+    }
+
+    pub fn kill(&self) {
+        self.killed.store(true, Relaxed);
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Relaxed)
+    }
+}
+
+#[derive(Default)]
+struct Store {
+    scripts: HashMap<Sha, Arc<Script>>,
+    /// How many of them are not pinned.
+    passing: usize,
+    evicted: u64,
+}
+
+/// The shared scripts.
+pub struct Scripts {
+    store: Mutex<Store>,
+    generation: AtomicU64,
+    /// So many scripts of EVAL that the order of their use begins to matter.
+    crowded: AtomicBool,
+    libraries: Mutex<Arc<Libraries>>,
+    functions_version: AtomicU64,
+    next_library: AtomicU64,
+    /// Those that have run for longer than the threshold.
+    busy: Mutex<Vec<Arc<Running>>>,
+    busy_count: AtomicUsize,
+    /// How many have run for longer than others are to wait for their locks.
+    long_count: AtomicUsize,
+    /// Bytes of each worker's interpreter, together.
+    interpreters: AtomicUsize,
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS.
+    deny_disabled: AtomicBool,
+}
+
+/// Generations of scripts, of all engines.
+static GENERATIONS: AtomicU64 = AtomicU64::new(0);
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Scripts {
+            store: Mutex::default(),
+            generation: next_generation().into(),
+            crowded: false.into(),
+            libraries: Mutex::default(),
+            functions_version: 0.into(),
+            next_library: 0.into(),
+            busy: Mutex::default(),
+            busy_count: 0.into(),
+            long_count: 0.into(),
+            interpreters: 0.into(),
+            deny_disabled: false.into(),
+        }
+    }
+}
+
+fn next_generation() -> u64 {
+    GENERATIONS.fetch_add(1, Relaxed) + 1
+}
+
+impl Scripts {
+    /// A number that changes when the scripts are flushed, and that no other engine's scripts have.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Relaxed)
+    }
+
+    /// The script of this SHA, used at `now` (any clock).
+    pub fn find(&self, sha: &Sha, now: u64) -> Option<Arc<Script>> {
+        let found = self.store.lock().scripts.get(sha).cloned();
+        found.inspect(|script| self.touch(script, now))
+    }
+
+    pub fn contains(&self, sha: &Sha) -> bool {
+        self.store.lock().scripts.contains_key(sha)
+    }
+
+    /// Marks a script as used. Written only when it matters, since all workers read it.
+    #[inline]
+    pub fn touch(&self, script: &Script, now: u64) {
+        if self.crowded.load(Relaxed) {
+            script.used_at.store(now, Relaxed);
+        }
+    }
+
+    /// Adds a script, or pins it if it is there already.
+    pub fn add(&self, sha: Sha, text: &[u8], flags: u32, pinned: bool, now: u64) -> Arc<Script> {
+        let mut store = self.store.lock();
+        if let Some(script) = store.scripts.get(&sha).cloned() {
+            if pinned && !script.pinned.swap(true, Relaxed) {
+                store.passing -= 1;
+            }
+            return script;
+        }
+        if !pinned && store.passing >= EVAL_SCRIPTS_MAX {
+            store.evict();
+        }
+        let script = Arc::new(Script {
+            sha,
+            text: text.into(),
+            flags,
+            pinned: pinned.into(),
+            gone: false.into(),
+            used_at: now.into(),
+        });
+        store.scripts.insert(sha, Arc::clone(&script));
+        store.passing += usize::from(!pinned);
+        self.crowded.store(store.passing > EVAL_SCRIPTS_MAX / 2, Relaxed);
+        script
+    }
+
+    /// Forgets all scripts, and returns them.
+    pub fn flush(&self) -> Vec<Arc<Script>> {
+        let mut store = self.store.lock();
+        let scripts: Vec<_> = store.scripts.drain().map(|(_, script)| script).collect();
+        scripts.iter().for_each(|script| script.gone.store(true, Relaxed));
+        store.passing = 0;
+        self.generation.store(next_generation(), Relaxed);
+        self.interpreters.store(0, Relaxed);
+        self.crowded.store(false, Relaxed);
+        scripts
+    }
+
+    /// Scripts, and the bytes that they take up.
+    pub fn totals(&self) -> (usize, usize) {
+        let store = self.store.lock();
+        (store.scripts.len(), store.scripts.values().map(|script| script.text.len() + OVERHEAD).sum())
+    }
+
+    /// Scripts of EVAL that were forgotten for others.
+    pub fn evicted(&self) -> u64 {
+        self.store.lock().evicted
+    }
+
+    pub fn reset_evicted(&self) {
+        self.store.lock().evicted = 0;
+    }
+
+    /// Bytes that the libraries take up.
+    pub fn library_bytes(&self) -> usize {
+        let function = |function: &Function| {
+            OVERHEAD + function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
+        };
+        let library = |library: &Arc<Library>| {
+            OVERHEAD + library.name.len() + library.code.len() + library.functions.iter().map(function).sum::<usize>()
+        };
+        self.libraries().iter().map(library).sum()
+    }
+
+    pub fn libraries(&self) -> Arc<Libraries> {
+        Arc::clone(&self.libraries.lock())
+    }
+
+    /// Changes with every change of the libraries.
+    #[inline]
+    pub fn functions_version(&self) -> u64 {
+        self.functions_version.load(Relaxed)
+    }
+
+    pub fn next_library_id(&self) -> u64 {
+        self.next_library.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Makes the change that `plan` finds to be possible. Only for [`Keys::change_libraries`].
+    ///
+    /// [`Keys::change_libraries`]: crate::keyspace::keys::Keys::change_libraries
+    pub(crate) fn change_libraries<E>(&self, plan: impl FnOnce(&Libraries) -> Result<Change, E>) -> Result<(), E> {
+        let mut libraries = self.libraries.lock();
+        let change = plan(&libraries)?;
+        if change.clear {
+            *libraries = Arc::default();
+        }
+        Arc::make_mut(&mut libraries).apply(change);
+        self.functions_version.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Whether some script has run for longer than others are to wait silently.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.busy_count.load(Relaxed) > 0
+    }
+
+    /// Whether some script has run for so long that who wants its locks had better do something else meanwhile.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        self.long_count.load(Relaxed) > 0
+    }
+
+    pub fn begin_long(&self) {
+        self.long_count.fetch_add(1, Relaxed);
+    }
+
+    pub fn end_long(&self) {
+        self.long_count.fetch_sub(1, Relaxed);
+    }
+
+    /// `running` has passed the threshold.
+    pub fn begin_busy(&self, running: &Arc<Running>) {
+        self.busy.lock().push(Arc::clone(running));
+        self.busy_count.fetch_add(1, Relaxed);
+    }
+
+    pub fn end_busy(&self, running: &Arc<Running>) {
+        let mut busy = self.busy.lock();
+        let before = busy.len();
+        busy.retain(|other| !Arc::ptr_eq(other, running));
+        self.busy_count.fetch_sub(before - busy.len(), Relaxed);
+    }
+
+    /// Those that make the server busy, the first first.
+    pub fn busy(&self) -> Vec<Arc<Running>> {
+        self.busy.lock().clone()
+    }
+
+    /// An interpreter of this generation takes `now` bytes where it took `before`. Those of former ones do not count
+    /// any more.
+    pub fn note_interpreter(&self, generation: u64, before: usize, now: usize) {
+        let _store = self.store.lock();
+        if generation == self.generation() {
+            self.interpreters.fetch_add(now.wrapping_sub(before), Relaxed);
+        }
+    }
+
+    pub fn interpreter_bytes(&self) -> usize {
+        self.interpreters.load(Relaxed)
+    }
+
+    /// Scripts may call what scripts may not call.
+    pub fn allow_all(&self, on: bool) {
+        self.deny_disabled.store(on, Relaxed);
+    }
+
+    pub fn allows_all(&self) -> bool {
+        self.deny_disabled.load(Relaxed)
+    }
+}
+
+impl Store {
+    fn evict(&mut self) {
+        let passing = self.scripts.values().filter(|script| !script.pinned.load(Relaxed));
+        let Some(oldest) = passing.min_by_key(|script| script.used_at.load(Relaxed)).map(|script| script.sha) else {
+            return;
+        };
+        if let Some(script) = self.scripts.remove(&oldest) {
+            script.gone.store(true, Relaxed);
+            self.passing -= 1;
+            self.evicted += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha(n: usize) -> Sha {
+        let mut sha = [b'0'; 40];
+        sha[..8].copy_from_slice(format!("{n:08}").as_bytes());
+        sha
+    }
+
+    #[test]
+    fn the_script_that_was_used_longest_ago_is_forgotten() {
+        let scripts = Scripts::default();
+        for n in 0..EVAL_SCRIPTS_MAX {
+            scripts.add(sha(n), b"text", 0, n == 7, n as u64);
+        }
+        let first = scripts.add(sha(EVAL_SCRIPTS_MAX), b"text", 0, false, 1000);
+        assert_eq!((scripts.evicted(), first.is_gone()), (0, false), "the pinned one does not count");
+        assert!(scripts.find(&sha(0), 2000).is_some());
+        scripts.add(sha(EVAL_SCRIPTS_MAX + 1), b"text", 0, false, 2001);
+        assert_eq!(scripts.evicted(), 1);
+        assert!(scripts.contains(&sha(0)) && !scripts.contains(&sha(1)) && scripts.contains(&sha(7)));
+        assert_eq!(scripts.flush().len(), EVAL_SCRIPTS_MAX + 1);
+        assert!(first.is_gone() && scripts.totals() == (0, 0));
+    }
+
+    #[test]
+    fn the_server_is_busy_while_a_long_script_runs() {
+        let scripts = Scripts::default();
+        let running = Arc::new(Running::new(b"f", true, Vec::new(), 1, false));
+        scripts.begin_busy(&running);
+        assert!(scripts.is_busy() && Arc::ptr_eq(&scripts.busy()[0], &running));
+        scripts.end_busy(&running);
+        scripts.end_busy(&running);
+        assert!(!scripts.is_busy() && scripts.busy().is_empty());
+    }
+}

@@ -1,0 +1,361 @@
+//! Old values on their way to a file: what has to be written down before it is changed.
+//!
+//! ```text
+//!   Kept     | part in memory | part in the scratch file | part in memory | end, being added to |
+//! ```
+//!
+//! All of a cut's are counted together ([`Copies`]). Above a limit whoever adds to them puts what he has got into a
+//! scratch file and goes on, so that memory is bounded whatever is changed how fast; who writes the save takes it from
+//! there when its turn comes.
+//!
+//! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
+
+use crate::host::surroundings::{Host, Scratch};
+use crate::keyspace::value::Object;
+use crate::locks::sync::Mutex;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What changes have cost since a cut began.
+pub struct Copies {
+    /// Bytes that were written down, all together; of removed values those that they took.
+    total: AtomicU64,
+    /// Bytes of memory that old values take, and the part of it that the walk can take away at once.
+    held: AtomicU64,
+    waiting: AtomicU64,
+    /// The most that was held.
+    peak: AtomicU64,
+    /// How much may be held.
+    limit: u64,
+    scratch: Mutex<ScratchFile>,
+}
+
+enum ScratchFile {
+    /// Where to get it.
+    Wanted(Arc<dyn Host>),
+    Open(Box<dyn Scratch>, u64),
+    /// None could be had, or it fails.
+    None,
+}
+
+impl std::fmt::Debug for Copies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Copies").field("total", &self.total).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl Copies {
+    pub(crate) fn new(host: Arc<dyn Host>, limit: u64) -> Copies {
+        let [total, held, waiting, peak] = [const { AtomicU64::new(0) }; 4];
+        Copies { total, held, waiting, peak, limit, scratch: Mutex::new(ScratchFile::Wanted(host)) }
+    }
+
+    /// Bytes of old values that were copied.
+    pub fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// Bytes that wait to be taken: by a step where they are, or by [`Engine::cut_drain`](crate::Engine::cut_drain).
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed)
+    }
+
+    /// The most memory that old values took at once.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Relaxed)
+    }
+
+    /// How much memory old values may take, but for one addition of each writer.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn hold(&self, bytes: u64) {
+        let held = self.held.fetch_add(bytes, Relaxed) + bytes;
+        self.peak.fetch_max(held, Relaxed);
+    }
+
+    fn release(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        self.held.load(Relaxed) > self.limit
+    }
+
+    /// Puts bytes into the scratch file; where they lie there.
+    fn spill(&self, bytes: &[u8]) -> io::Result<Range<u64>> {
+        let mut scratch = self.scratch.lock();
+        if let ScratchFile::Wanted(host) = &*scratch {
+            *scratch = host.scratch_file().map_or(ScratchFile::None, |file| ScratchFile::Open(file, 0));
+        }
+        let ScratchFile::Open(file, end) = &mut *scratch else { return Err(io::ErrorKind::Unsupported.into()) };
+        let from = *end;
+        file.append_at(from, bytes)?;
+        *end += bytes.len() as u64;
+        Ok(from..*end)
+    }
+
+    fn read(&self, from: u64, to: &mut [u8]) -> io::Result<()> {
+        match &mut *self.scratch.lock() {
+            ScratchFile::Open(file, _) => file.read_at(from, to),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+/// Bytes that a part has, about.
+const PART: usize = 64 << 10;
+/// Fewer are not worth a visit to the scratch file.
+const SPILLED_MIN: usize = 4 << 10;
+
+/// Old values, in the order in which they came.
+pub struct Kept {
+    parts: Vec<Part>,
+    end: Vec<u8>,
+    /// Keys that are complete in it.
+    pub keys: u64,
+    /// Bytes that it holds in memory.
+    held: u64,
+    /// Bytes that are not in the sum of all yet, which all writers share.
+    uncounted: u64,
+    /// It can be taken away at any time.
+    is_loose: bool,
+    copies: Arc<Copies>,
+}
+
+/// Old values that several parties add to.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<Kept>>);
+
+impl Shared {
+    pub(crate) fn new(kept: Kept) -> Shared {
+        Shared(Arc::new(Mutex::new(kept)))
+    }
+
+    /// See [`Kept::append`].
+    pub fn append<R>(&self, encode: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        self.0.lock().append(encode)
+    }
+
+    pub(crate) fn take_into(&self, out: &mut Vec<u8>) -> Kept {
+        self.0.lock().take_into(out)
+    }
+}
+
+enum Part {
+    Memory(Vec<u8>),
+    Spilled(Range<u64>),
+}
+
+impl Kept {
+    /// `is_loose`: these are whole keys, which can be taken away at any time.
+    pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> Kept {
+        Kept { parts: Vec::new(), end: Vec::new(), keys: 0, held: 0, uncounted: 0, is_loose, copies }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.end.is_empty()
+    }
+
+    /// Lets `encode` append something.
+    pub fn append<R>(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let (len, room) = (self.end.len(), self.end.capacity());
+        let result = encode(&mut self.end);
+        self.uncounted += (self.end.len() - len) as u64;
+        let more = (self.end.capacity() - room) as u64;
+        if more > 0 {
+            self.held += more;
+            self.count();
+            self.copies.hold(more);
+            if self.is_loose {
+                self.copies.waiting.fetch_add(more, Relaxed);
+            }
+        }
+        let full = self.copies.is_full();
+        if self.end.len() >= PART || full && self.end.len() >= SPILLED_MIN {
+            self.parts.push(Part::Memory(std::mem::take(&mut self.end)));
+            if full {
+                self.spill();
+            }
+        }
+        result
+    }
+
+    fn count(&mut self) {
+        self.copies.total.fetch_add(std::mem::take(&mut self.uncounted), Relaxed);
+    }
+
+    /// Puts what is in memory into the scratch file, but for the end. What it does not take stays.
+    fn spill(&mut self) {
+        let mut parts: Vec<Part> = Vec::with_capacity(self.parts.len());
+        for part in std::mem::take(&mut self.parts) {
+            let part = match part {
+                Part::Memory(bytes) => match self.copies.spill(&bytes) {
+                    Ok(range) => {
+                        self.let_go(bytes.capacity() as u64);
+                        Part::Spilled(range)
+                    }
+                    Err(_) => Part::Memory(bytes),
+                },
+                spilled => spilled,
+            };
+            match (parts.last_mut(), part) {
+                (Some(Part::Spilled(before)), Part::Spilled(range)) if before.end == range.start => {
+                    before.end = range.end;
+                }
+                (_, part) => parts.push(part),
+            }
+        }
+        self.parts = parts;
+    }
+
+    fn let_go(&mut self, bytes: u64) {
+        self.held -= bytes;
+        self.copies.release(bytes);
+        if self.is_loose {
+            self.copies.waiting.fetch_sub(bytes, Relaxed);
+        }
+    }
+
+    /// Takes out what there is.
+    pub(crate) fn take(&mut self) -> Kept {
+        let empty = Kept::new(Arc::clone(&self.copies), self.is_loose);
+        std::mem::replace(self, empty)
+    }
+
+    /// Takes out what there is, into `out` if that is little.
+    pub(crate) fn take_into(&mut self, out: &mut Vec<u8>) -> Kept {
+        let mut taken = self.take();
+        if taken.parts.is_empty() && taken.end.len() <= SPILLED_MIN {
+            out.extend_from_slice(&taken.end);
+            taken.end.clear();
+        }
+        taken
+    }
+
+    /// Hands out the bytes in their order, and frees them.
+    pub fn pour(mut self, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        for part in std::mem::take(&mut self.parts) {
+            match part {
+                Part::Memory(bytes) => {
+                    to(&bytes)?;
+                    self.let_go(bytes.capacity() as u64);
+                }
+                Part::Spilled(range) => {
+                    for from in range.clone().step_by(PART) {
+                        buffer.resize(PART.min((range.end - from) as usize), 0);
+                        self.copies.read(from, &mut buffer)?;
+                        to(&buffer)?;
+                    }
+                }
+            }
+        }
+        if self.end.is_empty() { Ok(()) } else { to(&self.end) }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.count();
+        self.let_go(self.held);
+    }
+}
+
+/// A value that was removed from the keyspace before it was written.
+pub(crate) struct Removed {
+    object: Option<Arc<Object>>,
+    bytes: u64,
+    copies: Arc<Copies>,
+}
+
+/// Values of more bytes are kept as they are whatever the limit says: nobody is to wait until they are written down.
+const REMOVED_MAX: u64 = 16 << 20;
+
+impl Removed {
+    /// None if there is no room for it, so that it is to be written down.
+    pub(crate) fn new(object: &Arc<Object>, copies: &Arc<Copies>) -> Option<Removed> {
+        let bytes = object.memory_usage(SAMPLES) as u64;
+        copies.total.fetch_add(bytes, Relaxed);
+        if bytes <= REMOVED_MAX && copies.held.load(Relaxed) + bytes > copies.limit {
+            return None;
+        }
+        copies.hold(bytes);
+        Some(Removed { object: Some(Arc::clone(object)), bytes, copies: Arc::clone(copies) })
+    }
+
+    pub(crate) fn object(&self) -> Option<&Object> {
+        self.object.as_deref()
+    }
+
+    /// The object, for who frees it, if nobody else reads it.
+    pub(crate) fn into_object(mut self) -> Option<Object> {
+        self.object.take().and_then(Arc::into_inner)
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        self.copies.release(self.bytes);
+    }
+}
+
+/// Elements whose size is looked at to know that of all.
+const SAMPLES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::propagation::effects::{Event, Garbage};
+    use proptest::prelude::*;
+
+    struct InMemory;
+
+    struct Bytes(Vec<u8>);
+
+    impl Scratch for Bytes {
+        fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()> {
+            assert_eq!(self.0.len() as u64, end);
+            self.0.extend_from_slice(bytes);
+            Ok(())
+        }
+
+        fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()> {
+            to.copy_from_slice(&self.0[from as usize..from as usize + to.len()]);
+            Ok(())
+        }
+    }
+
+    impl Host for InMemory {
+        fn free(&self, _: Vec<Garbage>) {}
+        fn events(&self, _: Vec<Event>) {}
+        fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
+            Ok(Box::new(Bytes(Vec::new())))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_come_out_as_they_went_in(limit in 0..200_000u64, lengths in proptest::collection::vec((0..30_000usize, 0..3usize), 0..60)) {
+            let copies = Arc::new(Copies::new(Arc::new(InMemory), limit));
+            let mut all: [Kept; 3] = std::array::from_fn(|n| Kept::new(Arc::clone(&copies), n == 0));
+            let mut expected = [const { Vec::new() }; 3];
+            for (n, (len, which)) in lengths.into_iter().enumerate() {
+                let bytes = vec![n as u8; len];
+                all[which].append(|out| out.extend_from_slice(&bytes));
+                expected[which].extend(bytes);
+                // Room may be twice of what is in it.
+                prop_assert!(copies.held.load(Relaxed) <= limit + 3 * 2 * (SPILLED_MIN + 30_000) as u64);
+            }
+            for (kept, expected) in all.into_iter().zip(expected) {
+                let mut found = Vec::new();
+                kept.pour(|bytes| { found.extend_from_slice(bytes); Ok(()) }).unwrap();
+                prop_assert_eq!(found, expected);
+            }
+            prop_assert_eq!((copies.held.load(Relaxed), copies.waiting()), (0, 0));
+        }
+    }
+}

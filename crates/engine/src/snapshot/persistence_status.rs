@@ -1,0 +1,310 @@
+//! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for
+//! commands that may not run meanwhile.
+
+use crate::clients::pause::Paused;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::Relaxed};
+
+/// The state of saving and loading.
+#[derive(Default)]
+pub struct Saves {
+    /// Why commands may not run: bits of [`Hindrance`].
+    hindrance: AtomicU16,
+    running: AtomicBool,
+    /// One is to begin when the present one has ended.
+    pub scheduled: AtomicBool,
+    /// Unix time in seconds of the last one that succeeded, and of the last attempt in the background.
+    pub last_save: AtomicI64,
+    pub last_try: AtomicI64,
+    failed: AtomicBool,
+    cancelled: AtomicBool,
+    skips_checksums: AtomicBool,
+    /// A signal has asked for the server's end, which has not begun.
+    end_wanted: AtomicBool,
+    /// Held by who ends the server; whether all is done for it.
+    ended: Mutex<bool>,
+    /// The rewrite of the log that has the cut is to end.
+    rewrite_cancelled: AtomicBool,
+    /// Unix time in milliseconds when the one in the background began; 0 for none.
+    pub started_at: AtomicI64,
+    /// Of the last one in the background, one more; 0 for none.
+    seconds: AtomicI64,
+    /// Saves that were begun.
+    pub count: AtomicU64,
+    /// Changes that the last save has seen.
+    pub changes: AtomicU64,
+    /// Changes of what no shard has: of functions.
+    pub elsewhere: AtomicU64,
+    /// Payloads of RESTORE and files whose packed values were searched for what their counts do not tell.
+    pub sanitizations: AtomicU64,
+    /// Saves and rewrites that were begun in the background: for each of them other servers fork.
+    pub forks: AtomicU64,
+    /// Nanoseconds for which the last cut stopped everybody.
+    pub cut_nanos: AtomicU64,
+    pub progress: Progress,
+    pub loading: Loading,
+}
+
+/// How far a save is.
+#[derive(Default)]
+pub struct Progress {
+    pub keys: AtomicU64,
+    /// Keys that there are to save.
+    pub total: AtomicU64,
+    /// Bytes of values that were written down before they were changed, and those of the last save.
+    pub copied: AtomicU64,
+    pub last_copied: AtomicU64,
+    /// The most of them that there were at once.
+    pub copied_peak: AtomicU64,
+}
+
+impl Progress {
+    /// Nothing is written any more.
+    pub fn reset(&self) {
+        [&self.keys, &self.total, &self.copied, &self.copied_peak].iter().for_each(|number| number.store(0, Relaxed));
+    }
+}
+
+/// A file that is being read, or was.
+#[derive(Default)]
+pub struct Loading {
+    /// Unix time in seconds.
+    pub started_at: AtomicI64,
+    pub total_bytes: AtomicU64,
+    pub loaded_bytes: AtomicU64,
+    pub keys_loaded: AtomicU64,
+    pub keys_expired: AtomicU64,
+    /// Commands that were read from a log and replied an error.
+    pub errors: AtomicU64,
+}
+
+/// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.
+///
+/// A command looks before it takes its locks and, for what is [promised](Hindrance::promises), once more when it has
+/// them. So whoever changes the word and then [passes every lock](crate::Engine::pass_locks) knows that no command of
+/// before is still under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hindrance(u16);
+
+impl Hindrance {
+    const LOADING: u16 = 1;
+    const FAILED: u16 = 2;
+    const SHORT_OF_MEMORY: u16 = 4;
+    const UNLOGGED: u16 = 8;
+    const LIMITED: u16 = 16;
+    const WRITES_PAUSED: u16 = 32;
+    const ALL_PAUSED: u16 = 64;
+    const SHORT_OF_REPLICAS: u16 = 128;
+    const CONGESTED: u16 = 256;
+
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Nothing but a limit to memory, at most.
+    #[inline]
+    pub fn is_limit_only(self) -> bool {
+        self.0 & !Hindrance::LIMITED == 0
+    }
+
+    /// The part that somebody relies on who was told that it holds. Memory and mailboxes are none of it: what they take up
+    /// is measured now and then only.
+    #[inline]
+    pub fn promises(self) -> Hindrance {
+        Hindrance(self.0 & !(Hindrance::LIMITED | Hindrance::SHORT_OF_MEMORY | Hindrance::CONGESTED))
+    }
+
+    /// What has to wait.
+    pub fn paused(self) -> Paused {
+        match self.0 & (Hindrance::WRITES_PAUSED | Hindrance::ALL_PAUSED) {
+            0 => Paused::Nothing,
+            Hindrance::WRITES_PAUSED => Paused::Writes,
+            _ => Paused::All,
+        }
+    }
+
+    /// The data set is being read: only commands that need no data run.
+    pub fn is_loading(self) -> bool {
+        self.0 & Hindrance::LOADING != 0
+    }
+
+    /// There is a limit to memory: what there is has to be looked at before every command.
+    pub fn is_limited(self) -> bool {
+        self.0 & Hindrance::LIMITED != 0
+    }
+
+    /// The log cannot be written: nothing may be changed.
+    pub fn is_unlogged(self) -> bool {
+        self.0 & Hindrance::UNLOGGED != 0
+    }
+
+    /// A worker has not taken what its clients are to be told, and that is much: what would add to it does not run.
+    pub fn is_congested(self) -> bool {
+        self.0 & Hindrance::CONGESTED != 0
+    }
+
+    /// The last save failed: nothing may be written.
+    pub fn is_failed(self) -> bool {
+        self.0 & Hindrance::FAILED != 0
+    }
+
+    /// Fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
+    pub fn is_short_of_replicas(self) -> bool {
+        self.0 & Hindrance::SHORT_OF_REPLICAS != 0
+    }
+
+    /// There is more data than there may be: what needs memory does not run.
+    pub fn is_short_of_memory(self) -> bool {
+        self.0 & Hindrance::SHORT_OF_MEMORY != 0
+    }
+}
+
+impl Saves {
+    #[inline]
+    pub fn hindrance(&self) -> Hindrance {
+        Hindrance(self.hindrance.load(Relaxed))
+    }
+
+    pub fn set_loading(&self, on: bool) {
+        self.set(Hindrance::LOADING, on);
+    }
+
+    /// Whether writes are refused because saving fails.
+    pub fn refuse_writes(&self, on: bool) {
+        self.set(Hindrance::FAILED, on);
+    }
+
+    pub fn set_short_of_memory(&self, on: bool) {
+        self.set(Hindrance::SHORT_OF_MEMORY, on);
+    }
+
+    /// Whether writes are refused because too few replicas follow.
+    pub fn set_short_of_replicas(&self, on: bool) {
+        self.set(Hindrance::SHORT_OF_REPLICAS, on);
+    }
+
+    pub fn set_limited(&self, on: bool) {
+        self.set(Hindrance::LIMITED, on);
+    }
+
+    pub fn set_congested(&self, on: bool) {
+        self.set(Hindrance::CONGESTED, on);
+    }
+
+    /// Whether writes are refused because the log cannot be written.
+    pub fn refuse_unlogged(&self, on: bool) {
+        self.set(Hindrance::UNLOGGED, on);
+    }
+
+    /// To be called by one thread at a time.
+    pub(crate) fn set_paused(&self, paused: Paused) {
+        // In this order no moment is milder than both.
+        self.set(Hindrance::ALL_PAUSED, paused == Paused::All);
+        self.set(Hindrance::WRITES_PAUSED, paused == Paused::Writes);
+    }
+
+    fn set(&self, bit: u16, on: bool) {
+        if (self.hindrance().0 & bit != 0) == on {
+            return;
+        }
+        if on {
+            self.hindrance.fetch_or(bit, Relaxed)
+        } else {
+            self.hindrance.fetch_and(!bit, Relaxed)
+        };
+    }
+
+    /// Takes the right to save; false if somebody has it. `background_ms`: when one in the background begins.
+    pub fn begin(&self, background_ms: Option<i64>) -> bool {
+        if self.running.swap(true, Relaxed) {
+            return false;
+        }
+        self.cancelled.store(false, Relaxed);
+        self.count.fetch_add(1, Relaxed);
+        self.progress.reset();
+        self.started_at.store(background_ms.unwrap_or(0), Relaxed);
+        if let Some(now) = background_ms {
+            self.last_try.store(now / 1000, Relaxed);
+        }
+        true
+    }
+
+    /// Gives the right back. `changes`: what the file has of the changes, if it was written.
+    pub fn end(&self, now_ms: i64, changes: Option<u64>, cancelled: bool) {
+        let began = self.started_at.swap(0, Relaxed);
+        if began > 0 {
+            self.seconds.store((now_ms - began).max(0) / 1000 + 1, Relaxed);
+        }
+        if let Some(changes) = changes {
+            self.last_save.store(now_ms / 1000, Relaxed);
+            self.changes.store(changes, Relaxed);
+        }
+        // A client that waits for a save is told of its failure himself.
+        if changes.is_some() || began > 0 && !cancelled {
+            self.failed.store(changes.is_none(), Relaxed);
+        }
+        self.progress.last_copied.store(self.progress.copied.load(Relaxed), Relaxed);
+        self.progress.reset();
+        self.cancelled.store(false, Relaxed);
+        self.running.store(false, Relaxed);
+    }
+
+    /// Asks for the end of what is running: its next step, or the one who rests between two, sees it.
+    pub fn cancel(&self) {
+        self.cancelled.store(self.is_running(), Relaxed);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Relaxed) || self.rewrite_cancelled.load(Relaxed)
+    }
+
+    /// Whether the rewrite of the log that has the cut is to end.
+    pub fn cancel_rewrite(&self, on: bool) {
+        self.rewrite_cancelled.store(on, Relaxed);
+    }
+
+    pub fn want_end(&self) {
+        self.end_wanted.store(true, Relaxed);
+    }
+
+    /// Nothing may take back the end that was wanted, or has; false if none was.
+    pub fn settle_end(&self) -> bool {
+        self.end_wanted.swap(false, Relaxed)
+    }
+
+    /// The right to end the server, and whether somebody has done all for it. Waits for who has it.
+    pub fn end_turn(&self) -> MutexGuard<'_, bool> {
+        self.ended.lock()
+    }
+
+    pub fn is_end_wanted(&self) -> bool {
+        self.end_wanted.load(Relaxed)
+    }
+
+    /// Checksums of files and dumps are not looked at (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    pub fn skip_checksums(&self, on: bool) {
+        self.skips_checksums.store(on, Relaxed);
+    }
+
+    pub fn skips_checksums(&self) -> bool {
+        self.skips_checksums.load(Relaxed)
+    }
+
+    /// Whether somebody saves.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Relaxed)
+    }
+
+    pub fn is_running_in_background(&self) -> bool {
+        self.is_running() && self.started_at.load(Relaxed) > 0
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// Seconds that the last save in the background took.
+    pub fn last_seconds(&self) -> Option<i64> {
+        Some(self.seconds.load(Relaxed)).filter(|seconds| *seconds > 0).map(|seconds| seconds - 1)
+    }
+}

@@ -1,0 +1,128 @@
+//! The command log: commands that took long, asked much or answered much.
+//!
+//! Three lists of the last entries, one a [`Reason`]. A threshold is read by every command; the lists behind their
+//! locks are touched only by commands that reach it, and by whoever reads them.
+
+use crate::locks::sync::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Why a command is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It ran for a long time.
+    Slow,
+    /// Its request was large.
+    LargeRequest,
+    /// Its reply was large.
+    LargeReply,
+}
+
+/// One command in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub id: u64,
+    /// Unix time in seconds.
+    pub at: i64,
+    /// Microseconds, or bytes of the request or reply.
+    pub value: u64,
+    /// Arguments, shortened; secrets are blotted out.
+    pub args: Vec<Vec<u8>>,
+    /// The client's address and its name.
+    pub addr: Box<str>,
+    pub name: Vec<u8>,
+}
+
+struct List {
+    /// In nanoseconds or bytes; `u64::MAX`: nothing is logged.
+    threshold: AtomicU64,
+    max_len: AtomicUsize,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    next_id: u64,
+    /// The newest first.
+    newest: VecDeque<Logged>,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        List { threshold: AtomicU64::new(u64::MAX), max_len: AtomicUsize::new(0), entries: Mutex::default() }
+    }
+}
+
+/// The lists of all reasons.
+#[derive(Default)]
+pub struct CommandLog([List; 3]);
+
+impl CommandLog {
+    fn list(&self, reason: Reason) -> &List {
+        &self.0[reason as usize]
+    }
+
+    /// From what value on (nanoseconds or bytes; `None`: never) commands are logged, and how many entries are kept.
+    pub fn configure(&self, reason: Reason, threshold: Option<u64>, max_len: usize) {
+        let list = self.list(reason);
+        let threshold = threshold.filter(|_| max_len > 0).unwrap_or(u64::MAX);
+        list.threshold.store(threshold, Relaxed);
+        list.max_len.store(max_len, Relaxed);
+    }
+
+    /// Commands with this value or a greater one are to be logged.
+    #[inline]
+    pub fn threshold(&self, reason: Reason) -> u64 {
+        self.list(reason).threshold.load(Relaxed)
+    }
+
+    /// Logs a command; its id is filled in.
+    pub fn push(&self, reason: Reason, mut logged: Logged) {
+        let list = self.list(reason);
+        let mut entries = list.entries.lock();
+        logged.id = entries.next_id;
+        entries.next_id += 1;
+        entries.newest.push_front(logged);
+        entries.newest.truncate(list.max_len.load(Relaxed));
+    }
+
+    /// The newest `count` entries, the newest first.
+    pub fn newest(&self, reason: Reason, count: usize) -> Vec<Logged> {
+        self.list(reason).entries.lock().newest.iter().take(count).cloned().collect()
+    }
+
+    pub fn len(&self, reason: Reason) -> usize {
+        self.list(reason).entries.lock().newest.len()
+    }
+
+    pub fn is_empty(&self, reason: Reason) -> bool {
+        self.len(reason) == 0
+    }
+
+    /// Forgets all entries; ids go on.
+    pub fn reset(&self, reason: Reason) {
+        self.list(reason).entries.lock().newest.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_entries_are_kept_and_ids_go_on() {
+        let log = CommandLog::default();
+        assert_eq!(log.threshold(Reason::Slow), u64::MAX);
+        log.configure(Reason::Slow, Some(5), 2);
+        log.configure(Reason::LargeReply, Some(5), 0);
+        assert_eq!((log.threshold(Reason::Slow), log.threshold(Reason::LargeReply)), (5, u64::MAX));
+        let logged = |value| Logged { id: 0, at: 1, value, args: Vec::new(), addr: "".into(), name: Vec::new() };
+        (7..10).for_each(|value| log.push(Reason::Slow, logged(value)));
+        let shown: Vec<_> = log.newest(Reason::Slow, 9).iter().map(|entry| (entry.id, entry.value)).collect();
+        assert_eq!(shown, [(2, 9), (1, 8)]);
+        assert!(log.newest(Reason::Slow, 1).len() == 1 && log.is_empty(Reason::LargeRequest));
+        log.reset(Reason::Slow);
+        log.push(Reason::Slow, logged(1));
+        assert_eq!((log.len(Reason::Slow), log.newest(Reason::Slow, 1)[0].id), (1, 3));
+    }
+}

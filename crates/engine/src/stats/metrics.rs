@@ -1,0 +1,362 @@
+//! Counters of the workers. Each worker writes only its own lines, and whoever asks sums them up.
+
+use crate::locks::sync::Mutex;
+use crate::stats::histogram::{Histogram, Snapshot};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A counter with one writer: no locked instruction is needed to add to it.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Only the writer may do this too.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    /// Likewise: becomes `n` if that is more.
+    #[inline]
+    pub fn raise(&self, n: u64) {
+        if n > self.get() {
+            self.set(n);
+        }
+    }
+
+    /// For CONFIG RESETSTAT; an addition of the writer's at the same moment may survive it.
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// What one worker counts of one command: a cache line, and the histogram behind it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct CommandStats {
+    pub calls: Counter,
+    /// Time that the calls took together, in nanoseconds.
+    pub nanos: Counter,
+    /// Calls that were refused before they ran, and that ran and replied an error.
+    pub rejected: Counter,
+    pub failed: Counter,
+    histogram: OnceLock<Box<Histogram>>,
+}
+
+impl CommandStats {
+    /// Counts calls by the nanoseconds that each took; `tracked`: in the histogram too.
+    #[inline]
+    pub fn count(&self, calls: &[u64], tracked: bool) {
+        self.calls.add(calls.len() as u64);
+        self.nanos.add(calls.iter().sum());
+        if tracked {
+            let histogram = self.histogram.get_or_init(Default::default);
+            calls.iter().for_each(|nanos| histogram.record(*nanos));
+        }
+    }
+
+    fn reset(&self) {
+        let CommandStats { calls, nanos, rejected, failed, histogram } = self;
+        [calls, nanos, rejected, failed].into_iter().for_each(Counter::reset);
+        if let Some(histogram) = histogram.get() {
+            histogram.reset();
+        }
+    }
+}
+
+/// What all workers together counted of one command.
+#[derive(Debug, Default)]
+pub struct CommandTotals {
+    pub calls: u64,
+    pub nanos: u64,
+    pub rejected: u64,
+    pub failed: u64,
+    pub durations: Snapshot,
+}
+
+/// What one worker counts. On lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct WorkerMetrics {
+    pub commands: Counter,
+    /// What the worker's clock showed when it was last read: the end of one command is the beginning of the next.
+    pub clock: Counter,
+    by_command: OnceLock<Box<[CommandStats]>>,
+    pub input_bytes: Counter,
+    pub output_bytes: Counter,
+    pub reads: Counter,
+    pub writes: Counter,
+    pub turns: Counter,
+    /// Nanoseconds that turns of the event loop took, without the wait for something to do; those of them that went
+    /// into timers and what runs in the background; the longest turn, and the most commands in one.
+    pub turn_nanos: Counter,
+    pub background_nanos: Counter,
+    /// Nanoseconds that writes of the append-only file took.
+    pub log_nanos: Counter,
+    pub longest_turn_nanos: Counter,
+    pub most_commands_a_turn: Counter,
+    pub error_replies: Counter,
+    /// Bytes of memory that the worker's clients take up, those aside that are not to be evicted. Wraps around at zero.
+    pub client_bytes: Counter,
+    /// Bytes that the worker has allocated more than it has freed, and at how many it looks for room again. Wrap around
+    /// at zero.
+    pub allocated: Counter,
+    pub has_room_until: Counter,
+    /// Clients that were disconnected for their memory: all clients' together, one's requests, one's replies.
+    pub evicted_clients: Counter,
+    pub query_limit_disconnections: Counter,
+    pub output_limit_disconnections: Counter,
+    /// How often reply buffers were made smaller and larger.
+    pub reply_buffer_shrinks: Counter,
+    pub reply_buffer_expands: Counter,
+    /// How often each error code was replied. Only its worker writes it, so nobody waits for the lock.
+    errors: Mutex<BTreeMap<Vec<u8>, u64>>,
+}
+
+/// Bytes of an error's code.
+const CODE_MAX: usize = 30;
+/// When there are so many codes, new ones of scripts are not told apart: they may invent as many as they like.
+const ERROR_CODES_MAX: usize = 128;
+
+/// What a script's errors count as when there are too many codes.
+const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
+
+impl WorkerMetrics {
+    /// The counters of the command number `id`; `ids` tells how many commands there are.
+    #[inline]
+    pub fn command(&self, id: usize, ids: fn() -> usize) -> &CommandStats {
+        &self.by_command.get_or_init(|| (0..ids()).map(|_| CommandStats::default()).collect())[id]
+    }
+
+    /// Counts an error reply by its code, the first word of its text.
+    #[cold]
+    pub fn count_error(&self, text: &[u8]) {
+        self.count_error_code(text, usize::MAX);
+    }
+
+    /// Counts an error whose text came from a script.
+    #[cold]
+    pub fn count_custom_error(&self, text: &[u8]) {
+        self.count_error_code(text, ERROR_CODES_MAX);
+    }
+
+    fn count_error_code(&self, text: &[u8], max: usize) {
+        self.error_replies.add(1);
+        // A text of one word, or of a long one, has no code.
+        let end = text.iter().take(CODE_MAX + 1).position(|byte| *byte == b' ');
+        let code = end.map_or(&b"ERR"[..], |end| &text[..end]);
+        let mut errors = self.errors.lock();
+        let code = if errors.contains_key(code) || errors.len() < max { code } else { OVERFLOW };
+        match errors.get_mut(code) {
+            Some(count) => *count += 1,
+            None => _ = errors.insert(code.to_vec(), 1),
+        }
+    }
+
+    /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at
+    /// `ended`; before it there had been `commands`. `counts`: it is a cycle; of those that only the timers woke, one
+    /// worker's are.
+    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64, counts: bool) {
+        let took = ended.saturating_sub(began);
+        self.turns.add(u64::from(counts));
+        self.turn_nanos.add(took);
+        self.background_nanos.add(ended.saturating_sub(background));
+        self.longest_turn_nanos.raise(took);
+        self.most_commands_a_turn.raise(self.commands.get().saturating_sub(commands));
+    }
+
+    pub fn reset(&self) {
+        let WorkerMetrics {
+            commands,
+            clock: _,
+            by_command,
+            input_bytes,
+            output_bytes,
+            reads,
+            writes,
+            turns,
+            turn_nanos,
+            background_nanos,
+            log_nanos,
+            longest_turn_nanos,
+            most_commands_a_turn,
+            error_replies,
+            client_bytes: _,
+            allocated: _,
+            has_room_until: _,
+            evicted_clients,
+            query_limit_disconnections,
+            output_limit_disconnections,
+            reply_buffer_shrinks,
+            reply_buffer_expands,
+            errors,
+        } = self;
+        errors.lock().clear();
+        for counter in [commands, input_bytes, output_bytes, reads, writes, turns, error_replies] {
+            counter.reset();
+        }
+        for counter in [turn_nanos, background_nanos, longest_turn_nanos, most_commands_a_turn] {
+            counter.reset();
+        }
+        for counter in [evicted_clients, query_limit_disconnections, output_limit_disconnections] {
+            counter.reset();
+        }
+        for counter in [reply_buffer_shrinks, reply_buffer_expands, log_nanos] {
+            counter.reset();
+        }
+        by_command.get().into_iter().flatten().for_each(CommandStats::reset);
+    }
+}
+
+/// What all workers counted of the command number `id`.
+pub fn command(workers: &[WorkerMetrics], id: usize) -> CommandTotals {
+    let mut sum = CommandTotals::default();
+    for stats in workers.iter().filter_map(|worker| worker.by_command.get()?.get(id)) {
+        sum.calls += stats.calls.get();
+        sum.nanos += stats.nanos.get();
+        sum.rejected += stats.rejected.get();
+        sum.failed += stats.failed.get();
+        if let Some(histogram) = stats.histogram.get() {
+            sum.durations.add(histogram);
+        }
+    }
+    sum
+}
+
+/// The largest value of one counter among all workers.
+pub fn max(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+    workers.iter().map(|worker| counter(worker).get()).max().unwrap_or(0)
+}
+
+/// The sum of one counter over all workers.
+pub fn sum(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+    workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
+}
+
+/// Error replies of all workers by code.
+pub fn errors(workers: &[WorkerMetrics]) -> BTreeMap<Vec<u8>, u64> {
+    let mut sum = BTreeMap::new();
+    for worker in workers {
+        for (code, count) in &*worker.errors.lock() {
+            *sum.entry(code.clone()).or_default() += count;
+        }
+    }
+    sum
+}
+
+/// What is counted for [`Rates`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub commands: u64,
+    pub input_bytes: u64,
+    pub output_bytes: u64,
+    pub turns: u64,
+    pub turn_nanos: u64,
+}
+
+impl Totals {
+    pub fn of(workers: &[WorkerMetrics]) -> Totals {
+        Totals {
+            commands: sum(workers, |worker| &worker.commands),
+            input_bytes: sum(workers, |worker| &worker.input_bytes),
+            output_bytes: sum(workers, |worker| &worker.output_bytes),
+            turns: sum(workers, |worker| &worker.turns),
+            turn_nanos: sum(workers, |worker| &worker.turn_nanos),
+        }
+    }
+}
+
+/// How fast totals grow: the difference between the newest sample and the oldest of the last one and a half seconds.
+#[derive(Debug, Default)]
+pub struct Rates(Mutex<VecDeque<(i64, Totals)>>);
+
+/// Samples that are kept, and milliseconds between two.
+const SAMPLES: usize = 16;
+const SAMPLE_EVERY: i64 = 100;
+
+impl Rates {
+    /// Takes note of the totals at `now` (Unix time in milliseconds), unless that was done a moment ago.
+    pub fn sample(&self, now: i64, totals: impl FnOnce() -> Totals) {
+        let mut samples = self.0.lock();
+        if samples.back().is_some_and(|(last, _)| now < last + SAMPLE_EVERY) {
+            return;
+        }
+        if samples.len() == SAMPLES {
+            samples.pop_front();
+        }
+        samples.push_back((now, totals()));
+    }
+
+    /// Growth a second.
+    pub fn per_second(&self) -> Totals {
+        let samples = self.0.lock();
+        let (Some((from, old)), Some((to, new))) = (samples.front(), samples.back()) else { return Totals::default() };
+        let time = (to - from).max(1) as u64;
+        // A reset in between makes totals fall.
+        let rate = |old: u64, new: u64| new.saturating_sub(old) * 1000 / time;
+        Totals {
+            commands: rate(old.commands, new.commands),
+            input_bytes: rate(old.input_bytes, new.input_bytes),
+            output_bytes: rate(old.output_bytes, new.output_bytes),
+            turns: rate(old.turns, new.turns),
+            turn_nanos: rate(old.turn_nanos, new.turn_nanos),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_growth_over_the_last_samples() {
+        let rates = Rates::default();
+        assert_eq!(rates.per_second(), Totals::default());
+        for n in 0..40u64 {
+            let commands = if n < 20 { 0 } else { (n - 20) * 10 };
+            rates.sample(n as i64 * 100, || Totals { commands, ..Totals::default() });
+            rates.sample(n as i64 * 100 + 50, || unreachable!("too early"));
+        }
+        assert_eq!(rates.per_second().commands, 100);
+    }
+
+    #[test]
+    fn errors_are_counted_by_code_and_those_of_scripts_up_to_a_limit() {
+        let worker = WorkerMetrics::default();
+        for n in 0..200 {
+            worker.count_custom_error(format!("{n} x").as_bytes());
+        }
+        worker.count_error(b"ERR one");
+        worker.count_error(b"ERR two");
+        worker.count_custom_error(b"1 x");
+        let counted = errors(std::slice::from_ref(&worker));
+        assert_eq!((counted[&b"ERR"[..]], counted[&b"1"[..]], counted[OVERFLOW]), (2, 2, 72));
+        assert_eq!((counted.len(), worker.error_replies.get()), (ERROR_CODES_MAX + 2, 203));
+        worker.reset();
+        assert!(errors(std::slice::from_ref(&worker)).is_empty());
+    }
+
+    #[test]
+    fn commands_are_counted_by_worker_and_summed() {
+        let workers = [WorkerMetrics::default(), WorkerMetrics::default(), WorkerMetrics::default()];
+        workers[0].command(1, || 2).count(&[100], true);
+        workers[2].command(1, || 2).count(&[300], false);
+        workers[2].command(1, || 2).failed.add(1);
+        let sum = command(&workers, 1);
+        assert_eq!((sum.calls, sum.nanos, sum.failed, sum.rejected), (2, 400, 1, 0));
+        assert_eq!((sum.durations.total(), sum.durations.percentile(50.0)), (1, 100));
+        assert_eq!(command(&workers, 0).calls, 0);
+        workers.iter().for_each(WorkerMetrics::reset);
+        assert_eq!((command(&workers, 1).calls, command(&workers, 1).durations.total()), (0, 0));
+    }
+}

@@ -1,0 +1,202 @@
+//! Replies that wait until the log is durable, and writing the log before replies.
+//!
+//! ```text
+//!   everysec, no   commands ran - what they changed is written - replies are sent
+//!   always         commands ran - it is synced, too - replies are sent                                  where that is quick
+//!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
+//!                                                                        .... it cannot be written: all are sent but
+//!                                                                             those of clients whose own writes wait
+//! ```
+//!
+//! Where replies are kept these are all of a turn, also those of commands that only read: what they saw may not be
+//! durable yet. Once it is known that the log cannot be written, nobody waits but who has written what may be lost: how
+//! that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
+//!
+//! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
+//! and while the log is far behind, nobody writes ([`regulate`]), which also limits those who want no replies.
+
+use crate::aof::writer::{commit, write};
+use crate::connection::state::Connection;
+use crate::event_loop::worker::Worker;
+use commands::Now;
+use commands::persistence::aof::{is_far_behind, regulate, wrote};
+use persistence::aof::journal::Policy;
+use persistence::aof::{Aof, of};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Replies of a turn.
+#[derive(Default)]
+pub struct Kept {
+    /// How long the log was after it.
+    offset: u64,
+    bytes: Vec<u8>,
+    replies: Vec<KeptReply>,
+}
+
+struct KeptReply {
+    /// Another connection may have the token by then: the client's number tells.
+    token: usize,
+    client: u64,
+    bytes: Range<usize>,
+    /// How long the log was after the client's own last write.
+    logged_at: u64,
+}
+
+impl KeptReply {
+    /// What it counts as.
+    fn memory(&self) -> usize {
+        self.bytes.len() + size_of::<KeptReply>()
+    }
+}
+
+/// Milliseconds that a write waits for a sync that is under way, which might make it wait for the disk.
+const PATIENCE: i64 = 1000;
+
+impl Worker {
+    /// To be called before replies are sent: what their commands changed is written, or they are kept.
+    pub fn log_before_replies(&mut self, now: Now) {
+        let shared = Arc::clone(&self.shared);
+        let Some(aof) = of(&shared.engine) else { return };
+        if !aof.keeps_replies() {
+            if shared.engine.has_log() {
+                self.write_log(aof, now);
+            }
+            return self.release_replies(now);
+        }
+        let appended = aof.journal.appended();
+        let is_durable = appended <= aof.journal.released() || commit(&shared, aof, appended);
+        let has_failed = aof.has_failed();
+        if !is_durable && !has_failed {
+            self.keep_all(appended, now);
+            regulate(&shared.engine, aof);
+            return shared.bell.ring();
+        }
+        self.release_replies(now);
+        if has_failed || !self.kept.is_empty() {
+            let released = aof.journal.released();
+            self.keep_some(appended, now, |connection| connection.kept > 0 || connection.session.logged_at > released);
+        }
+    }
+
+    fn write_log(&mut self, aof: &Aof, now: Now) {
+        let attempt = aof.attempt();
+        if aof.journal.waiting() == 0 || aof.has_failed() {
+            return;
+        }
+        if aof.journal.policy() != Policy::No && aof.journal.is_syncing() && !is_far_behind(aof) {
+            if now.unix_ms() - *self.postponed_since.get_or_insert(now.unix_ms()) < PATIENCE {
+                return;
+            }
+            aof.stats.delayed.fetch_add(1, Relaxed);
+        }
+        self.postponed_since = None;
+        let began = self.nanos();
+        wrote(&self.shared.engine, aof, attempt, &write(aof));
+        self.metrics().log_nanos.add(self.nanos() - began);
+    }
+
+    /// Keeps the replies of this turn.
+    fn keep_all(&mut self, offset: u64, now: Now) {
+        let (replies, bytes) = (std::mem::take(&mut self.replies), self.reply.take());
+        self.keep(Kept { offset, bytes, replies: Vec::with_capacity(replies.len()) }, replies, now);
+    }
+
+    /// Keeps those of this turn's replies that are for such connections.
+    fn keep_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
+        let (mut kept, mut replies) = (Kept { offset, ..Kept::default() }, Vec::new());
+        self.replies.retain(|(token, range)| {
+            if !self.connections.get(*token).is_some_and(&is_one) {
+                return true;
+            }
+            let start = kept.bytes.len();
+            kept.bytes.extend_from_slice(&self.reply.as_slice()[range.clone()]);
+            replies.push((*token, start..kept.bytes.len()));
+            false
+        });
+        self.keep(kept, replies, now);
+    }
+
+    fn keep(&mut self, mut kept: Kept, replies: Vec<(usize, Range<usize>)>, now: Now) {
+        let mut too_much = Vec::new();
+        for (token, bytes) in replies {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            connection.noted = false;
+            if bytes.is_empty() {
+                continue;
+            }
+            if self.settings.clients.is_over(connection, bytes.len(), false, now.unix_ms()) {
+                too_much.push((token, bytes.len()));
+                continue;
+            }
+            let (client, logged_at) = (connection.session.info.id, connection.session.logged_at);
+            let reply = KeptReply { token, client, bytes, logged_at };
+            connection.kept += 1;
+            connection.kept_bytes += reply.memory();
+            kept.replies.push(reply);
+        }
+        if !kept.replies.is_empty() {
+            if let Some(aof) = of(&self.shared.engine) {
+                aof.stats.kept.fetch_add(kept.replies.len() as u64, Relaxed);
+            }
+            self.kept.push_back(kept);
+            self.shared.keepers[self.index].store(true, Relaxed);
+        }
+        for (token, more) in too_much {
+            self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
+        }
+    }
+
+    /// Sends what need not be kept any more.
+    pub fn release_replies(&mut self, now: Now) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let Some(aof) = of(&shared.engine) else { return };
+        let released = if aof.keeps_replies() { aof.journal.released() } else { u64::MAX };
+        while let Some(kept) = self.kept.pop_front_if(|kept| kept.offset <= released) {
+            kept.replies.iter().for_each(|reply| self.send_kept(reply, &kept.bytes, now));
+        }
+        if aof.has_failed() {
+            for kept in std::mem::take(&mut self.kept) {
+                self.release_readers(kept, released, now);
+            }
+        }
+        if self.kept.is_empty() {
+            shared.keepers[self.index].store(false, Relaxed);
+        }
+    }
+
+    /// Sends the replies of clients that wait for no write of their own, and keeps the others.
+    fn release_readers(&mut self, kept: Kept, released: u64, now: Now) {
+        let mut left = Kept { offset: kept.offset, ..Kept::default() };
+        for reply in kept.replies {
+            if reply.logged_at <= released {
+                self.send_kept(&reply, &kept.bytes, now);
+                continue;
+            }
+            let start = left.bytes.len();
+            left.bytes.extend_from_slice(&kept.bytes[reply.bytes]);
+            left.replies.push(KeptReply { bytes: start..left.bytes.len(), ..reply });
+        }
+        if !left.replies.is_empty() {
+            self.kept.push_back(left);
+        }
+    }
+
+    fn send_kept(&mut self, reply: &KeptReply, bytes: &[u8], now: Now) {
+        let found = self.connections.get_mut(reply.token);
+        let Some(connection) = found.filter(|connection| connection.session.info.id == reply.client) else { return };
+        let had_much = connection.has_much_kept();
+        connection.kept -= 1;
+        connection.kept_bytes -= reply.memory();
+        self.send_reply(reply.token, &bytes[reply.bytes.clone()], now);
+        let Some(connection) = self.connections.get_mut(reply.token) else { return };
+        connection.note_memory(&self.shared.engine.metrics()[self.index]);
+        if connection.closing || had_much && !connection.has_much_kept() {
+            self.list(reply.token);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What clients' memory may come to: `client-output-buffer-limit`, `client-query-buffer-limit`, `maxmemory-clients`.
+//!
+//! ```text
+//!   replies to one client    looked at before they are sent or kept, at every push, and every 50 ms for the soft limit
+//!   requests of one client   looked at when they were read and are not complete
+//!   all clients together     each worker sums up its own (one counter, written by it alone); a worker whose clients have
+//!                            grown adds up the counters, and disconnects the largest clients when that is too much
+//! ```
+//!
+//! A client's memory is worked out at the end of each turn in which it did something, and costs a few loads where the
+//! client holds nothing, as nearly all do. Whoever disconnects a client takes it off the list of clients first, so that
+//! two workers do not both do it, and the one that has the client closes its connection when it comes to it.
+
+use crate::connection::output_buffer::CHUNK;
+use crate::connection::state::{Connection, Wire};
+use crate::event_loop::mailbox::Letter;
+use crate::event_loop::worker::Worker;
+use crate::process::log;
+use commands::server::client_list::described;
+use engine::clients::registry::{BufferSizes, ClientInfo};
+use engine::config::value::ClientClass;
+use engine::config::{Config, Directive};
+use engine::stats::metrics::{WorkerMetrics, sum};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Unsent bytes of a class of clients.
+#[derive(Clone, Copy, Debug)]
+struct OutputLimit {
+    hard: usize,
+    soft: usize,
+    /// Milliseconds that a client may be above `soft`.
+    patience: i64,
+}
+
+/// Without a password a client has less: bytes of replies, and of requests.
+const UNAUTHENTICATED_OUTPUT: usize = 1 << 10;
+const UNAUTHENTICATED_INPUT: usize = 1 << 20;
+/// Bytes of the input that the log shows of a request that is too long.
+const SHOWN: usize = 64;
+/// All clients together may have this much, whatever is configured: who sets the limit too low can still set it back.
+const LEAST_TOTAL: u64 = 128 << 10;
+/// What a client takes up that holds nothing.
+const IDLE: usize = size_of::<Connection>() + size_of::<ClientInfo>();
+
+/// The limits as workers look at them; `usize::MAX`: none.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientLimits {
+    normal: OutputLimit,
+    subscriber: OutputLimit,
+    /// Nobody is over a limit with fewer unsent bytes.
+    least_output: usize,
+    input: usize,
+    /// Bytes of all clients together.
+    total: u64,
+}
+
+impl ClientLimits {
+    pub fn of(config: &Config) -> ClientLimits {
+        let limit = |class| {
+            let limit = config.output_buffer_limit(class);
+            let bytes = |n: u64| if n == 0 { usize::MAX } else { usize::try_from(n).unwrap_or(usize::MAX) };
+            let patience = limit.soft_seconds.saturating_mul(1000);
+            OutputLimit { hard: bytes(limit.hard_bytes), soft: bytes(limit.soft_bytes), patience }
+        };
+        let (normal, subscriber) = (limit(ClientClass::Normal), limit(ClientClass::PubSub));
+        let no_password = config.text(Directive::RequirePass).is_empty();
+        let unknown = if no_password { usize::MAX } else { UNAUTHENTICATED_OUTPUT };
+        let least = [normal.hard, normal.soft, subscriber.hard, subscriber.soft, unknown];
+        ClientLimits {
+            normal,
+            subscriber,
+            least_output: least.into_iter().min().unwrap_or(usize::MAX),
+            input: usize::try_from(config.int(Directive::ClientQueryBufferLimit)).unwrap_or(usize::MAX),
+            total: total_limit(config.int(Directive::MaxMemoryClients), config.bytes(Directive::MaxMemory)),
+        }
+    }
+
+    /// Whether the connection's replies have a hard limit.
+    pub fn is_hard(&self, connection: &Connection) -> bool {
+        let limit = if connection.session.subscriptions.is_some() { &self.subscriber } else { &self.normal };
+        limit.hard < usize::MAX
+    }
+
+    /// Whether a connection has too much to read when `more` bytes come to what waits.
+    #[inline]
+    pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: i64) -> bool {
+        let bytes = connection.outbox.len().max(connection.job_output()) + connection.kept_bytes + more;
+        if bytes <= self.least_output && !skip_first {
+            connection.over_soft_since = None;
+            return false;
+        }
+        self.is_over_by_class(connection, bytes, skip_first, now)
+    }
+
+    #[cold]
+    fn is_over_by_class(&self, connection: &mut Connection, bytes: usize, skip_first: bool, now: i64) -> bool {
+        let (room, _) = connection.outbox.room();
+        let beyond = bytes.saturating_sub(if skip_first { 0 } else { room }).div_ceil(CHUNK).saturating_mul(CHUNK);
+        let session = &connection.session;
+        if beyond > UNAUTHENTICATED_OUTPUT && !session.authenticated && !session.was_authenticated {
+            return true;
+        }
+        let limit = if session.subscriptions.is_some() { &self.subscriber } else { &self.normal };
+        if beyond <= limit.soft {
+            connection.over_soft_since = None;
+        }
+        beyond > limit.hard
+            || beyond > limit.soft && now - *connection.over_soft_since.get_or_insert(now) > limit.patience
+    }
+}
+
+/// Bytes that `maxmemory-clients` allows: it is a number of bytes, or, when negative, a percentage of `maxmemory`.
+fn total_limit(setting: i64, max_memory: u64) -> u64 {
+    let limit = match setting {
+        1.. => setting as u64,
+        0 => u64::MAX,
+        _ if max_memory == 0 => u64::MAX,
+        percent => (u128::from(max_memory) * u128::from(percent.unsigned_abs()) / 100) as u64,
+    };
+    limit.max(LEAST_TOTAL)
+}
+
+impl Connection {
+    /// Works out what the connection holds, tells the client's public record, and counts the difference as the
+    /// worker's.
+    #[inline]
+    pub fn note_memory(&mut self, metrics: &WorkerMetrics) {
+        let (info, parser) = (&self.session.info, self.parser_memory());
+        let prefixes = info.prefix_bytes.load(Relaxed);
+        let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed) + prefixes;
+        let output = self.outbox.memory() + self.held_back.capacity() + self.kept_bytes;
+        let buffers = self.pending.capacity() + parser + output;
+        let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.queued_memory();
+        let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
+        if memory != IDLE || self.shown_memory != IDLE || self.counted_memory != counted {
+            self.show_memory(memory, counted, metrics);
+        }
+    }
+
+    fn parser_memory(&self) -> usize {
+        match &self.wire {
+            Wire::Resp(parser) => parser.memory(),
+            Wire::Book => 0,
+        }
+    }
+
+    /// Commands that wait behind another one.
+    fn queued_memory(&self) -> usize {
+        self.queued.iter().flat_map(|args| args.iter()).map(<[u8]>::len).sum::<usize>()
+    }
+
+    #[cold]
+    fn show_memory(&mut self, memory: usize, counted: usize, metrics: &WorkerMetrics) {
+        metrics.client_bytes.add((counted as u64).wrapping_sub(self.counted_memory as u64));
+        self.shown_memory = memory;
+        self.counted_memory = counted;
+        self.session.info.memory.store(memory, Relaxed);
+        self.session.info.buffers.show(self.buffer_sizes());
+    }
+
+    /// Room of the first reply buffer has changed, or the like.
+    pub fn show_buffers(&self) {
+        self.session.info.buffers.show(self.buffer_sizes());
+    }
+
+    fn buffer_sizes(&self) -> BufferSizes {
+        let large = match &self.wire {
+            Wire::Resp(parser) => parser.large_len(),
+            Wire::Book => 0,
+        };
+        let (reply_room, reply_peak) = self.outbox.room();
+        let (reply_chunks, reply_bytes) = self.outbox.list();
+        let free = self.pending.capacity() - self.pending.len();
+        // Arguments before a large one are complete.
+        let (query, args) = if large > 0 { (large, self.pending.len()) } else { (self.pending.len(), 0) };
+        BufferSizes {
+            query,
+            query_free: free + self.parser_memory().saturating_sub(large),
+            args: args + self.queued_memory(),
+            reply_room,
+            reply_peak,
+            reply_first: self.outbox.first_len(),
+            reply_chunks: reply_chunks + usize::from(self.kept > 0),
+            reply_bytes: reply_bytes + self.kept_bytes,
+        }
+    }
+
+    /// Bytes of requests that have not run.
+    fn input_len(&self) -> usize {
+        let sizes = self.buffer_sizes();
+        sizes.query + sizes.args + self.session.info.queued_bytes.load(Relaxed)
+    }
+}
+
+impl Worker {
+    /// Ends a connection that has too much to read. It gets none of it: what it has not read was a part of something.
+    #[cold]
+    pub fn end_slow_reader(&mut self, token: usize, more: usize, how: &str, now: i64) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let mut sizes = connection.buffer_sizes();
+        if more > 0 {
+            sizes.reply_chunks += 1;
+            sizes.reply_bytes += more;
+        }
+        connection.session.info.buffers.show(sizes);
+        let client = described(&self.shared.engine, &connection.session.info, now);
+        log::warning(format_args!("Client {client} {how} for overcoming of output buffer limits."));
+        self.metrics().output_limit_disconnections.add(1);
+        self.close(token);
+    }
+
+    /// Ends the connections that got too many pushes in this turn.
+    pub fn end_slow_readers(&mut self, now: i64) {
+        for (token, client) in std::mem::take(&mut self.over_limit) {
+            // Another connection may have the token by now.
+            if self.connections.get(token).is_some_and(|connection| connection.session.info.id == client) {
+                self.end_slow_reader(token, 0, "scheduled to be closed ASAP", now);
+            }
+        }
+    }
+
+    /// Ends a connection whose unfinished request has become too long; false if it is not.
+    pub fn end_if_input_too_long(&mut self, token: usize, now: i64) -> bool {
+        let Some(connection) = self.connections.get_mut(token) else { return false };
+        let known = connection.session.authenticated;
+        let limit = self.settings.clients.input.min(if known { usize::MAX } else { UNAUTHENTICATED_INPUT });
+        if connection.shown_memory <= limit.min(UNAUTHENTICATED_INPUT) || connection.input_len() <= limit {
+            return false;
+        }
+        let client = described(&self.shared.engine, &connection.session.info, now);
+        let hides = self.shared.engine.config().snapshot().flag(Directive::HideUserDataFromLog);
+        let input = &connection.pending[..connection.pending.len().min(SHOWN)];
+        let input = if hides { "*redacted*".to_owned() } else { format!("\"{}\"", input.escape_ascii()) };
+        log::warning(format_args!(
+            "Closing client that reached max query buffer length: {client} (qbuf initial bytes: {input})"
+        ));
+        self.metrics().query_limit_disconnections.add(1);
+        self.close(token);
+        true
+    }
+
+    /// Disconnects the largest clients, whosever they are, until all of them together are within the limit.
+    #[inline]
+    pub fn evict_clients(&mut self, now: i64) {
+        let limit = self.settings.clients.total;
+        if limit < u64::MAX && sum(self.shared.engine.metrics(), |worker| &worker.client_bytes) > limit {
+            self.evict_down_to(limit, now);
+        }
+    }
+
+    #[cold]
+    fn evict_down_to(&mut self, limit: u64, now: i64) {
+        // The counters include clients that are on their way out; the list does not.
+        let mut clients = self.shared.engine.clients().all();
+        clients.retain(|client| !client.no_evict.load(Relaxed));
+        let mut clients: Vec<(usize, Arc<ClientInfo>)> =
+            clients.into_iter().map(|client| (client.memory.load(Relaxed), client)).collect();
+        let mut total: u64 = clients.iter().map(|(bytes, _)| *bytes as u64).sum();
+        clients.sort_unstable_by_key(|(bytes, client)| Reverse((*bytes, client.id)));
+        for (bytes, client) in clients {
+            if total <= limit {
+                break;
+            }
+            total -= bytes as u64;
+            if !self.shared.engine.clients().remove(client.id) {
+                continue;
+            }
+            log::notice(format_args!("Evicting client: {}", described(&self.shared.engine, &client, now)));
+            self.metrics().evicted_clients.add(1);
+            // Nothing is given any more to one that waits.
+            if let Some(ticket) = client.ticket() {
+                ticket.finish();
+            }
+            if client.worker == self.index {
+                self.close_client(client.id);
+            } else {
+                self.shared.post(client.worker, Letter::Kill { client: client.id });
+            }
+        }
+    }
+
+    /// Every tick: who of those that wait for their peers has been above a soft limit for too long, and whose first
+    /// reply buffer does not fit any more.
+    pub fn tend_outboxes(&mut self, waiting: &[usize], now: i64) {
+        let buffers = &self.shared.engine.clients().reply_buffers;
+        let (connections, limits) = (&mut self.connections, &self.settings.clients);
+        let is_over = |token: &usize| connections.get_mut(*token).is_some_and(|c| limits.is_over(c, 0, false, now));
+        let over: Vec<usize> = waiting.iter().copied().filter(is_over).collect();
+        if buffers.resizing.load(Relaxed) {
+            self.resize_reply_buffers(now);
+        }
+        for token in over {
+            self.end_slow_reader(token, 0, "closed", now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_is_of_the_memory_limit() {
+        assert_eq!(total_limit(0, 100), u64::MAX);
+        assert_eq!((total_limit(500_000, 100), total_limit(5000, 100)), (500_000, 128 << 10));
+        assert_eq!((total_limit(-7, 6 << 20), total_limit(-7, 0)), (440_401, u64::MAX));
+    }
+}

@@ -1,0 +1,280 @@
+//! Replies that the socket has not taken yet.
+//!
+//! ```text
+//!   first   [ sent | unsent      ]        as much room as the client's replies have needed lately (1 to 16 KiB)
+//!   list    [ unsent             ]        20 KiB each, or as large as what was added at once
+//!           [ unsent |    free   ]
+//! ```
+//!
+//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an outbox is a few
+//! numbers. The first buffer is no reason to disconnect anybody; the others are what `client-output-buffer-limit`
+//! limits.
+
+use crate::connection::socket::Stream;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+/// Unsent bytes, and how large the first buffer for them should be.
+#[derive(Debug)]
+pub struct Outbox {
+    buffers: VecDeque<Vec<u8>>,
+    /// The front one is the first buffer.
+    has_first: bool,
+    /// Bytes of the front buffer that were sent.
+    sent: usize,
+    /// Unsent bytes.
+    len: usize,
+    /// Capacity of the buffers behind the first.
+    list_bytes: usize,
+    room: u32,
+    peak: u32,
+    /// Unix time in milliseconds when `peak` was last measured anew.
+    measured_at: i64,
+}
+
+/// Bytes of a buffer behind the first, at least: what Valkey's take up, so that limits end the same replies.
+pub const CHUNK: usize = 20 << 10;
+/// Bytes of the first buffer.
+const FIRST_MIN: u32 = 1 << 10;
+const FIRST_MAX: u32 = 16 << 10;
+/// Buffers that are sent together.
+const SLICES: usize = 16;
+/// Bytes that go at a time when everything is to go.
+const FLUSH_MAX: usize = 64 << 10;
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// Bytes that went.
+    pub went: usize,
+    /// The socket may take more.
+    pub more: bool,
+}
+
+/// What became of the first buffer's room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    No,
+    Smaller,
+    Larger,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Outbox {
+            buffers: VecDeque::new(),
+            has_first: false,
+            sent: 0,
+            len: 0,
+            list_bytes: 0,
+            room: FIRST_MAX,
+            peak: FIRST_MAX,
+            measured_at: 0,
+        }
+    }
+}
+
+impl Outbox {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Room of the first buffer, and the most that was needed of it lately.
+    pub fn room(&self) -> (usize, usize) {
+        (self.room as usize, self.peak as usize)
+    }
+
+    /// Unsent bytes of the first buffer.
+    pub fn first_len(&self) -> usize {
+        match self.buffers.front() {
+            Some(first) if self.has_first => first.len() - self.sent,
+            _ => 0,
+        }
+    }
+
+    /// How many buffers there are behind the first, and their bytes.
+    pub fn list(&self) -> (usize, usize) {
+        (self.buffers.len() - usize::from(self.has_first), self.list_bytes)
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let first = if self.has_first { self.buffers.front().map_or(0, Vec::capacity) } else { 0 };
+        self.list_bytes + first + self.buffers.capacity() * size_of::<Vec<u8>>()
+    }
+
+    /// Sends `bytes` after what waits already: at most `most` of them at once and as far as the socket takes them, the
+    /// rest is kept. True when the socket may take more of it.
+    pub fn send(&mut self, stream: &mut Stream, bytes: &[u8], most: usize) -> io::Result<bool> {
+        self.peak = self.peak.max(bytes.len().min(self.room as usize) as u32);
+        let mut went = 0;
+        let mut takes = self.is_empty();
+        while takes && went < bytes.len().min(most) {
+            match stream.write(&bytes[went..bytes.len().min(most)])? {
+                Some(n) => went += n,
+                None => takes = false,
+            }
+        }
+        self.append(&bytes[went..]);
+        Ok(takes && went < bytes.len())
+    }
+
+    /// Adds bytes that go with the next [`flush`](Self::flush).
+    pub fn append(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.buffers.is_empty() {
+            self.buffers.push_back(Vec::with_capacity(self.room as usize));
+            self.has_first = true;
+        }
+        self.len += bytes.len();
+        let mut rest = bytes;
+        if let Some(last) = self.buffers.back_mut() {
+            let (now, later) = bytes.split_at(bytes.len().min(last.capacity() - last.len()));
+            last.extend_from_slice(now);
+            rest = later;
+        }
+        if !rest.is_empty() {
+            let mut chunk = Vec::with_capacity(rest.len().max(CHUNK));
+            chunk.extend_from_slice(rest);
+            self.list_bytes += chunk.capacity();
+            self.buffers.push_back(chunk);
+        }
+    }
+
+    /// Sends what waits, as far as the socket takes it and up to `most` bytes or a few more: to copy them is
+    /// the kernel's work, and others wait meanwhile.
+    pub fn flush(&mut self, stream: &mut Stream, most: usize) -> io::Result<Flushed> {
+        let before = self.len;
+        while !self.is_empty() && before - self.len < most {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let (mut count, mut left) = (0, most);
+            for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
+                let unsent = &buffer[if count == 0 { self.sent } else { 0 }..];
+                *slice = IoSlice::new(&unsent[..unsent.len().min(left)]);
+                left -= slice.len();
+                count += 1;
+            }
+            match stream.write_vectored(&slices[..count])? {
+                Some(n) => self.take_off(n),
+                None => return Ok(Flushed { went: before - self.len, more: false }),
+            }
+        }
+        Ok(Flushed { went: before - self.len, more: !self.is_empty() })
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    pub fn flush_all(&mut self, stream: &mut Stream) -> io::Result<()> {
+        while self.flush(stream, FLUSH_MAX)?.more {}
+        Ok(())
+    }
+
+    /// So many bytes went.
+    fn take_off(&mut self, n: usize) {
+        self.len -= n;
+        self.sent += n;
+        while let Some(front) = self.buffers.front()
+            && self.sent >= front.len()
+        {
+            self.sent -= front.len();
+            if !std::mem::take(&mut self.has_first) {
+                self.list_bytes -= front.capacity();
+            }
+            self.buffers.pop_front();
+        }
+        if self.buffers.is_empty() {
+            self.buffers = VecDeque::new();
+        }
+    }
+
+    /// Makes the first buffer's room, from the next time on that it is made, fit what was needed of it lately: larger
+    /// when all of it was in use, smaller when less than half. `peak_reset_time`: milliseconds that "lately" lasts,
+    /// negative for ever.
+    pub fn resize(&mut self, now: i64, peak_reset_time: i64) -> Resized {
+        let room = self.room;
+        if self.room / 2 >= FIRST_MIN && self.peak < self.room / 2 {
+            self.room = FIRST_MIN.max(self.peak + 1);
+        } else if self.room < FIRST_MAX && self.peak == self.room {
+            self.room = (self.room * 2).min(FIRST_MAX);
+        }
+        if peak_reset_time >= 0 && now - self.measured_at > peak_reset_time {
+            self.peak = self.first_len().min(self.room as usize) as u32;
+            self.measured_at = now;
+        }
+        match self.room {
+            new if new < room => Resized::Smaller,
+            new if new > room => Resized::Larger,
+            _ => Resized::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::net::UnixStream;
+    use std::io::Read;
+
+    #[test]
+    fn what_the_socket_does_not_take_goes_later_in_the_same_order() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let mut outbox = Outbox::default();
+        let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        for part in sent.chunks(70_001) {
+            outbox.send(&mut stream, part, usize::MAX).unwrap();
+        }
+        let (count, bytes) = outbox.list();
+        assert!(count > 1 && outbox.first_len() > 0 && outbox.len() <= outbox.first_len() + bytes);
+        assert!(outbox.memory() >= outbox.len());
+        let mut got = Vec::new();
+        let mut buffer = vec![0; 100_000];
+        while got.len() < sent.len() {
+            while let Ok(n) = theirs.read(&mut buffer) {
+                got.extend_from_slice(&buffer[..n]);
+            }
+            let Flushed { went, more } = outbox.flush(&mut stream, FLUSH_MAX).unwrap();
+            assert!(went < 2 * FLUSH_MAX && (!more || went >= FLUSH_MAX));
+        }
+        assert!(got == sent);
+        assert_eq!((outbox.len(), outbox.list(), outbox.memory()), (0, (0, 0), 0));
+    }
+
+    #[test]
+    fn no_more_goes_at_once_than_may() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let mut outbox = Outbox::default();
+        assert!(outbox.send(&mut stream, b"0123456789", 4).unwrap(), "the socket takes more");
+        assert!(!outbox.send(&mut stream, b"ab", 4).unwrap(), "nothing was tried");
+        let mut buffer = [0; 20];
+        assert_eq!((theirs.read(&mut buffer).unwrap(), outbox.len()), (4, 8));
+        outbox.flush_all(&mut stream).unwrap();
+        assert_eq!(theirs.read(&mut buffer[4..]).unwrap(), 8);
+        assert_eq!(&buffer[..12], b"0123456789ab");
+        assert!(!outbox.send(&mut stream, b"cd", 2).unwrap(), "nothing is left");
+    }
+
+    #[test]
+    fn the_first_buffer_follows_the_size_of_replies() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(ours);
+        let mut outbox = Outbox::default();
+        assert_eq!(outbox.resize(101, 100), Resized::No, "until now all of it might have been needed");
+        outbox.send(&mut stream, &[0; 3000], usize::MAX).unwrap();
+        assert_eq!((outbox.resize(150, 100), outbox.room()), (Resized::Smaller, (3001, 3000)));
+        assert_eq!((outbox.resize(202, 100), outbox.resize(203, 100)), (Resized::No, Resized::Smaller));
+        assert_eq!(outbox.room(), (1024, 0));
+        for (room, peak) in [(2048, 1024), (4096, 2048), (8192, 4096), (16384, 8192)] {
+            outbox.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
+            assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::Larger, (room, peak)));
+        }
+        outbox.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
+        assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::No, (16384, 16384)));
+    }
+}

@@ -1,0 +1,194 @@
+//! What clients get without having asked for it just now: messages and monitors' lines.
+//!
+//! ```text
+//!   command -> pushes -> its own worker's connections, when the command has ended
+//!                     -> other workers, once a turn: one letter, one wake-up each
+//! ```
+//!
+//! To a connection that was replied to in this turn a push goes behind that reply, so a publisher that listens to
+//! itself sees the reply first. To any other it goes into the outbox, and the connections that got some are written to
+//! once, at the end of the turn. A reply that is written over several turns is not interrupted: pushes wait for its
+//! end.
+
+use crate::connection::state::Connection;
+use crate::event_loop::fairness::VISIT_BYTES;
+use crate::event_loop::worker::Worker;
+use commands::pubsub::channels::encode;
+use commands::pubsub::tracking;
+use engine::clients::pubsub::{Name, Push};
+use engine::clients::tracking::Tracker;
+use engine::stats::metrics::WorkerMetrics;
+use resp::Protocol;
+use slab::Slab;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Worker {
+    /// Hands over what this worker has for its own connections.
+    #[inline(always)]
+    pub fn deliver_own(&mut self) {
+        if self.shared.engine.audience().has_own(self.index) {
+            self.take_and_deliver();
+        }
+    }
+
+    #[cold]
+    fn take_and_deliver(&mut self) {
+        // Who is told that a redirection is broken is told by another push.
+        while let Some(pushes) = self.shared.engine.audience().take_own(self.index) {
+            self.deliver(&pushes);
+        }
+    }
+
+    /// Puts pushes where they go out from.
+    pub fn deliver(&mut self, pushes: &[Push]) {
+        let Worker { index, shared, connections, reply, replies, pushed, settings, over_limit, .. } = self;
+        let metrics = &shared.engine.metrics()[*index];
+        let now = shared.engine.host().unix_us(0) / 1000;
+        let mut sent = 0;
+        for together in pushes.chunk_by(goes_with).flat_map(|alike| alike.chunks(TOGETHER)) {
+            let push = &together[0];
+            if let Some(tracker) = broken_redirection(connections, push) {
+                tracker.client.redirection_broken.store(true, Relaxed);
+                let told = Push::RedirectionBroken(Arc::clone(tracker));
+                shared.engine.audience().post(*index, tracker.client.worker, told);
+                continue;
+            }
+            let mut texts = Texts { pushes: together, written: [None, None] };
+            shared.engine.audience().recipients(*index, push, |token, pattern| {
+                let Some(connection) = connections.get_mut(token).filter(|it| is_for(push, it)) else { return };
+                let bytes = texts.of(pattern, connection.protocol);
+                sent += bytes.len() as u64;
+                connection.session.info.count_output(bytes.len());
+                if connection.owes_reply() {
+                    connection.held_back.extend_from_slice(bytes);
+                    let held_back = connection.held_back.len();
+                    if settings.clients.is_over(connection, held_back, false, now) {
+                        over_limit.push((token, connection.session.info.id));
+                    }
+                } else if connection.noted || connection.kept > 0 {
+                    let start = reply.len();
+                    reply.raw(bytes);
+                    match replies.last_mut() {
+                        Some((last, range)) if *last == token => range.end = reply.len(),
+                        _ => replies.push((token, start..reply.len())),
+                    }
+                } else {
+                    connection.outbox.append(bytes);
+                    if !std::mem::replace(&mut connection.pushed, true) {
+                        pushed.push(token);
+                    }
+                    if settings.clients.is_over(connection, 0, false, now) {
+                        over_limit.push((token, connection.session.info.id));
+                    }
+                }
+            });
+        }
+        metrics.output_bytes.add(sent);
+    }
+
+    /// Hands over what other workers are to push, and invalidations to whomever. To be done before replies go out: who
+    /// has seen the reply may count on the push being there before anything that is said afterwards.
+    #[inline]
+    pub fn post_pushes(&mut self) {
+        let engine = &self.shared.engine;
+        if engine.tracking().has_pending(self.index) {
+            engine.tracking().broadcast(engine.audience(), self.index);
+        }
+        self.deliver_own();
+        for (worker, pushes) in self.shared.engine.audience().take_outgoing(self.index) {
+            self.shared.post_pushes(worker, pushes);
+        }
+    }
+
+    /// Sends what is left of this turn's pushes: to this worker's connections and to other workers.
+    pub fn send_pushes(&mut self, now: i64) {
+        self.post_pushes();
+        for token in std::mem::take(&mut self.pushed) {
+            // The list may name a connection that is gone, and another that has its token now.
+            let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.pushed) else {
+                continue;
+            };
+            connection.pushed = false;
+            let metrics = &self.shared.engine.metrics()[self.index];
+            match flush(connection, metrics, now) {
+                Ok(()) if connection.socket.writable => self.list(token),
+                Ok(()) => {}
+                Err(_) => self.close(token),
+            }
+        }
+        self.end_slow_readers(now);
+        self.evict_clients(now);
+    }
+}
+
+/// The tracker whose invalidation this is, if the client that was to get it is gone.
+fn broken_redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<Tracker>> {
+    let Push::Invalidation { tracker, .. } = push else { return None };
+    let target = tracker.redirect.as_ref().filter(|_| !tracker.has_ended())?;
+    let connection = connections.get(target.token.load(Relaxed));
+    connection.is_none_or(|connection| connection.session.info.id != target.id).then_some(tracker)
+}
+
+/// Whether this is the connection, if the push is for one only.
+fn is_for(push: &Push, connection: &Connection) -> bool {
+    let client = match push {
+        Push::Invalidation { tracker, .. } => tracker.target(),
+        Push::RedirectionBroken(tracker) => &tracker.client,
+        Push::Message(_) | Push::Monitor(_) => return true,
+    };
+    connection.session.info.id == client.id
+}
+
+fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std::io::Result<()> {
+    connection.flush(VISIT_BYTES, now)?;
+    connection.note_memory(metrics);
+    Ok(())
+}
+
+/// Messages that are written to their subscribers together, at most: limits of their buffers are looked at in between.
+const TOGETHER: usize = 16;
+
+/// Whether everybody who gets one message gets the other as well, right after it.
+fn goes_with(one: &Push, other: &Push) -> bool {
+    let (Push::Message(one), Push::Message(other)) = (one, other) else { return false };
+    let plain = one.patterns.is_empty() && other.patterns.is_empty();
+    plain && one.kind == other.kind && one.channel == other.channel
+}
+
+/// Pushes that go together in the bytes of each protocol, written when the first recipient needs them.
+struct Texts<'p> {
+    pushes: &'p [Push],
+    /// RESP2 and RESP3, each with the pattern that it was written for.
+    written: [Option<Written<'p>>; 2],
+}
+
+type Written<'p> = (Option<Name>, Cow<'p, [u8]>);
+
+impl<'p> Texts<'p> {
+    fn of(&mut self, pattern: Option<&Name>, protocol: Protocol) -> &[u8] {
+        let slot = &mut self.written[usize::from(protocol == Protocol::Resp3)];
+        if slot.as_ref().is_none_or(|(written_for, _)| written_for.as_ref() != pattern) {
+            let bytes = match self.pushes {
+                [push] => text(push, pattern, protocol),
+                several => {
+                    Cow::Owned(several.iter().map(|push| text(push, pattern, protocol)).collect::<Vec<_>>().concat())
+                }
+            };
+            *slot = Some((pattern.cloned(), bytes));
+        }
+        slot.as_ref().map_or(&[], |(_, bytes)| bytes)
+    }
+}
+
+fn text<'p>(push: &'p Push, pattern: Option<&Name>, protocol: Protocol) -> Cow<'p, [u8]> {
+    match push {
+        Push::Monitor(line) => Cow::Borrowed(line),
+        Push::Invalidation { tracker, stale } => {
+            Cow::Owned(tracking::encode(tracker, stale, protocol).unwrap_or_default())
+        }
+        Push::RedirectionBroken(tracker) => Cow::Owned(tracking::encode_broken(tracker, protocol).unwrap_or_default()),
+        Push::Message(message) => Cow::Owned(encode(message, pattern.map(|name| &name[..]), protocol)),
+    }
+}

@@ -1,0 +1,326 @@
+//! One client's connection: its socket, its unfinished input, its unsent output.
+
+use crate::connection::output_buffer::Outbox;
+use crate::connection::socket::Stream;
+use crate::event_loop::fairness::HEAVY_VISITS;
+use commands::{Args, Session, Work};
+use engine::clients::waiters::Ticket;
+use resp::{Protocol, ProtocolError, RequestParser};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the bytes on a connection are.
+#[derive(Debug)]
+pub enum Wire {
+    /// RESP and inline commands.
+    Resp(RequestParser),
+    /// The book protocol.
+    Book,
+}
+
+/// A connection's socket and what is known of it.
+pub struct Socket {
+    pub stream: Stream,
+    /// It may have more than was read.
+    pub readable: bool,
+    /// It may take more of the outbox.
+    pub writable: bool,
+    /// The peer will send no more; what it sent before may still have to be read.
+    pub hung_up: bool,
+    /// All was read that the peer has sent.
+    pub ended: bool,
+}
+
+impl Socket {
+    /// Reads once. Zero bytes: nothing is there now, or (then `ended`) ever.
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self.stream.read(to)? {
+            None => self.readable = false,
+            Some(0) => {
+                self.readable = false;
+                self.ended = true;
+            }
+            Some(n) => {
+                // Less than there was room for means that the socket is empty: the next bytes are a new event. The
+                // end of the stream may have been announced already.
+                self.readable = n == to.len() || self.hung_up;
+                return Ok(n);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// A connection that a worker owns.
+pub struct Connection {
+    pub socket: Socket,
+    pub wire: Wire,
+    pub session: Session,
+    pub protocol: Protocol,
+    /// Input of a command that is not complete, or that may not run yet. Its room stays for some time, see
+    /// [`shrink_input`](Self::shrink_input).
+    pub pending: Vec<u8>,
+    /// Commands that were parsed behind one that waits.
+    pub queued: VecDeque<Args<'static>>,
+    pub outbox: Outbox,
+    /// A command that goes on in pieces; nothing else of this connection runs before it has ended.
+    pub job: Option<Job>,
+    /// A command that waits for a key or a time; likewise.
+    pub blocked: Option<Arc<Ticket>>,
+    /// The first of `queued` waits for the end of a CLIENT PAUSE; likewise.
+    pub postponed: bool,
+    /// The first of `queued` wants a lock that a script has for long, and is tried again a little later; likewise.
+    pub delayed: bool,
+    /// How many of the window's commands were put back to the front of `queued`.
+    pub put_back: usize,
+    /// What comes after the last of `queued` is no command.
+    pub violation: Option<ProtocolError>,
+    /// `pending` was put back before it was parsed to its end.
+    pub unparsed: bool,
+    /// Closed as soon as the outbox is empty.
+    pub closing: bool,
+    /// It has a reply in this turn that is not written yet.
+    pub noted: bool,
+    /// Replies that wait until the log is durable, and their bytes.
+    pub kept: u32,
+    pub kept_bytes: usize,
+    /// It has pushes in its outbox that no write was tried for yet.
+    pub pushed: bool,
+    /// Pushes that wait for the end of a reply in pieces.
+    pub held_back: Vec<u8>,
+    /// Replies in the outbox wait for the end of the command in pieces: it may turn out that there is too much of them.
+    pub withheld: bool,
+    /// Since when it has been above the soft limit of its output, Unix time in milliseconds.
+    pub over_soft_since: Option<i64>,
+    /// Bytes of memory as they were last shown, and as they are counted among its worker's.
+    pub shown_memory: usize,
+    pub counted_memory: usize,
+    /// For how many visits more it is served after others: it sent much lately, or ran for long, or has never been
+    /// served.
+    pub heavy_visits: u8,
+    /// It got much in this turn: the rest of its commands waits for the next one.
+    pub has_enough: bool,
+    /// Its command may run a script, and has its session.
+    pub is_apart: bool,
+    /// Already on the list of connections that have something to do in this turn.
+    pub listed: bool,
+    /// Unix time in milliseconds of the last input or output, and of the last output that the socket took.
+    pub active_at: i64,
+    pub progress_at: i64,
+}
+
+/// A command in pieces, with what it was called with.
+pub struct Job {
+    pub work: Work,
+    pub row: &'static commands::core::command::Command,
+    /// The client has enough to read for now.
+    pub resting: bool,
+    /// Bytes that it has replied.
+    pub replied: usize,
+}
+
+/// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read
+/// is to touch little memory for the first time, which may take milliseconds where it comes in huge pages.
+const OUTBOX_FULL: usize = 256 << 10;
+/// It goes on after this long without the peer reading: a client that writes a long pipeline before it reads must not
+/// be locked out for good. Milliseconds for as much as an outbox that is full; longer where there is more.
+const OUTBOX_PATIENCE: i64 = 25;
+/// So many connections that wait for their peers make each of them wait longer, in proportion.
+const STUFFED_MANY: usize = 8;
+/// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
+const WITHHELD_MAX: usize = 1 << 20;
+
+/// Bytes of room for the input of who has sent a part of a command, and the most that is kept of it after longer ones.
+const INPUT_ROOM: usize = 16 << 10;
+const INPUT_ROOM_MAX: usize = 64 << 10;
+/// Milliseconds of silence after which no room for input is kept.
+const INPUT_IDLE: i64 = 2000;
+
+/// Milliseconds after which connections go on whose peers do not read, when `stuffed` of a worker's have too much
+/// unsent and all of them together have `unsent` bytes: many are to take no more memory than a few.
+pub fn patience(unsent: usize, stuffed: usize) -> i64 {
+    let crowd = (stuffed / STUFFED_MANY).max(1) as i64;
+    OUTBOX_PATIENCE * crowd * (unsent / OUTBOX_FULL).max(1) as i64
+}
+
+impl Connection {
+    /// Whether nothing is left to be sent.
+    pub fn is_drained(&self) -> bool {
+        self.outbox.is_empty() && self.kept == 0
+    }
+
+    /// Whether it has more to read than it should.
+    pub fn is_full(&self) -> bool {
+        self.outbox.len() > OUTBOX_FULL && !self.withheld
+    }
+
+    /// Whether its peer is to read something, or was when that was looked at last.
+    pub fn waits_for_peer(&self) -> bool {
+        !self.outbox.is_empty() || self.job.is_some() || self.over_soft_since.is_some()
+    }
+
+    /// Whether something may be sent as soon as the socket takes it.
+    pub fn has_unsent(&self) -> bool {
+        !self.outbox.is_empty() && !self.withheld
+    }
+
+    /// Something came from its peer or went to it. Whether it is the first thing at this time, in milliseconds.
+    #[inline]
+    pub fn note_active(&mut self, now: i64) -> bool {
+        let first = self.active_at != now;
+        if first {
+            self.active_at = now;
+            self.session.info.active_at.store(now, Relaxed);
+        }
+        first
+    }
+
+    /// Whether its client waits for what others do, and may be silent for as long as it likes.
+    pub fn listens(&self) -> bool {
+        self.session.subscriptions.is_some() || self.session.info.monitor.load(Relaxed)
+    }
+
+    /// Sends a part of what waits, of about `most` bytes.
+    pub fn flush(&mut self, most: usize, now: i64) -> io::Result<()> {
+        let flushed = self.outbox.flush(&mut self.socket.stream, most)?;
+        if flushed.went > 0 {
+            self.progress_at = now;
+            self.note_active(now);
+        }
+        self.socket.writable = flushed.more;
+        Ok(())
+    }
+
+    /// True when the connection should not produce more output at `now`. `patience`: that of its worker's connections.
+    pub fn is_stuffed(&self, now: i64, worker_patience: i64) -> bool {
+        let len = self.outbox.len();
+        self.is_full() && now - self.progress_at < patience(len, 1).max(worker_patience)
+    }
+
+    /// Keeps input until more of it comes, with room for that.
+    pub fn keep_input(&mut self, part: &[u8]) {
+        self.pending.clear();
+        if !part.is_empty() {
+            self.pending.reserve_exact(part.len().max(INPUT_ROOM));
+            self.pending.extend_from_slice(part);
+        }
+    }
+
+    /// The same with a part of a buffer that is its own.
+    pub fn keep_own_input(&mut self, mut own: Vec<u8>, (start, end): (usize, usize)) {
+        own.truncate(end);
+        own.drain(..start);
+        if own.len() <= INPUT_ROOM_MAX {
+            own.shrink_to(INPUT_ROOM_MAX);
+        }
+        self.pending = own;
+    }
+
+    /// Who has sent `len` bytes that did not come at once may do so again.
+    pub fn expect_input(&mut self, len: usize) {
+        let room = len.min(INPUT_ROOM_MAX);
+        self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
+    }
+
+    /// Gives back room for input: half of it from time to time, and all of it when nothing has come for a while.
+    pub fn shrink_input(&mut self, now: i64) {
+        if now - self.active_at > INPUT_IDLE {
+            self.pending.shrink_to_fit();
+            if let Wire::Resp(parser) = &mut self.wire
+                && let Some(large) = parser.large_mut()
+            {
+                large.shrink();
+            }
+        } else {
+            self.pending.shrink_to((self.pending.capacity() / 2).max(INPUT_ROOM));
+        }
+    }
+
+    pub fn set_heavy(&mut self) {
+        self.heavy_visits = HEAVY_VISITS;
+    }
+
+    /// True when it is served after others: it asks for much, or for more than it reads.
+    #[inline]
+    pub fn comes_last(&self) -> bool {
+        self.heavy_visits > 0 || !self.outbox.is_empty()
+    }
+
+    /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has
+    /// something to say and may be unable to read before it has said it.
+    pub fn must_rest(&self, now: i64, patience: i64) -> bool {
+        self.is_full() && (self.is_stuffed(now, patience) || !self.socket.readable)
+    }
+
+    /// Keeps a part of a reply that may still come to be above a limit, as long as it is not much.
+    pub fn withhold(&mut self, bytes: &[u8]) -> bool {
+        let may = self.job.is_some() && self.outbox.len() + bytes.len() <= WITHHELD_MAX;
+        if may && (self.withheld || self.outbox.is_empty()) {
+            self.withheld = true;
+            self.outbox.append(bytes);
+            return true;
+        }
+        false
+    }
+
+    /// Whether a resting command may go on; it does not rest any more then.
+    pub fn wakes(&mut self, now: i64, patience: i64) -> bool {
+        let may = !self.must_rest(now, patience);
+        match &mut self.job {
+            Some(job) if may => std::mem::take(&mut job.resting),
+            _ => false,
+        }
+    }
+
+    /// It ends without what has not been sent.
+    #[cold]
+    pub fn abort(&mut self) {
+        self.closing = true;
+        self.outbox = Outbox::default();
+    }
+
+    /// True while its commands may run as they come: it has no command that is not over, and its client is
+    /// [steady](Session::is_steady).
+    #[inline]
+    pub fn is_steady(&self) -> bool {
+        !self.is_held() && !self.has_enough && self.session.is_steady()
+    }
+
+    /// True while commands must not run: one is not over, or the end is near.
+    pub fn is_held(&self) -> bool {
+        self.is_busy() || self.closing || self.has_much_kept()
+    }
+
+    /// Whether so much waits for the log that it runs nothing more before that has gone: its peer cannot read it yet.
+    pub fn has_much_kept(&self) -> bool {
+        self.kept_bytes > OUTBOX_FULL
+    }
+
+    /// True while a command is not over: it goes on in pieces, or waits, or is to be tried again.
+    pub fn is_busy(&self) -> bool {
+        self.job.is_some() || self.is_waiting() || self.is_apart || self.delayed
+    }
+
+    /// True while a reply is being written, or is on its way here from whoever ended a wait: pushes come after it.
+    pub fn owes_reply(&self) -> bool {
+        self.job.is_some() || self.blocked.as_ref().is_some_and(|ticket| !ticket.is_waiting())
+    }
+
+    /// True while a command waits for others.
+    pub fn is_waiting(&self) -> bool {
+        self.blocked.is_some() || self.postponed
+    }
+
+    /// Bytes that a command in pieces has replied: to limits its reply is one.
+    pub fn job_output(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.replied)
+    }
+
+    /// A command of the present window cannot run now: it goes before those that wait already.
+    pub fn put_back(&mut self, args: Args<'static>) {
+        self.queued.insert(self.put_back, args);
+        self.put_back += 1;
+    }
+}

@@ -1,0 +1,85 @@
+//! What workers have been sent for their clients and have not taken yet: a worker in a long call takes nothing.
+//!
+//! ```text
+//!   publisher -> its worker -> mailbox of another worker     counted here, at most FULL or so
+//!                           -> outbox of a subscriber        limited by client-output-buffer-limit
+//! ```
+//!
+//! Nobody waits for a mailbox: two workers may post to each other. While one is full, commands that would add to it are
+//! tried again later, as those are whose locks are not free, and their clients' further requests stay in their sockets.
+
+use engine::Engine;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes for one worker from which on it is full, and below which it is so no more.
+const FULL: usize = 16 << 20;
+const FREE: usize = FULL / 2;
+
+pub struct Congestion {
+    /// Bytes by worker.
+    waiting: Box<[AtomicUsize]>,
+    full: Mutex<Vec<bool>>,
+}
+
+impl Congestion {
+    pub fn new(workers: usize) -> Congestion {
+        Congestion {
+            waiting: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            full: Mutex::new(vec![false; workers]),
+        }
+    }
+
+    /// So much more waits for a worker.
+    pub fn add(&self, engine: &Engine, worker: usize, bytes: usize) {
+        let before = self.waiting[worker].fetch_add(bytes, SeqCst);
+        if before < FULL && before.saturating_add(bytes) >= FULL {
+            self.settle(engine);
+        }
+    }
+
+    /// It has taken so much.
+    pub fn remove(&self, engine: &Engine, worker: usize, bytes: usize) {
+        let before = self.waiting[worker].fetch_sub(bytes, SeqCst);
+        if before >= FREE && before.saturating_sub(bytes) < FREE {
+            self.settle(engine);
+        }
+    }
+
+    /// Looked at under the lock: whoever comes last sees how it is.
+    #[cold]
+    fn settle(&self, engine: &Engine) {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        for (worker, (full, waiting)) in full.iter_mut().zip(&self.waiting).enumerate() {
+            *full = waiting.load(SeqCst) >= if *full { FREE } else { FULL };
+            engine.audience().set_full(worker, *full);
+        }
+        engine.saves().set_congested(full.contains(&true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Options;
+    use engine::host::surroundings::Alone;
+    use std::sync::Arc;
+
+    #[test]
+    fn one_full_mailbox_is_enough_and_it_is_full_until_much_is_taken() {
+        let options = Options { workers: 2, ..Options::default() };
+        let engine = Engine::new(&options, Arc::new(Alone));
+        let congestion = Congestion::new(2);
+        let is_on = || engine.saves().hindrance().is_congested();
+        congestion.add(&engine, 0, FULL - 1);
+        assert!(!is_on());
+        congestion.add(&engine, 0, 1);
+        congestion.add(&engine, 1, 5 * FULL);
+        assert!(is_on());
+        congestion.remove(&engine, 0, FULL - FREE);
+        congestion.remove(&engine, 1, 5 * FULL);
+        assert!(is_on(), "half of it is left");
+        congestion.remove(&engine, 0, 1);
+        assert!(!is_on() && engine.saves().hindrance().is_none());
+    }
+}

@@ -1,0 +1,162 @@
+//! The way to a worker from other threads: a queue and a waker for its poll.
+//!
+//! | letter | how many there can be |
+//! |---|---|
+//! | connection, reply, kill, errand, settle | one for each client that is counted, or that waits for it |
+//! | pushes | as many bytes as [`congestion`](crate::event_loop::congestion) lets through |
+//! | pause changed, durable | one: the second says nothing that the first does not |
+//! | sleep, stop | one for each command, which nobody else can give meanwhile |
+
+use crate::connection::socket::Stream;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::clients::pubsub::Push;
+use engine::clients::registry::ClientInfo;
+use engine::clients::waiters::Ticket;
+use engine::host::surroundings::WorkerErrand;
+use mio::{Poll, Token, Waker};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel};
+use std::time::Instant;
+
+/// The token under which a worker's waker reports.
+pub const WAKE: Token = Token(usize::MAX);
+
+/// What other threads tell a worker.
+pub enum Letter {
+    /// A connection that is this worker's from now on.
+    Connection { stream: Stream, info: Arc<ClientInfo>, book: bool },
+    /// What a blocked client of this worker has waited for.
+    Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
+    /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause is over.
+    PauseChanged,
+    /// All workers stop for a while (DEBUG SLEEP).
+    Sleep { until: Instant },
+    /// Somebody waits until this worker has done what has reached it, and then takes one off.
+    Settle { left: Arc<AtomicUsize> },
+    /// A client of this worker is to be disconnected.
+    Kill { client: u64 },
+    /// Messages and the like for clients of this worker, and what they count for.
+    Pushes { pushes: Vec<Push>, bytes: usize },
+    /// The log is durable up to a higher offset: replies may be sent that waited for that.
+    Durable,
+    /// Something that is to be done on this worker's thread.
+    Errand(WorkerErrand),
+    /// The server ends: send what can be sent at once, then stop.
+    Stop,
+}
+
+/// Letters that need not lie there twice.
+#[derive(Default)]
+struct Once {
+    pause_changed: AtomicBool,
+    durable: AtomicBool,
+}
+
+/// The sending side.
+#[derive(Clone)]
+pub struct Mailbox {
+    letters: Sender<Letter>,
+    once: Arc<Once>,
+    waker: Arc<Waker>,
+    woken: Arc<AtomicBool>,
+}
+
+/// The receiving side.
+pub struct Inbox {
+    letters: Receiver<Letter>,
+    once: Arc<Once>,
+    /// The worker is woken and has not looked into its mailbox since: who writes need not wake it again.
+    woken: Arc<AtomicBool>,
+}
+
+impl Inbox {
+    /// Called before letters are taken: for those that come later the worker is woken anew.
+    pub fn hear(&self) {
+        self.woken.swap(false, AcqRel);
+    }
+
+    pub fn take(&self) -> Option<Letter> {
+        let letter = self.letters.try_recv().ok()?;
+        match &letter {
+            // What happens from here on is told by another one.
+            Letter::PauseChanged => _ = self.once.pause_changed.swap(false, AcqRel),
+            Letter::Durable => _ = self.once.durable.swap(false, AcqRel),
+            _ => {}
+        }
+        Some(letter)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+}
+
+impl Mailbox {
+    /// A mailbox that wakes `poll`.
+    pub fn new(poll: &Poll) -> io::Result<(Mailbox, Inbox)> {
+        let (letters, inbox) = unbounded();
+        let woken = Arc::<AtomicBool>::default();
+        let once = Arc::<Once>::default();
+        let inbox = Inbox { letters: inbox, once: Arc::clone(&once), woken: Arc::clone(&woken) };
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        Ok((Mailbox { letters, once, waker, woken }, inbox))
+    }
+
+    /// Puts a letter in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
+    /// in every turn. A worker that has ended takes none.
+    pub fn post(&self, letter: Letter, to_self: bool) {
+        let lies_there = match &letter {
+            Letter::PauseChanged => self.once.pause_changed.swap(true, AcqRel),
+            Letter::Durable => self.once.durable.swap(true, AcqRel),
+            _ => false,
+        };
+        if (lies_there || self.letters.send(letter).is_ok()) && !to_self && !self.woken.swap(true, AcqRel) {
+            // A waker fails only when its poll is gone, and then nobody waits for the letter.
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::Events;
+    use std::time::Duration;
+
+    #[test]
+    fn a_worker_is_woken_once_until_it_has_heard() {
+        let mut poll = Poll::new().unwrap();
+        let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
+        let mut is_woken = || {
+            let mut events = Events::with_capacity(4);
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            !events.is_empty()
+        };
+        mailbox.post(Letter::Kill { client: 1 }, true);
+        assert!(!is_woken());
+        mailbox.post(Letter::Kill { client: 2 }, false);
+        assert!(is_woken());
+        mailbox.post(Letter::Kill { client: 3 }, false);
+        assert!(!is_woken());
+        inbox.hear();
+        mailbox.post(Letter::Kill { client: 4 }, false);
+        assert!(is_woken());
+        assert_eq!(std::iter::from_fn(|| inbox.take()).count(), 4);
+    }
+
+    #[test]
+    fn what_need_not_be_said_twice_lies_there_once() {
+        let poll = Poll::new().unwrap();
+        let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
+        for _ in 0..2 {
+            for _ in 0..1000 {
+                mailbox.post(Letter::PauseChanged, false);
+                mailbox.post(Letter::Durable, false);
+            }
+            assert!(matches!(inbox.take(), Some(Letter::PauseChanged)));
+            assert!(matches!(inbox.take(), Some(Letter::Durable)));
+            assert!(inbox.is_empty());
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Serving other clients while a script has the worker's thread.
+//!
+//! A command that may run a script is run apart from its connection: its session and the buffer of replies are taken
+//! out, and the worker is lent to the thread for the time. When the script has run for a while the engine calls the
+//! host now and then ([`serve`]), which has the worker do a small turn from within: poll, read, run, write. What is run
+//! then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later.
+//! After `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the
+//! keyspace.
+//!
+//! ```text
+//!   turn - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the turn
+//!                                                      while_busy - small turn: GET; SCRIPT KILL, GET -> -BUSY
+//! ```
+//!
+//! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker,
+//! and what was done of it is marked, since the turn goes on when the script is over. Only the script's own connection
+//! waits. Nothing is closed that would have to give up watched keys, and letters that need locks are kept for later.
+
+use crate::event_loop::mailbox::{Letter, WAKE};
+use crate::event_loop::tick::{Rest, SMALL_ARENA};
+use crate::event_loop::worker::Worker;
+use crate::host::clock;
+use crate::listener::acceptor::LISTENERS;
+use commands::core::context::Flow;
+use commands::core::dispatch::{self, Prepared};
+use commands::{Args, Now, Session};
+use mio::Events;
+use resp::{Limits, Progress, RequestParser};
+use scoped_tls_hkt::scoped_thread_local;
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+/// The buffer for the reply of such a command is kept up to this size, in bytes.
+const REPLY_KEPT: usize = 64 << 10;
+
+scoped_thread_local! {
+    /// The worker whose thread runs a script.
+    static mut LENT: for<'a> &'a mut (dyn Lent + 'a)
+}
+
+trait Lent {
+    /// Serves other clients for a moment. `is_lent`: what they ask for is run if it can be, and not refused.
+    fn serve(&mut self, is_lent: bool);
+
+    /// Sends bytes to the script's client, and waits for its next request.
+    fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>>;
+}
+
+struct Lending<'l, 'b> {
+    worker: &'l mut Worker,
+    /// The script's client.
+    token: usize,
+    /// What it has sent since, in debugging.
+    said: Vec<u8>,
+    /// What is left of the turn that the script began in.
+    rest: Option<Rest<'l, 'b>>,
+}
+
+impl Lent for Lending<'_, '_> {
+    fn serve(&mut self, is_lent: bool) {
+        self.worker.is_lent = is_lent;
+        if let Some(rest) = self.rest.take() {
+            self.worker.end_turn(rest, clock::now());
+        }
+        self.worker.serve_meanwhile();
+        self.worker.is_lent = false;
+    }
+
+    fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+        self.worker.write_replies(clock::now());
+        self.worker.converse(self.token, bytes, &mut self.said)
+    }
+}
+
+/// Lets the worker that this thread is serve others for a moment, if it runs a script.
+pub fn serve(is_lent: bool) {
+    if LENT.is_set() {
+        LENT.with(|lent| lent.serve(is_lent));
+    }
+}
+
+/// Sends bytes to the client of the script that this thread runs, and waits for its next request.
+pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    if LENT.is_set() { LENT.with(|lent| lent.converse(bytes)) } else { None }
+}
+
+/// Nanoseconds of a small turn for all commands in pieces together.
+const JOBS: u64 = 40_000;
+
+/// How long a debugged script's thread waits at a time, and what a request to the debugger may come to.
+const DEBUG_WAIT: Duration = Duration::from_millis(100);
+const DEBUG_REQUEST_MAX: usize = 1 << 20;
+
+impl Worker {
+    /// Runs a command that may run a script. What it replies is appended as always; returns where that begins.
+    pub fn run_apart(
+        &mut self,
+        prepared: &Prepared,
+        args: &mut Args<'_>,
+        rest: Rest<'_, '_>,
+        now: Now,
+    ) -> (Flow, usize) {
+        let token = rest.token;
+        let connection = &mut self.connections[token];
+        connection.is_apart = true;
+        if let Some(entry) = prepared.entry() {
+            connection.session.info.last_command.store(entry.id + 1, Relaxed);
+        }
+        let stand_in = Session::new(Arc::clone(&connection.session.info));
+        let mut session = std::mem::replace(&mut connection.session, stand_in);
+        let mut reply = std::mem::take(&mut self.apart_reply);
+        reply.set_protocol(connection.protocol);
+        let shared = Arc::clone(&self.shared);
+        let mut lending = Lending { worker: self, token, said: Vec::new(), rest: Some(rest) };
+        let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
+        let flow = LENT.set(&mut lending, run);
+        let start = self.reply.len();
+        self.reply.set_protocol(reply.protocol());
+        self.reply.raw(reply.as_slice());
+        if reply.len() > REPLY_KEPT {
+            drop(reply.take());
+        }
+        reply.truncate(0);
+        self.apart_reply = reply;
+        let connection = &mut self.connections[token];
+        connection.protocol = self.reply.protocol();
+        connection.session = session;
+        connection.is_apart = false;
+        (flow, start)
+    }
+
+    /// Does what is left of the turn but for the connection whose command is not over.
+    fn end_turn(&mut self, rest: Rest<'_, '_>, now: Now) {
+        let Rest { token, mut items, spans, unparsed } = rest;
+        while let Some(item) = items.first() {
+            let done = if item.token == token { 1 } else { self.run_some(items, spans, &unparsed, now) };
+            let (ran, left) = items.split_at_mut(done);
+            ran.iter_mut().filter(|item| item.token != token).for_each(|item| item.set_done());
+            items = left;
+        }
+        self.run_windows(unparsed, Some(token), now);
+        unparsed.inputs.iter().for_each(|input| input.give_back(&mut self.connections));
+        self.write_replies(now);
+        let in_turn = std::mem::replace(&mut self.in_turn, vec![token]);
+        for other in in_turn.into_iter().filter(|other| *other != token) {
+            // Who has not been read from yet.
+            if self.connections.get(other).is_some_and(|connection| connection.listed) {
+                self.ready.push(other);
+            }
+            self.settle(other, now);
+        }
+    }
+
+    fn serve_meanwhile(&mut self) {
+        let now = clock::now();
+        self.try_again(now);
+        self.note_events(Duration::ZERO, now);
+        if self.has_callers {
+            self.accept();
+        }
+        self.take_letters_meanwhile(now);
+        self.step_jobs(self.nanos() + JOBS, now);
+        let mut served = Vec::new();
+        let (mut arena, mut inputs) = (Vec::new(), Vec::new());
+        let heavy = std::mem::take(&mut self.heavy);
+        for token in std::mem::take(&mut self.ready).into_iter().chain(heavy) {
+            let waits = |worker: &Worker| worker.connections.get(token).is_some_and(|c| c.session.watching.is_some());
+            if self.in_turn.contains(&token) || waits(self) {
+                self.ready.push(token);
+                continue;
+            }
+            arena.resize(SMALL_ARENA, 0);
+            self.gather(token, &mut arena, &mut 0, &mut inputs, now);
+            self.process(&arena, &mut inputs, now);
+            served.push(token);
+        }
+        self.write_replies(now);
+        served.into_iter().for_each(|token| self.settle(token, now));
+    }
+
+    /// Nobody else is served: they may want what the script has locked.
+    fn converse(&mut self, token: usize, bytes: &[u8], said: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        let connection = self.connections.get_mut(token)?;
+        connection.outbox.send(&mut connection.socket.stream, bytes, usize::MAX).ok()?;
+        loop {
+            if let Some(words) = take_request(said)? {
+                return Some(words);
+            }
+            let connection = self.connections.get_mut(token)?;
+            let filled = said.len();
+            said.resize(filled + REPLY_KEPT, 0);
+            let read = connection.socket.read(&mut said[filled..]);
+            said.truncate(filled + *read.as_ref().unwrap_or(&0));
+            let waits = read.ok()? == 0;
+            connection.outbox.flush_all(&mut connection.socket.stream).ok()?;
+            if self.stopping || connection.socket.ended || said.len() > DEBUG_REQUEST_MAX {
+                return None;
+            }
+            if waits {
+                self.note_events(DEBUG_WAIT, clock::now());
+                while let Some(letter) = self.inbox.take() {
+                    match letter {
+                        Letter::Stop => self.take_letter(letter, clock::now()),
+                        others => self.keep_letter(others),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for something to happen at sockets, and notes it for later.
+    fn note_events(&mut self, wait: Duration, now: Now) {
+        let mut events = Events::with_capacity(256);
+        // An interrupted poll is tried again at the next call.
+        if self.poll.poll(&mut events, Some(wait)).is_err() {
+            return;
+        }
+        for event in &events {
+            match event.token() {
+                WAKE => self.inbox.hear(),
+                LISTENERS => self.has_callers = true,
+                _ => {}
+            }
+            let token = event.token().0;
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            if event.is_readable() || event.is_read_closed() || event.is_error() {
+                connection.socket.readable = true;
+                connection.socket.hung_up |= event.is_read_closed() || event.is_error();
+            }
+            connection.socket.writable |= event.is_writable() && connection.has_unsent();
+            if connection.wakes(now.unix_ms(), self.patience) {
+                self.jobs.push(token);
+            }
+            self.list(token);
+        }
+    }
+
+    fn take_letters_meanwhile(&mut self, now: Now) {
+        self.settle_at_once();
+        while let Some(letter) = self.inbox.take() {
+            match letter {
+                Letter::Connection { .. } | Letter::Pushes { .. } => self.take_letter(letter, now),
+                // Nobody is to wait for a script in silence.
+                Letter::Settle { left } => _ = left.fetch_sub(1, Release),
+                Letter::Stop => {
+                    self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
+                    self.take_letter(letter, now);
+                }
+                others => self.keep_letter(others),
+            }
+        }
+    }
+
+    /// For the end of the script; what need not be said twice is kept once.
+    fn keep_letter(&mut self, letter: Letter) {
+        let is_same = |other: &Letter| discriminant(other) == discriminant(&letter);
+        let once = matches!(letter, Letter::PauseChanged | Letter::Durable);
+        if !once || !self.kept_letters.iter().any(is_same) {
+            self.kept_letters.push(letter);
+        }
+    }
+}
+
+/// The first request of what a client has sent, if it is all there; None when it can be none.
+fn take_request(said: &mut Vec<u8>) -> Option<Option<Vec<Vec<u8>>>> {
+    let mut spans = Vec::new();
+    let (consumed, words) = match RequestParser::new().parse(said, &Limits::default(), &mut spans).ok()? {
+        Progress::Command { consumed, owned } => {
+            let args = Args::parsed(said, &spans, owned.into());
+            (consumed, Some(args.iter().map(<[u8]>::to_vec).collect()))
+        }
+        Progress::Empty { consumed } => (consumed, None),
+        Progress::Incomplete => return Some(None),
+        Progress::Large { .. } => return None,
+    };
+    said.drain(..consumed);
+    Some(words)
+}

@@ -1,0 +1,83 @@
+//! The directives that workers look at all the time, read once for each change of the configuration.
+
+use crate::connection::limits::ClientLimits;
+use engine::config::{Config, ConfigStore, Directive};
+use resp::Limits;
+
+/// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them. Half of
+/// what expiry is allowed to be late.
+const TICK_MAX: i64 = 50;
+/// Keys that expire in one turn with the least effort, so that clients are served in between; each further step of `active-expire-effort` adds a quarter.
+const EXPIRE_BUDGET: usize = 256;
+
+/// A worker's copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    generation: u64,
+    pub max_bulk_len: i64,
+    /// Milliseconds without input after which a client is disconnected; 0 = never.
+    pub timeout: i64,
+    /// The same for connections of the book protocol.
+    pub book_timeout: i64,
+    /// Milliseconds between two looks at what is due.
+    pub tick: i64,
+    /// Keys that may expire at once.
+    pub expire_budget: usize,
+    pub clients: ClientLimits,
+}
+
+/// Whether a client has to authenticate itself before it may do anything.
+pub fn requires_password(store: &ConfigStore) -> bool {
+    !store.snapshot().text(Directive::RequirePass).is_empty()
+}
+
+impl Settings {
+    pub fn new(store: &ConfigStore) -> Settings {
+        let generation = store.generation();
+        Settings::of(generation, &store.snapshot())
+    }
+
+    /// Reads the configuration again when it has changed; true if it has.
+    #[inline]
+    pub fn refresh(&mut self, store: &ConfigStore) -> bool {
+        let changed = store.generation() != self.generation;
+        if changed {
+            *self = Settings::new(store);
+        }
+        changed
+    }
+
+    fn of(generation: u64, config: &Config) -> Settings {
+        Settings {
+            generation,
+            max_bulk_len: config.int(Directive::ProtoMaxBulkLen),
+            timeout: config.int(Directive::Timeout).saturating_mul(1000),
+            book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
+            clients: ClientLimits::of(config),
+            tick: (1000 / config.int(Directive::Hz).max(1)).min(TICK_MAX),
+            expire_budget: EXPIRE_BUDGET + EXPIRE_BUDGET / 4 * (config.int(Directive::ActiveExpireEffort) - 1) as usize,
+        }
+    }
+
+    pub fn limits(&self, authenticated: bool) -> Limits {
+        Limits { max_bulk_len: self.max_bulk_len, authenticated }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_done_in_the_background_when_more_is_asked_for() {
+        for (hz, effort, tick, budget) in [(1, 1, 50, 256), (10, 2, 50, 320), (100, 10, 10, 832), (500, 5, 2, 512)] {
+            let store = ConfigStore::new(Config::default());
+            store.update(|config| {
+                config.set_int(Directive::Hz, hz);
+                config.set_int(Directive::ActiveExpireEffort, effort);
+            });
+            let settings = Settings::new(&store);
+            assert_eq!((settings.tick, settings.expire_budget), (tick, budget), "{hz} {effort}");
+        }
+    }
+}

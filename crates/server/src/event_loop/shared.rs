@@ -1,0 +1,138 @@
+//! What all threads of the server share.
+
+use crate::aof::writer::Bell;
+use crate::event_loop::congestion::Congestion;
+use crate::event_loop::mailbox::{Letter, Mailbox};
+use crate::listener::acceptor::Acceptor;
+use engine::Engine;
+use engine::clients::pubsub::Push;
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+thread_local! {
+    /// The worker that this thread is.
+    static SELF: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// This thread is a worker from now on.
+pub fn become_worker(index: usize) {
+    SELF.set(index);
+}
+
+/// The worker that the calling thread is; the first one for threads that are none.
+pub fn this_worker() -> usize {
+    match SELF.get() {
+        usize::MAX => 0,
+        index => index,
+    }
+}
+
+/// The engine and the state of the server around it.
+pub struct Shared {
+    pub engine: Arc<Engine>,
+    pub acceptor: Acceptor,
+    workers: usize,
+    /// Connections of each worker, for spreading new ones.
+    loads: Box<[AtomicUsize]>,
+    mailboxes: OnceLock<Vec<Mailbox>>,
+    pub congestion: Congestion,
+    /// Wakes the main thread, which ends the server.
+    stop: OnceLock<mio::Waker>,
+    pub stopping: AtomicBool,
+    /// Wakes the thread that writes the log.
+    pub bell: Bell,
+    /// Of each worker, whether it keeps replies until the log is durable.
+    pub keepers: Vec<AtomicBool>,
+    pub connections_received: AtomicU64,
+    pub connections_rejected: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(engine: Arc<Engine>, workers: usize, bell: Bell, acceptor: Acceptor) -> Shared {
+        Shared {
+            engine,
+            acceptor,
+            workers,
+            loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            mailboxes: OnceLock::new(),
+            congestion: Congestion::new(workers),
+            stop: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            bell,
+            keepers: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            connections_received: AtomicU64::new(0),
+            connections_rejected: AtomicU64::new(0),
+        }
+    }
+
+    /// The shards whose background work is this worker's.
+    pub fn shards_of(&self, worker: usize) -> Range<usize> {
+        let shards = self.engine.locks().len();
+        worker * shards / self.workers..(worker + 1) * shards / self.workers
+    }
+
+    pub fn set_mailboxes(&self, mailboxes: Vec<Mailbox>) {
+        assert!(self.mailboxes.set(mailboxes).is_ok(), "mailboxes are set once");
+    }
+
+    pub fn set_stop_waker(&self, waker: mio::Waker) {
+        assert!(self.stop.set(waker).is_ok(), "the stop waker is set once");
+    }
+
+    /// Sends a letter to a worker.
+    pub fn post(&self, worker: usize, letter: Letter) {
+        if let Some(mailbox) = self.mailboxes.get().and_then(|mailboxes| mailboxes.get(worker)) {
+            mailbox.post(letter, SELF.get() == worker);
+        }
+    }
+
+    /// Sends a worker what its clients are to be told.
+    pub fn post_pushes(&self, worker: usize, pushes: Vec<Push>) {
+        let bytes = pushes.iter().map(Push::size).sum();
+        self.congestion.add(&self.engine, worker, bytes);
+        self.post(worker, Letter::Pushes { pushes, bytes });
+    }
+
+    pub fn post_all(&self, letter: impl Fn() -> Letter) {
+        (0..self.workers).for_each(|worker| self.post(worker, letter()));
+    }
+
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Sends a letter to every worker but the one that the calling thread is.
+    pub fn post_others(&self, letter: impl Fn() -> Letter) {
+        (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, letter()));
+    }
+
+    /// The worker with the fewest connections, which gets one more. Only the acceptor calls this, one thread at a time.
+    pub fn assign(&self) -> usize {
+        let worker = (0..self.workers).min_by_key(|worker| self.loads[*worker].load(Relaxed)).unwrap_or(0);
+        self.loads[worker].fetch_add(1, Relaxed);
+        worker
+    }
+
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.loads.iter().map(|load| load.load(Relaxed)).sum()
+    }
+
+    /// A client is gone.
+    pub fn forget(&self, worker: usize, client: u64) {
+        self.loads[worker].fetch_sub(1, Relaxed);
+        self.engine.clients().remove(client);
+    }
+
+    /// Asks the main thread to end the server.
+    pub fn request_stop(&self) {
+        self.stopping.store(true, Relaxed);
+        if let Some(waker) = self.stop.get() {
+            // Without its poll the main thread is ending already.
+            let _ = waker.wake();
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Talking to other servers: the threads that may wait for them, and connections.
+//!
+//! There are a few threads, made when there is something to do; one that has nothing to do for a while ends. What is
+//! too much for them waits in a queue, in the order in which it came.
+
+use crate::event_loop::shared::Shared;
+use engine::host::surroundings::{Errand, Peer};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Threads at most.
+const THREADS_MAX: usize = 8;
+
+/// How long one waits for more to do.
+const REST: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+struct Crew {
+    errands: VecDeque<Errand>,
+    threads: usize,
+    /// Those of them that have nothing to do.
+    resting: usize,
+}
+
+/// What is to be done, and who does it.
+#[derive(Default)]
+pub struct Abroad {
+    crew: Mutex<Crew>,
+    /// There is something to do.
+    news: Condvar,
+}
+
+impl Abroad {
+    /// Has `errand` done, sooner or later.
+    pub fn send(this: &Arc<Abroad>, shared: Arc<Shared>, errand: Errand) -> io::Result<()> {
+        let mut crew = this.crew();
+        crew.errands.push_back(errand);
+        if crew.resting >= crew.errands.len() || crew.threads >= THREADS_MAX {
+            this.news.notify_one();
+            return Ok(());
+        }
+        let abroad = Arc::clone(this);
+        let spawned = std::thread::Builder::new().name("abroad".to_owned()).spawn(move || abroad.work(&shared));
+        match spawned {
+            Ok(_) => crew.threads += 1,
+            // Somebody else will do it.
+            Err(_) if crew.threads > 0 => {}
+            Err(error) => {
+                crew.errands.pop_back();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self, shared: &Shared) {
+        let mut crew = self.crew();
+        loop {
+            if let Some(errand) = crew.errands.pop_front() {
+                drop(crew);
+                errand(&shared.engine);
+                crew = self.crew();
+                continue;
+            }
+            crew.resting += 1;
+            let (woken, rest) = self.news.wait_timeout(crew, REST).unwrap_or_else(PoisonError::into_inner);
+            crew = woken;
+            crew.resting -= 1;
+            if rest.timed_out() && crew.errands.is_empty() {
+                crew.threads -= 1;
+                return;
+            }
+        }
+    }
+
+    fn crew(&self) -> MutexGuard<'_, Crew> {
+        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Tcp(TcpStream);
+
+/// Connects to the first address of that name which answers in time, from the address `source` if it is not empty.
+pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
+    let unknown = || io::Error::from(ErrorKind::InvalidInput);
+    let host = std::str::from_utf8(host).map_err(|_| unknown())?;
+    let source = std::str::from_utf8(source).map_err(|_| unknown())?;
+    // What follows the digits is passed over, as C does, and nobody listens on port 0.
+    let digits = port.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let port: u16 = std::str::from_utf8(&port[..digits]).ok().and_then(|port| port.parse().ok()).unwrap_or(0);
+    let mut failure = unknown();
+    for address in (host, port).to_socket_addrs().map_err(|_| unknown())? {
+        match open(&address, source, patience) {
+            Ok(peer) => return Ok(Box::new(peer)),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn open(address: &SocketAddr, source: &str, patience: Duration) -> io::Result<Tcp> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
+    if !source.is_empty() {
+        let unknown = || io::Error::from(ErrorKind::AddrNotAvailable);
+        let own = (source, 0).to_socket_addrs()?.find(|own| own.is_ipv4() == address.is_ipv4()).ok_or_else(unknown)?;
+        socket.bind(&own.into())?;
+    }
+    socket.connect_timeout(&(*address).into(), patience)?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    let mut peer = Tcp(stream);
+    peer.set_patience(patience)?;
+    Ok(peer)
+}
+
+impl Peer for Tcp {
+    fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        self.0.set_read_timeout(Some(patience))?;
+        self.0.set_write_timeout(Some(patience))
+    }
+}
+
+impl Read for Tcp {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+impl Write for Tcp {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_peer_that_says_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let mut peer = connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_millis(20)).unwrap();
+        let error = peer.read(&mut [0; 8]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+        drop((peer, listener));
+        let refused =
+            connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_secs(1)).err().map(|error| error.kind());
+        assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
+        for (host, port) in [(&b"\xff"[..], &b"1"[..]), (b"a b", b"1")] {
+            let kind = connect(host, port, b"", Duration::from_secs(1)).err().map(|error| error.kind());
+            assert_eq!(kind, Some(ErrorKind::InvalidInput));
+            assert!(connect(b"127.0.0.1", b"x", b"", Duration::from_secs(1)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_connection_comes_from_the_address_that_it_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let from = |source: &[u8]| connect(b"127.0.0.1", port.as_bytes(), source, Duration::from_secs(1)).map(drop);
+        from(b"127.0.0.2").unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip().to_string(), "127.0.0.2");
+        assert!(from(b"::1").is_err() && from(b"no address").is_err());
+    }
+}

@@ -1,0 +1,617 @@
+//! What the server does for the engine and for loading a configuration.
+
+use crate::event_loop::mailbox::Letter;
+use crate::event_loop::script_reentry;
+use crate::event_loop::shared::{Shared, this_worker};
+use crate::host::allocator;
+use crate::host::blocking_pool::{self, Abroad};
+use crate::host::clock;
+use crate::host::lazy_free::Reaper;
+use crate::process::affinity;
+use crate::process::crash;
+use crate::process::log;
+use crate::process::oom;
+use crate::process::rlimit;
+use crate::process::title;
+use engine::clients::waiters::Ticket;
+use engine::config::{Config, Directive};
+use engine::host::surroundings::{
+    ConnectionStats, Errand, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, WorkerErrand,
+};
+use engine::propagation::effects::{Event, Garbage};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// The engine's host: frees in the background, knows the process and the other threads.
+pub struct EngineHost {
+    reaper: Reaper,
+    config_file: Vec<u8>,
+    executable: String,
+    supervisor: &'static str,
+    started_at: i64,
+    run_id: String,
+    /// Bytes allocated when the server had no data yet, and at most.
+    startup: AtomicU64,
+    peak: AtomicU64,
+    shared: OnceLock<Weak<Shared>>,
+    abroad: Arc<Abroad>,
+}
+
+impl EngineHost {
+    /// `config_file`: absolute path, or empty. `executable`: absolute path of the program.
+    pub fn new(reaper: Reaper, config_file: Vec<u8>, executable: String, supervisor: &'static str) -> EngineHost {
+        EngineHost {
+            reaper,
+            config_file,
+            executable,
+            supervisor,
+            started_at: clock::now().unix_ms(),
+            run_id: random_hex(),
+            startup: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            shared: OnceLock::new(),
+            abroad: Arc::default(),
+        }
+    }
+
+    /// Tells the host of the other threads, once, when they are there and before there is data.
+    pub fn set_server(&self, shared: &Arc<Shared>) {
+        assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
+        self.startup.store(allocator::stats().allocated, Relaxed);
+    }
+
+    fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.get().and_then(Weak::upgrade)
+    }
+}
+
+/// What the program was called with. The process's title takes the place of the words themselves, so this has to be
+/// called before there is one.
+pub fn arguments() -> &'static [OsString] {
+    static ARGUMENTS: LazyLock<Vec<OsString>> = LazyLock::new(|| std::env::args_os().skip(1).collect());
+    &ARGUMENTS
+}
+
+/// The program as it was called, found from any directory.
+pub fn executable() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let found = if called.as_bytes().contains(&b'/') { std::path::absolute(&called) } else { std::env::current_exe() };
+    found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Whether the system lets us have so many clients.
+fn admit_clients(wanted: i64) -> Result<(), String> {
+    let wanted = wanted.max(0) as u64;
+    match rlimit::admit(wanted)? {
+        possible if possible < wanted => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {possible}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What does not change while the process runs.
+struct Machine {
+    os: String,
+    memory: u64,
+}
+
+static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine { os: proc::os(), memory: proc::total_memory() });
+
+/// 40 hexadecimal digits from the system's randomness.
+fn random_hex() -> String {
+    (0..3).map(|n: u8| format!("{:016x}", RandomState::new().hash_one(n))).collect::<String>()[..40].to_owned()
+}
+
+impl engine::host::surroundings::Host for EngineHost {
+    fn free(&self, garbage: Vec<Garbage>) {
+        self.reaper.take(garbage);
+    }
+
+    fn events(&self, events: Vec<Event>) {
+        if let Some(shared) = self.shared() {
+            commands::pubsub::channels::notify(&shared.engine, this_worker(), &events);
+        }
+    }
+
+    fn kill(&self, worker: usize, client: u64) {
+        if let Some(shared) = self.shared() {
+            shared.post(worker, Letter::Kill { client });
+        }
+    }
+
+    fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
+        if let Some(shared) = self.shared() {
+            shared.post(ticket.client.worker, Letter::Reply { ticket: Arc::clone(ticket), bytes });
+        }
+    }
+
+    fn after_others(&self, left: &Arc<AtomicUsize>) {
+        if let Some(shared) = self.shared() {
+            left.fetch_add(shared.workers(), Relaxed);
+            shared.post_all(|| Letter::Settle { left: Arc::clone(left) });
+        }
+    }
+
+    fn unix_us(&self, _: i64) -> i64 {
+        clock::now().unix_us
+    }
+
+    fn converse(&self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        script_reentry::converse(&bytes)
+    }
+
+    fn while_busy(&self) {
+        script_reentry::serve(false);
+    }
+
+    fn while_long(&self) {
+        script_reentry::serve(true);
+    }
+
+    fn pause_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.post_all(|| Letter::PauseChanged);
+        }
+    }
+
+    fn log_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.bell.ring();
+        }
+    }
+
+    fn nanos(&self) -> u64 {
+        clock::nanos()
+    }
+
+    fn sleep(&self, time: Duration) {
+        let until = Instant::now() + time;
+        if let Some(shared) = self.shared() {
+            shared.post_others(|| Letter::Sleep { until });
+        }
+        std::thread::sleep(time);
+    }
+
+    fn rest(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn log(&self, line: &str) {
+        log::warning(line);
+    }
+
+    fn process(&self) -> ProcessInfo {
+        let (user, system) = cpu_times();
+        let (main_user, main_system) = proc::cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
+        ProcessInfo {
+            id: std::process::id(),
+            started_at: self.started_at,
+            os: MACHINE.os.clone(),
+            executable: self.executable.clone(),
+            supervisor: self.supervisor,
+            config_file: self.config_file.clone(),
+            run_id: self.run_id.clone(),
+            user,
+            system,
+            main_user,
+            main_system,
+        }
+    }
+
+    fn memory(&self) -> MemoryStats {
+        let stats = allocator::stats();
+        let peak = self.peak.fetch_max(stats.allocated, Relaxed).max(stats.allocated);
+        MemoryStats {
+            peak,
+            startup: self.startup.load(Relaxed),
+            rss: proc::rss(),
+            total_system: MACHINE.memory,
+            lazy_pending: self.reaper.pending() as u64,
+            lazy_freed: self.reaper.freed() as u64,
+            ..stats
+        }
+    }
+
+    fn allocated(&self) -> u64 {
+        allocator::allocated()
+    }
+
+    fn own_allocated(&self) -> u64 {
+        allocator::own_allocated()
+    }
+
+    fn freeing(&self) -> (usize, usize) {
+        (self.reaper.pending(), self.reaper.freed())
+    }
+
+    fn purge_memory(&self) {
+        allocator::purge();
+    }
+
+    fn allocator_report(&self) -> Option<String> {
+        allocator::report()
+    }
+
+    fn allocator_number(&self, name: &str, new: Option<u64>) -> io::Result<u64> {
+        allocator::number(name, new)
+    }
+
+    fn allocator_text(&self, name: &str) -> io::Result<String> {
+        allocator::text(name)
+    }
+
+    fn crash(&self) {
+        // What reports the signal ends the process.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSEGV);
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn restart(&self) -> io::Error {
+        // Files and sockets close themselves.
+        let mut arguments = arguments().to_vec();
+        // What it was called with may be relative to another directory than this is now.
+        if let Some(first) = arguments.first_mut().filter(|_| !self.config_file.is_empty()) {
+            *first = OsString::from_vec(self.config_file.clone());
+        }
+        Command::new(&self.executable).args(arguments).exec()
+    }
+
+    fn connections(&self) -> ConnectionStats {
+        let Some(shared) = self.shared() else { return ConnectionStats::default() };
+        ConnectionStats {
+            received: shared.connections_received.load(Relaxed),
+            rejected: shared.connections_rejected.load(Relaxed),
+        }
+    }
+
+    fn reset_stats(&self) {
+        if let Some(shared) = self.shared() {
+            shared.connections_received.store(0, Relaxed);
+            shared.connections_rejected.store(0, Relaxed);
+        }
+        self.reaper.reset_freed();
+    }
+
+    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
+        use Directive::*;
+        let listen_again = || match self.shared() {
+            Some(shared) => shared.acceptor.listen_again(changed, config).map_err(log::warning),
+            None => Ok(()),
+        };
+        match changed {
+            Port | BookPort => {
+                listen_again().map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?;
+                title::show(config);
+            }
+            Bind => {
+                listen_again().map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
+                title::show(config);
+            }
+            MaxClients => admit_clients(config.int(MaxClients))?,
+            OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
+            TcpKeepalive => self.shared().iter().for_each(|shared| shared.acceptor.set_keepalive(config)),
+            ProcTitleTemplate => title::show(config),
+            WatchdogPeriod => crash::set_watchdog(config),
+            JemallocBgThread => allocator::give_back_in_background(config.flag(changed)),
+            LogLevel | LogFormat | LogTimestampFormat => log::follow(config),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        change_dir(name)
+    }
+
+    fn notice(&self, line: &str) {
+        log::notice(line);
+    }
+
+    fn warn(&self, line: &str) {
+        log::warning(line);
+    }
+
+    fn create_file(&self, name: &[u8], in_steps: bool) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(Temporary::create(path(name), in_steps)?))
+    }
+
+    fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
+        let name = format!("temp-{}-scratch.rdb", std::process::id());
+        // One of a process that was killed and had the same number.
+        let _ = std::fs::remove_file(&name);
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&name)?;
+        std::fs::remove_file(&name)?;
+        Ok(Box::new(Nameless(file)))
+    }
+
+    fn open_file(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        let file = std::fs::File::open(path(name))?;
+        let size = file.metadata()?.len();
+        Ok((Box::new(file), size))
+    }
+
+    fn in_background(&self, cpus: Directive, work: Errand) -> io::Result<()> {
+        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
+        let save = move || {
+            affinity::pin(&shared.engine.config().snapshot(), cpus);
+            work(&shared.engine);
+        };
+        std::thread::Builder::new().name("saver".to_owned()).spawn(save).map(drop)
+    }
+
+    fn abroad(&self, work: Errand) -> io::Result<()> {
+        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
+        Abroad::send(&self.abroad, shared, work)
+    }
+
+    fn on_worker(&self, worker: usize, work: WorkerErrand) {
+        if let Some(shared) = self.shared() {
+            shared.post(worker, Letter::Errand(work));
+        }
+    }
+
+    fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
+        let config = self.shared().map(|shared| shared.engine.config().snapshot());
+        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BindSourceAddr));
+        blocking_pool::connect(host, port, source, patience)
+    }
+
+    fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
+        let spare = std::thread::available_parallelism().map_or(0, |all| all.get() - 1).min(HELPERS_MAX);
+        std::thread::scope(|scope| {
+            for _ in 0..spare {
+                // Without one the work is done all the same.
+                let _ = std::thread::Builder::new().name("helper".to_owned()).spawn_scoped(scope, help);
+            }
+            work();
+        });
+    }
+
+    fn detail(&self, line: &str) {
+        log::verbose(line);
+    }
+
+    fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        std::fs::read(path(name))
+    }
+
+    fn replace_file(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
+        let target = path(name);
+        let mut temporary = target.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let temporary = Path::new(&temporary);
+        let written = write_synced(temporary, content).and_then(|()| {
+            if let Ok(old) = std::fs::metadata(target) {
+                std::fs::set_permissions(temporary, old.permissions())?;
+            }
+            std::fs::rename(temporary, target)
+        });
+        if written.is_err() {
+            // The error that is reported is the one that came first.
+            let _ = std::fs::remove_file(temporary);
+        }
+        written
+    }
+}
+
+/// A file that nobody else finds.
+struct Nameless(std::fs::File);
+
+impl Scratch for Nameless {
+    fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, end)
+    }
+
+    fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(to, from)
+    }
+}
+
+/// Threads that help with one work; more would wait for the one that gives it to them.
+const HELPERS_MAX: usize = 3;
+
+/// A file under a name of its own until it is complete.
+struct Temporary {
+    file: std::fs::File,
+    /// Empty when it has its final name.
+    name: PathBuf,
+    target: PathBuf,
+    /// Bytes that may be on their way to the disk only; None where all wait for the end.
+    unsynced: Option<usize>,
+}
+
+/// Bytes after which what was written is brought to the disk, where that is wanted.
+const SYNC_STEP: usize = 4 << 20;
+
+/// The file that is not complete yet, for who ends the process before it is.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Removes what an end in the middle of saving would leave behind.
+pub fn remove_temporary() {
+    if let Some(name) = unfinished().take() {
+        let _ = std::fs::remove_file(name);
+    }
+}
+
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Temporary {
+    fn create(target: &Path, in_steps: bool) -> io::Result<Temporary> {
+        // Absolute, since the working directory may change meanwhile.
+        let target = std::path::absolute(target)?;
+        let process = std::process::id();
+        let named = |name: String| {
+            let name = target.with_file_name(name);
+            std::fs::File::create_new(&name).map(|file| (file, name))
+        };
+        let mut made = named(format!("temp-{process}.rdb"));
+        for number in 0..u32::MAX {
+            if !matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+                break;
+            }
+            made = named(format!("temp-{process}-{number}.rdb"));
+        }
+        let (file, name) = made?;
+        *unfinished() = Some(name.clone());
+        Ok(Temporary { file, name, target, unsynced: in_steps.then_some(0) })
+    }
+}
+
+impl Write for Temporary {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        if let Some(unsynced) = &mut self.unsynced {
+            *unsynced += written;
+            if *unsynced >= SYNC_STEP {
+                *unsynced = 0;
+                self.file.sync_data()?;
+            }
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl NewFile for Temporary {
+    fn commit(mut self: Box<Self>) -> io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::rename(&self.name, &self.target)?;
+        self.name = PathBuf::new();
+        *unfinished() = None;
+        // The new name is durable when the directory is.
+        let directory = self.target.parent().unwrap_or(Path::new("."));
+        std::fs::File::open(directory)?.sync_all()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.name.as_os_str().is_empty() {
+            // The error that is reported is the one that came first.
+            let _ = std::fs::remove_file(&self.name);
+            *unfinished() = None;
+        }
+    }
+}
+
+/// The name as it is found from any working directory.
+pub fn absolute(name: &[u8]) -> Vec<u8> {
+    std::path::absolute(path(name)).map_or_else(|_| name.to_vec(), |path| path.into_os_string().into_vec())
+}
+
+fn write_synced(name: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = std::fs::File::create(name)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+fn change_dir(name: &[u8]) -> io::Result<Vec<u8>> {
+    std::env::set_current_dir(path(name))?;
+    Ok(std::env::current_dir()?.into_os_string().into_vec())
+}
+
+/// Processor time of the process, in the program and in the kernel.
+fn cpu_times() -> (Duration, Duration) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
+    let whole = |time: TimeVal| Duration::from_micros(time.num_microseconds().max(0).cast_unsigned());
+    (whole(usage.user_time()), whole(usage.system_time()))
+}
+
+/// Linux's /proc. Where it is missing, everything is zero or empty.
+mod proc {
+    use std::fs::read_to_string;
+    use std::time::Duration;
+
+    /// The unit of memory in `statm`.
+    const PAGE: u64 = 4096;
+    /// The unit of processor time in `stat`: USER_HZ, 100 on every architecture that Linux runs Rust on.
+    const TICK: Duration = Duration::from_millis(10);
+
+    fn number(text: Option<&str>) -> u64 {
+        text.and_then(|word| word.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn rss() -> u64 {
+        let text = read_to_string("/proc/self/statm").unwrap_or_default();
+        number(text.split_whitespace().nth(1)) * PAGE
+    }
+
+    pub fn total_memory() -> u64 {
+        let text = read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+        number(line.split_whitespace().next()) * 1024
+    }
+
+    /// Processor time of a thread, in the program and in the kernel.
+    pub fn cpu_times(stat: &str) -> (Duration, Duration) {
+        let text = read_to_string(stat).unwrap_or_default();
+        // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
+        let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+        let mut times = fields.split_whitespace().skip(11).map(|word| TICK * number(Some(word)) as u32);
+        (times.next().unwrap_or_default(), times.next().unwrap_or_default())
+    }
+
+    pub fn os() -> String {
+        let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        format!("Linux {} {}", release.trim_end(), std::env::consts::ARCH)
+    }
+}
+
+/// Files and folders for the configuration.
+pub struct ConfigHost;
+
+pub fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+impl engine::config::Host for ConfigHost {
+    fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        std::fs::read(path(name))
+    }
+
+    fn read_stdin(&self) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        io::stdin().lock().read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    fn glob(&self, pattern: &[u8]) -> Vec<Vec<u8>> {
+        let Ok(paths) = glob::glob(&String::from_utf8_lossy(pattern)) else { return Vec::new() };
+        paths.flatten().map(|path| path.into_os_string().into_vec()).collect()
+    }
+
+    fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        change_dir(name)
+    }
+
+    fn can_append(&self, name: &[u8]) -> io::Result<()> {
+        std::fs::OpenOptions::new().append(true).create(true).open(path(name)).map(drop)
+    }
+
+    fn command_exists(&self, name: &[u8]) -> bool {
+        commands::core::table::Table::is_built_in(name)
+    }
+
+    fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {
+        Ok(())
+    }
+}

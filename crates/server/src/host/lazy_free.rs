@@ -1,0 +1,82 @@
+//! Background threads that free what takes long: big collections, flushed tables.
+
+use crate::process::affinity;
+use crossbeam_channel::{Sender, unbounded};
+use engine::config::{Config, Directive};
+use engine::propagation::effects::Garbage;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::thread;
+
+/// The way to the freeing threads.
+#[derive(Clone)]
+pub struct Reaper {
+    queue: Sender<Garbage>,
+    pending: Arc<AtomicUsize>,
+    freed: Arc<AtomicUsize>,
+}
+
+/// Pieces that are freed before other threads get a chance to run.
+const STEP: usize = 512;
+
+impl Reaper {
+    pub fn start(threads: usize, config: &Arc<Config>) -> std::io::Result<Reaper> {
+        let (queue, garbage) = unbounded::<Garbage>();
+        let (pending, freed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        for n in 0..threads {
+            let (garbage, pending, freed) = (garbage.clone(), Arc::clone(&pending), Arc::clone(&freed));
+            let config = Arc::clone(config);
+            thread::Builder::new().name(format!("reaper-{n}")).spawn(move || {
+                affinity::pin(&config, Directive::BioCpulist);
+                drop(config);
+                step_back();
+                for mut item in garbage {
+                    let objects = item.objects();
+                    // In steps, so that this thread does not keep a core from the workers for long.
+                    while !item.drain_step(STEP) {
+                        thread::yield_now();
+                    }
+                    drop(item);
+                    // Whoever sees that nothing is pending sees all that was freed.
+                    freed.fetch_add(objects, Relaxed);
+                    pending.fetch_sub(objects, Release);
+                }
+            })?;
+        }
+        Ok(Reaper { queue, pending, freed })
+    }
+
+    pub fn take(&self, garbage: Vec<Garbage>) {
+        for item in garbage {
+            self.pending.fetch_add(item.objects(), Relaxed);
+            // A send fails only when the threads are gone, at the end of the process; then it is freed here.
+            let _ = self.queue.send(item);
+        }
+    }
+
+    /// Objects that wait to be freed (`lazyfree_pending_objects`).
+    pub fn pending(&self) -> usize {
+        self.pending.load(Acquire)
+    }
+
+    /// Objects that were freed (`lazyfreed_objects`).
+    pub fn freed(&self) -> usize {
+        self.freed.load(Relaxed)
+    }
+
+    pub fn reset_freed(&self) {
+        self.freed.store(0, Relaxed);
+    }
+}
+
+/// Makes this thread give way to all others: where every core has a worker, freeing would hold one up for a time slice.
+/// Where the system refuses, freeing works as well.
+fn step_back() {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
+}
+
+/// The lowest priority that ordinary threads have.
+const LEAST_PRIORITY: i32 = 19;

@@ -1,0 +1,253 @@
+//! Listening sockets: TCP on every bound address, a Unix socket, the book port.
+
+use crate::connection::socket::Stream;
+use crate::process::log;
+use engine::config::{Config, Directive, os_message};
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use nix::unistd::{Gid, Group, chown};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use std::fs::Permissions;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+/// Bytes that the kernel takes of replies before their turn to be sent comes. By itself it would take 4 MiB from every
+/// connection whose peer does not read; a few hundred of these bring all of the machine's TCP to its limit of memory,
+/// where even word that a peer is gone is dropped.
+const UNSENT_MAX: u32 = 128 << 10;
+
+/// A socket that accepts connections.
+pub enum Listener {
+    Tcp { socket: TcpListener, book: bool, address: SocketAddr },
+    Unix { socket: UnixListener, path: String },
+}
+
+/// A connection that was just accepted, with the addresses of both ends as CLIENT LIST prints them.
+pub struct Accepted {
+    pub stream: Stream,
+    pub addr: String,
+    pub laddr: String,
+    /// From this machine: over loopback or a Unix socket.
+    pub local: bool,
+    pub book: bool,
+}
+
+impl Listener {
+    /// What the log calls it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Listener::Tcp { book: false, .. } => "tcp",
+            Listener::Tcp { book: true, .. } => "book",
+            Listener::Unix { .. } => "unix",
+        }
+    }
+
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp { socket, .. } => registry.register(socket, token, Interest::READABLE),
+            Listener::Unix { socket, .. } => registry.register(socket, token, Interest::READABLE),
+        }
+    }
+
+    /// Connections have their options from their listener. They are wishes: a connection without them still works.
+    pub fn set_keepalive(&self, config: &Config) {
+        if let Listener::Tcp { socket, .. } = self {
+            let _ = keep_alive(&SockRef::from(socket), keepalive(config));
+        }
+    }
+
+    /// The next connection; None when nobody waits.
+    pub fn accept(&self) -> io::Result<Option<Accepted>> {
+        let accepted = match self {
+            Listener::Tcp { socket, book, address } => socket.accept().and_then(|(stream, peer)| {
+                let laddr = if address.ip().is_unspecified() { stream.local_addr()? } else { *address }.to_string();
+                let local = peer.ip().to_canonical().is_loopback();
+                let addr = canonical(peer).to_string();
+                Ok(Accepted { stream: Stream::Tcp(stream), addr, laddr, local, book: *book })
+            }),
+            Listener::Unix { socket, path } => socket.accept().map(|(stream, _)| {
+                let addr = format!("{path}:0");
+                Accepted { stream: Stream::Unix(stream), laddr: addr.clone(), addr, local: true, book: false }
+            }),
+        };
+        match accepted {
+            Ok(accepted) => Ok(Some(accepted)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, .. } = self {
+            log::notice("Removing the unix socket file.");
+            // The path may be gone already; then there is nothing to clean up.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// An IPv4 peer of an IPv6 socket counts as IPv4.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
+
+/// Seconds after which a silent peer is asked whether it is there; 0: never.
+fn keepalive(config: &Config) -> u64 {
+    config.int(Directive::TcpKeepalive).max(0) as u64
+}
+
+fn keep_alive(socket: &Socket, seconds: u64) -> io::Result<()> {
+    if seconds == 0 {
+        return socket.set_keepalive(false);
+    }
+    let third = Duration::from_secs((seconds / 3).max(1));
+    let times = TcpKeepalive::new().with_time(Duration::from_secs(seconds)).with_interval(third).with_retries(3);
+    socket.set_tcp_keepalive(&times)
+}
+
+/// Opens everything that the configuration asks for. An address with a leading `-` may be missing.
+pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
+    let mut listeners = open_tcp_ports(config, false)?;
+    listeners.extend(open_tcp_ports(config, true)?);
+    let path = String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned();
+    if !path.is_empty() {
+        let socket = open_unix(&path, config).map_err(|error| format!("Failed opening Unix socket: {error}"))?;
+        listeners.push(Listener::Unix { socket, path });
+    }
+    if listeners.is_empty() {
+        return Err("Configured to not listen anywhere, exiting.".to_owned());
+    }
+    Ok(listeners)
+}
+
+/// Opens the port of one protocol on every bound address.
+pub fn open_tcp_ports(config: &Config, book: bool) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    let port = config.int(if book { Directive::BookPort } else { Directive::Port }) as u16;
+    if port != 0 {
+        open_port(config, port, book, &mut listeners)?;
+    }
+    Ok(listeners)
+}
+
+fn backlog(config: &Config) -> i32 {
+    i32::try_from(config.int(Directive::TcpBacklog)).unwrap_or(i32::MAX)
+}
+
+fn open_port(config: &Config, port: u16, book: bool, to: &mut Vec<Listener>) -> Result<(), String> {
+    let before = to.len();
+    for address in config.bind_addresses() {
+        let text = String::from_utf8_lossy(address).into_owned();
+        let (optional, name) = match text.strip_prefix('-') {
+            Some(name) => (true, name),
+            None => (false, &text[..]),
+        };
+        let open = |address| Ok((open_tcp(address, config)?, address));
+        match resolve(name, port).and_then(open) {
+            Ok((socket, address)) => to.push(Listener::Tcp { socket, book, address }),
+            Err(error) if optional && is_missing(&error) => {}
+            Err(error) => {
+                log::warning(format_args!(
+                    "Warning: Could not create server TCP listening socket {name}:{port}: {}",
+                    reason(&error)
+                ));
+                return Err(format!("Failed listening on port {port} (tcp), aborting."));
+            }
+        }
+    }
+    // Every address was optional, and none is there.
+    if to.len() == before && !config.bind_addresses().is_empty() {
+        return Err(format!("Failed listening on port {port} (tcp), aborting."));
+    }
+    Ok(())
+}
+
+/// The protocol or the address does not exist on this machine.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || matches!(error.raw_os_error(), Some(97 | 93 | 94 | 22))
+}
+
+fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
+    match name {
+        "*" => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
+        "::*" => Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)),
+        _ => (name, port).to_socket_addrs()?.next().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
+    let protocol = if config.flag(Directive::Mptcp) { Protocol::MPTCP } else { Protocol::TCP };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    // Connections have these from their listener. Wishes too.
+    let _ = socket.set_tcp_notsent_lowat(UNSENT_MAX);
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = keep_alive(&socket, keepalive(config));
+    let mark = config.int(Directive::SocketMarkId) as u32;
+    if mark != 0 {
+        let _ = socket.set_mark(mark);
+    }
+    socket.listen(backlog(config))?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// The system's text alone: without what the standard library puts around it, and without what was done.
+fn reason(error: &io::Error) -> String {
+    let text = os_message(error);
+    text.strip_prefix("failed to lookup address information: ").map_or_else(|| text.clone(), str::to_owned)
+}
+
+fn open_unix(path: &str, config: &Config) -> Result<UnixListener, String> {
+    let mode = config.int(Directive::UnixSocketPerm) as u32;
+    let group = String::from_utf8_lossy(config.text(Directive::UnixSocketGroup)).into_owned();
+    // What an earlier server left behind would be in the way.
+    let _ = std::fs::remove_file(path);
+    let step = |name: &'static str| move |error: io::Error| format!("{name}: {}", os_message(&error));
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(step("creating socket"))?;
+    socket.set_nonblocking(true).map_err(step("fcntl"))?;
+    socket.bind(&SockAddr::unix(path).map_err(step("bind"))?).map_err(step("bind"))?;
+    if mode != 0 {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(step("chmod"))?;
+    }
+    if !group.is_empty() {
+        give_to_group(path, &group)?;
+    }
+    socket.listen(backlog(config)).map_err(step("listen"))?;
+    Ok(UnixListener::from_std(socket.into()))
+}
+
+/// By name or by number.
+fn give_to_group(path: &str, name: &str) -> Result<(), String> {
+    let failed = |what: &str| format!("getgrnam error for group '{name}': {what}");
+    let id = match Group::from_name(name).map_err(|error| failed(error.desc()))? {
+        Some(group) => group.gid,
+        None => Gid::from_raw(name.parse().map_err(|_| failed("there is none"))?),
+    };
+    chown(path, None, Some(id)).map_err(|error| format!("chown error for group '{name}': {}", error.desc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepted_connections_leave_little_with_the_kernel() {
+        let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &Config::default()).unwrap();
+        let address = socket.local_addr().unwrap();
+        let listener = Listener::Tcp { socket, book: false, address };
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        let accepted = std::iter::repeat_with(|| listener.accept().unwrap()).flatten().next().unwrap();
+        let Stream::Tcp(stream) = &accepted.stream else { panic!("not TCP") };
+        assert_eq!(SockRef::from(stream).tcp_notsent_lowat().unwrap(), UNSENT_MAX);
+    }
+}

@@ -1,0 +1,303 @@
+//! What the server leaves behind when it cannot go on: a report in the log, after which the process ends.
+//!
+//! ```text
+//! === CINNABAR BUG REPORT START: Cut & paste starting from here ===
+//! 1234:M 21 Nov 2026 05:26:01.123 # Cinnabar 0.1.0 crashed by signal: 6
+//! ------ STACK TRACE ------          the failed thread's stack, and what every thread is at
+//! ------ STACK TRACE DONE ------
+//! ------ INFO OUTPUT ------
+//! ------ CLIENT LIST OUTPUT ------
+//! ------ CURRENT CLIENT INFO ------  whom the failed thread was working for
+//! ------ MODULES INFO OUTPUT ------
+//! ------ CONFIG DEBUG OUTPUT ------  what is not the default
+//! === CINNABAR BUG REPORT END ...
+//! ```
+//!
+//! A panic anywhere ends the process: a worker that goes missing would leave its clients without answers and its locks
+//! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for
+//! them and is waited for only so long.
+//!
+//! A fatal signal is reported by a thread that waits for it, while the failed thread meets its fault again and again.
+//! Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
+//! served last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
+
+use crate::event_loop::shared::Shared;
+use crate::host::clock;
+use crate::process::log;
+use commands::Session;
+use commands::core::dispatch;
+use commands::core::table::{Entry, Table};
+use commands::server::client_list::described;
+use commands::version::CINNABAR;
+use engine::clients::registry::ClientInfo;
+use engine::config::{Config, Directive, is_sensitive};
+use resp::value::{Decoder, Value};
+use resp::{Protocol, Reply};
+use signal_hook::consts::{SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use simple_signal::Signal;
+use std::backtrace::Backtrace;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Once, OnceLock, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How long the report waits for what needs the engine's locks.
+const PATIENCE: Duration = Duration::from_secs(2);
+const INFO: [&str; 2] = ["INFO", "everything"];
+
+static SERVER: OnceLock<Weak<Shared>> = OnceLock::new();
+/// A report is being written: what fails meanwhile gets none.
+static REPORTING: AtomicBool = AtomicBool::new(false);
+
+/// From now on a panic is reported and ends the process.
+pub fn catch_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let stack = Backtrace::force_capture().to_string();
+        let name = thread::current().name().unwrap_or("unnamed").to_owned();
+        let cause = format!("=== ASSERTION FAILED === thread '{name}' at {}: {}", place(panic), message(panic));
+        end(&cause, &stack, || {});
+    }));
+}
+
+/// Tells the reports of the server, once it runs, and begins to wait for fatal signals.
+pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
+    // A second server in the process would be a test's.
+    let _ = SERVER.set(Arc::downgrade(shared));
+    set_watchdog(&shared.engine.config().snapshot());
+    simple_signal::set_handler(&[Signal::Segv, Signal::Fpe, Signal::Ill, Signal::Abrt], |caught| {
+        let number = caught.iter().map(|signal| match signal {
+            Signal::Fpe => SIGFPE,
+            Signal::Ill => SIGILL,
+            Signal::Abrt => SIGABRT,
+            _ => SIGSEGV,
+        });
+        crashed(number.max().unwrap_or(SIGSEGV));
+    });
+    let mut signals = Signals::new([SIGBUS, SIGALRM])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGBUS => crashed(SIGBUS),
+                _ => log_threads("Received SIGALRM"),
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Ends as the signal would have, for whoever waits for the process.
+fn crashed(signal: i32) {
+    end(&format!("crashed by signal: {signal}"), "", || {
+        // A signal that this cannot be done for ends it otherwise.
+        let _ = emulate_default_handler(signal);
+    });
+}
+
+/// Milliseconds after which a worker that does not come to an end of its turn is reported; 0: never.
+static PERIOD: AtomicU64 = AtomicU64::new(0);
+static WATCHDOG: Once = Once::new();
+const PERIOD_MIN: u64 = 200;
+
+/// Follows `watchdog-period`.
+pub fn set_watchdog(config: &Config) {
+    let period = config.int(Directive::WatchdogPeriod).max(0).cast_unsigned();
+    PERIOD.store(if period == 0 { 0 } else { period.max(PERIOD_MIN) }, Relaxed);
+    if period > 0 {
+        WATCHDOG.call_once(|| {
+            // Without a thread for it there is no watchdog.
+            let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(watch_workers);
+        });
+    }
+}
+
+/// A worker counts the time of its turns, also when it has nothing to do; one whose count stands still is stuck.
+fn watch_workers() {
+    let mut before: Vec<u64> = Vec::new();
+    let mut stuck = false;
+    while let Some(server) = SERVER.get().and_then(Weak::upgrade) {
+        let period = PERIOD.load(Relaxed);
+        if period > 0 {
+            let now: Vec<u64> = server.engine.metrics().iter().map(|worker| worker.turn_nanos.get()).collect();
+            let stands = before.len() == now.len() && before.iter().zip(&now).any(|(before, now)| before == now);
+            if stands && !stuck {
+                log_threads("WATCHDOG TIMER EXPIRED");
+            }
+            (before, stuck) = (now, stands);
+        } else {
+            before.clear();
+        }
+        drop(server);
+        thread::sleep(Duration::from_millis(period.max(PERIOD_MIN)));
+    }
+}
+
+fn log_threads(cause: &str) {
+    let server = SERVER.get().and_then(Weak::upgrade);
+    let line = format!("{}:signal-handler ({})", std::process::id(), clock::now().unix_ms() / 1000);
+    let threads = threads(server.as_deref());
+    log::raw(&format!(
+        "\n{line} \n--- {cause} ---\n\n------ STACK TRACE ------\n\
+         {threads}\n------ STACK TRACE DONE ------\n{line} --------\n"
+    ));
+}
+
+fn place(panic: &PanicHookInfo<'_>) -> String {
+    panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string)
+}
+
+fn message(panic: &PanicHookInfo<'_>) -> String {
+    panic.payload_as_str().unwrap_or("no message").to_owned()
+}
+
+/// Reports and ends the process, `finally` if that does it.
+fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
+    let server = SERVER.get().and_then(Weak::upgrade);
+    let config = server.as_ref().map(|server| server.engine.config().snapshot());
+    let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CrashLogEnabled));
+    if REPORTING.swap(true, SeqCst) {
+        // The thread that reports ends the process.
+        thread::sleep(PATIENCE * 2);
+    } else if wanted {
+        report(cause, stack, server);
+    } else {
+        log::warning(cause);
+    }
+    if config.is_some_and(|config| config.flag(Directive::UseExitOnPanic)) {
+        std::process::exit(1);
+    }
+    finally();
+    std::process::abort()
+}
+
+fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
+    log::raw("\n\n=== CINNABAR BUG REPORT START: Cut & paste starting from here ===\n");
+    log::warning(format_args!("Cinnabar {CINNABAR} {cause}"));
+    log::raw(&format!(
+        "\n------ STACK TRACE ------\n{stack}\n{}------ STACK TRACE DONE ------\n",
+        threads(server.as_deref())
+    ));
+    if let Some(server) = &server {
+        if let Some(answer) = ask(server, info).flatten() {
+            log::raw(&format!("\n------ INFO OUTPUT ------\n{answer}"));
+        }
+        let failed = thread::current().name().unwrap_or_default().to_owned();
+        if let Some((all, current)) = ask(server, move |server| clients(server, &failed)) {
+            log::raw(&format!("\n------ CLIENT LIST OUTPUT ------\n{all}"));
+            if let Some(client) = current {
+                log::raw(&format!("\n------ CURRENT CLIENT INFO ------\n{client}"));
+            }
+        }
+        log::raw("\n------ MODULES INFO OUTPUT ------\n");
+        log::raw(&format!("\n------ CONFIG DEBUG OUTPUT ------\n{}", changed(&server.engine.config().snapshot())));
+    }
+    log::raw(
+        "\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n\
+         Please send this report to whoever maintains your copy of Cinnabar.\n\
+         To look for bad memory: cinnabar-server --test-memory <megabytes>\n\
+         To look at the system's settings: cinnabar-server --check-system\n\n",
+    );
+}
+
+/// The directives that are not as they are without a configuration, but for secrets.
+fn changed(config: &Config) -> String {
+    let usual = Config::default().get(&[b"*"]);
+    let differs =
+        |(name, value): &(Vec<u8>, Vec<u8>), usual: &(Vec<u8>, Vec<u8>)| value != &usual.1 && !is_sensitive(name);
+    let found = config.get(&[b"*"]).into_iter().zip(&usual).filter(|(now, usual)| differs(now, usual));
+    found
+        .map(|((name, value), _)| [&name[..], b" ", &value, b"\n"].concat())
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
+        .collect()
+}
+
+/// Every thread: its number, name, what it does, its state, and where it waits in the kernel.
+fn threads(server: Option<&Shared>) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let read = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        let status = read("status");
+        let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim();
+        let (number, name, wait) = (entry.file_name(), read("comm"), read("wchan"));
+        let (number, name) = (number.to_string_lossy(), name.trim_end());
+        let served = server.and_then(|server| served(server, name)).unwrap_or_default();
+        writeln!(text, "{number} {name}: {state} {wait}{served}").expect("a String takes everything");
+    }
+    text
+}
+
+/// The latest command of whom this thread served last.
+fn served(server: &Shared, thread: &str) -> Option<String> {
+    let client = latest_client(server, thread)?;
+    let id = client.last_command.load(Relaxed).checked_sub(1);
+    let of = |entry: &&Entry| Some(entry.id) == id || entry.subcommands.iter().any(|sub| Some(sub.id) == id);
+    let command = Table::get().iter().find(of).map_or("none", |entry| entry.command.name);
+    Some(format!(", last command: {command}, of client {}", client.id))
+}
+
+/// Whom the worker with this thread served last.
+fn latest_client(server: &Shared, thread: &str) -> Option<Arc<ClientInfo>> {
+    let worker = thread.strip_prefix("worker-")?.parse::<usize>().ok()?;
+    let own = server.engine.clients().all().into_iter().filter(|client| client.worker == worker);
+    own.max_by_key(|client| client.active_at.load(Relaxed))
+}
+
+/// The lines of all clients, and of the one that the failed thread was working for.
+fn clients(server: &Shared, failed: &str) -> (String, Option<String>) {
+    let now = clock::now().unix_ms();
+    let line = |client: &ClientInfo| described(&server.engine, client, now) + "\n";
+    let all = server.engine.clients().all().iter().map(|client| line(client)).collect();
+    (all, latest_client(server, failed).map(|client| line(&client)))
+}
+
+/// What INFO tells.
+fn info(server: &Shared) -> Option<String> {
+    let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+    dispatch::execute(&server.engine, &mut Session::local(), &mut INFO[..].into(), clock::now(), &mut reply);
+    match Decoder::new().decode(reply.as_slice()) {
+        Ok(Some((Value::Bulk(text), _))) => Some(String::from_utf8_lossy(&text).into_owned()),
+        _ => None,
+    }
+}
+
+/// What `question` finds out, if it does so in time.
+fn ask<A: Send + 'static>(server: &Arc<Shared>, question: impl FnOnce(&Shared) -> A + Send + 'static) -> Option<A> {
+    let (sender, answer) = mpsc::channel();
+    let server = Arc::clone(server);
+    let asked = thread::Builder::new().name("crash-report".to_owned()).spawn(move || {
+        // Who asked may have given up.
+        let _ = sender.send(question(&server));
+    });
+    asked.ok()?;
+    answer.recv_timeout(PATIENCE).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_told_of_in_the_words_of_the_system() {
+        let (ready, is_ready) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = thread::Builder::new().name("reaper-7".to_owned()).spawn(move || {
+            ready.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            let _ = stopped.recv();
+        });
+        let number = is_ready.recv().unwrap();
+        let line_of =
+            |text: String| text.lines().find(|line| line.starts_with(&format!("{number} "))).map(str::to_owned);
+        let line = line_of(threads(None)).unwrap();
+        let (named, told) = line.split_once(": ").unwrap();
+        assert_eq!(named, format!("{number} reaper-7"));
+        let words: Vec<&str> = told.split(' ').collect();
+        assert!(words.len() == 3 && words[1].starts_with('(') && words[1].ends_with(')'), "{line}");
+        drop(stop);
+        thread.unwrap().join().unwrap();
+    }
+}

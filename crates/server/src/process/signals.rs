@@ -1,0 +1,108 @@
+//! The main thread once the server runs: it waits for signals, and ends the server.
+
+use crate::event_loop::mailbox::Letter;
+use crate::event_loop::shared::Shared;
+use crate::process::log;
+use commands::persistence::save::{Ending, before_end};
+use engine::config::Directive;
+use mio::{Events, Poll, Token, Waker};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook_mio::v1_0::Signals;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+const SIGNALS: Token = Token(usize::MAX - 1);
+const WAKE: Token = Token(usize::MAX);
+
+/// How often is looked whether an end that was kept back may begin.
+const REST: Duration = Duration::from_millis(100);
+
+pub struct Front {
+    shared: Arc<Shared>,
+    poll: Poll,
+    signals: Signals,
+    /// An interrupt was seen, and the end that it asks for has not failed: a second one does not wait for it.
+    interrupted: Arc<AtomicBool>,
+    /// The signal that asks for the end.
+    ending: &'static str,
+}
+
+impl Front {
+    pub fn new(shared: Arc<Shared>) -> io::Result<Front> {
+        let poll = Poll::new()?;
+        // A terminal that goes away is no reason to end, and neither is a file that may not grow: writing it fails.
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXFSZ])?;
+        poll.registry().register(&mut signals, SIGNALS, mio::Interest::READABLE)?;
+        shared.set_stop_waker(Waker::new(poll.registry(), WAKE)?);
+        Ok(Front { shared, poll, signals, interrupted: Arc::default(), ending: "" })
+    }
+
+    /// Waits until the server is asked to stop.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(64);
+        while !self.shared.stopping.load(Relaxed) {
+            self.end_if_wanted();
+            let patience = self.shared.engine.saves().is_end_wanted().then_some(REST);
+            match self.poll.poll(&mut events, patience) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            }
+            if events.iter().any(|event| event.token() == SIGNALS) {
+                self.take_signals();
+            }
+        }
+        // Before any connection ends: whoever sees his end must not get a new one.
+        self.shared.acceptor.close();
+        self.shared.post_all(|| Letter::Stop);
+        Ok(())
+    }
+
+    fn take_signals(&mut self) {
+        for signal in self.signals.pending() {
+            let name = match signal {
+                SIGINT => "SIGINT",
+                SIGTERM => "SIGTERM",
+                _ => continue,
+            };
+            if signal == SIGINT && self.interrupted.swap(true, Relaxed) {
+                log::warning("You insist... exiting now.");
+                crate::host::engine_host::remove_temporary();
+                std::process::exit(1);
+            }
+            self.ending = name;
+            log::warning(format_args!("Received {name} scheduling shutdown..."));
+            self.shared.engine.saves().want_end();
+        }
+    }
+
+    /// Begins the end that a signal has asked for. Timers that stand still keep it back, and SHUTDOWN ABORT takes it
+    /// back then. Saving goes on beside this thread, which waits for another signal.
+    fn end_if_wanted(&mut self) {
+        let engine = &self.shared.engine;
+        if engine.are_timers_paused() || !engine.saves().settle_end() {
+            return;
+        }
+        let (shared, name) = (Arc::clone(&self.shared), self.ending);
+        let config = engine.config().snapshot();
+        let directive = if name == "SIGINT" { Directive::ShutdownOnSigint } else { Directive::ShutdownOnSigterm };
+        let has = |word| config.has_choice(directive, word);
+        let (force, interrupted) = (has("force"), Arc::clone(&self.interrupted));
+        let ending = match (has("save"), has("nosave")) {
+            (true, _) => Ending::Save,
+            (_, true) => Ending::NoSave,
+            _ => Ending::Usual,
+        };
+        let end = move || {
+            if before_end(&shared.engine, ending, force) {
+                shared.request_stop();
+            } else {
+                interrupted.store(false, Relaxed);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("ending".to_owned()).spawn(end) {
+            log::warning(format_args!("Can't start a thread to end the server: {error}"));
+        }
+    }
+}
