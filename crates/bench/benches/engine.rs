@@ -16,7 +16,7 @@ use commands::core::dispatch::{self, Prepared};
 use commands::core::prefetch;
 use commands::{Args, Now, OwnWords, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
-use engine::host::surroundings::Alone;
+use engine::host::surroundings::NullHost;
 use engine::{Engine, Options};
 use resp::{Protocol, Reply, Span};
 use std::hint::black_box;
@@ -63,7 +63,7 @@ fn main() {
     let Some(call) = Call::read() else { return };
     let sizes =
         if call.measures { Sizes { keys: 1_000_000, touched: 2_000_000 } } else { Sizes { keys: 1000, touched: 3200 } };
-    let engine = Engine::new(&Options { shards: 64, workers: THREADS[2], ..Options::default() }, Arc::new(Alone));
+    let engine = Engine::new(&Options { shards: 64, workers: THREADS[2], ..Options::default() }, Arc::new(NullHost));
     let before = common::allocated();
     fill(&engine, sizes.keys);
     let bytes = common::allocated() - before;

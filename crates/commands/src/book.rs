@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::testing::configure;
     use engine::Options;
-    use engine::host::surroundings::Alone;
+    use engine::host::surroundings::NullHost;
     use engine::testing::MemoryLog;
     use resp::Protocol;
     use resp::book::{BookValue, decode_reply};
@@ -285,7 +285,7 @@ mod tests {
 
     impl Client {
         fn new() -> Client {
-            let engine = Engine::new(&Options::default(), Arc::new(Alone));
+            let engine = Engine::new(&Options::default(), Arc::new(NullHost));
             let log = MemoryLog::of(&engine);
             Client { engine, session: Session::local(), log }
         }

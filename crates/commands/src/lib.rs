@@ -8,11 +8,11 @@
 //! use commands::{Args, Now, Session};
 //! use commands::core::dispatch;
 //! use engine::{Engine, Options};
-//! use engine::host::surroundings::Alone;
+//! use engine::host::surroundings::NullHost;
 //! use resp::{Protocol, Reply};
 //! use std::sync::Arc;
 //!
-//! let engine = Engine::new(&Options::default(), Arc::new(Alone));
+//! let engine = Engine::new(&Options::default(), Arc::new(NullHost));
 //! let mut client = Session::local();
 //! let mut run = |words: &[&str], unix_ms: i64| {
 //!     let mut args: Args = words.into();

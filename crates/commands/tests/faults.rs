@@ -22,7 +22,7 @@ use commands::{Args, Now, Session};
 use disk::{Disk, Faults};
 use engine::clients::waiters::{Server, Ticket};
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::host::surroundings::{Alone, Errand, Host, NewFile, WorkerErrand};
+use engine::host::surroundings::{Host, NewFile, NullHost, Task, WorkerTask};
 use engine::propagation::effects::{Event, Garbage};
 use engine::{Engine, Options};
 use persistence::aof::journal::Policy;
@@ -68,13 +68,13 @@ impl Host for Keeper {
         self.disk.open(path)
     }
 
-    fn in_background(&self, _: Directive, work: Errand) -> io::Result<()> {
+    fn in_background(&self, _: Directive, work: Task) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())
     }
 
-    fn on_worker(&self, worker: usize, work: WorkerErrand) {
+    fn on_worker(&self, worker: usize, work: WorkerTask) {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         work(&engine, Server { worker, now_us: NOW.unix_us });
     }
@@ -289,7 +289,7 @@ impl Machine {
         let count: usize = last.lines().nth(1).map_or(0, |number| number.parse().unwrap());
         assert!(count >= durable && count <= self.writes.len(), "{durable} to {}: {count}", self.writes.len());
         self.writes.truncate(count);
-        let (alone, mut session) = (Engine::new(&OPTIONS, Arc::new(Alone)), Session::local());
+        let (alone, mut session) = (Engine::new(&OPTIONS, Arc::new(NullHost)), Session::local());
         for (index, write) in self.writes.iter().enumerate() {
             assert!(run_write(&alone, &mut session, index + 1, *write));
         }

@@ -25,7 +25,7 @@ use commands::{Args, Flow, Now, Session};
 use disk::Disk;
 use engine::clients::waiters::Server;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::host::surroundings::{Errand, Host, NewFile};
+use engine::host::surroundings::{Host, NewFile, Task};
 use engine::propagation::effects::{Event, Garbage};
 use engine::{Engine, Options};
 use fastrand::Rng;
@@ -66,7 +66,7 @@ impl Host for Keeper {
         self.disk.open(path)
     }
 
-    fn in_background(&self, _: Directive, work: Errand) -> io::Result<()> {
+    fn in_background(&self, _: Directive, work: Task) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())

@@ -1,11 +1,11 @@
 //! The store: its shards and what belongs to all of them.
 
 use crate::clients::pause::Pause;
-use crate::clients::pubsub::Audience;
+use crate::clients::pubsub::PubSub;
 use crate::clients::registry::Clients;
 use crate::clients::tracking::{Author, Tracking};
 use crate::config::{Config, ConfigStore, Directive};
-use crate::expiry::eviction::Ceiling;
+use crate::expiry::eviction::MemoryLimit;
 use crate::host::peer_connections::Links;
 use crate::host::surroundings::Host;
 use crate::keyspace::encoding_limits::Packing;
@@ -14,7 +14,7 @@ use crate::keyspace::keys::Key;
 use crate::keyspace::lru::AccessClock;
 use crate::keyspace::shard::{EntryHint, Shard, ShardStats};
 use crate::keyspace::value::Value;
-use crate::locks::deferred::Leftovers;
+use crate::locks::deferred::Deferred;
 use crate::locks::protocol::LockSet;
 use crate::propagation::change_log::{Batch, ChangeLog, put_command};
 use crate::propagation::effects::{Effects, EventClass, Logged, ReadyKey};
@@ -76,7 +76,7 @@ pub struct Engine {
     /// Blocking commands that had to wait so far.
     arrivals: AtomicU64,
     rates: Rates,
-    audience: Audience,
+    pubsub: PubSub,
     tracking: Tracking,
     scripts: Scripts,
     latency: LatencyMonitor,
@@ -94,9 +94,9 @@ pub struct Engine {
     saves: Saves,
     /// 40 hexadecimal digits that name the history of this data set.
     replication_id: Mutex<String>,
-    pub(crate) leftovers: Leftovers,
+    pub(crate) deferred: Deferred,
     links: Links,
-    ceiling: Ceiling,
+    memory_limit: MemoryLimit,
 }
 
 /// The least of all thresholds from which on somebody wants to know of a command, so that most need only look here.
@@ -182,7 +182,7 @@ impl Engine {
             config: ConfigStore::new(config),
             metrics: (0..options.workers.max(1)).map(|_| WorkerMetrics::default()).collect(),
             rates: Rates::default(),
-            audience: Audience::new(options.workers.max(1)),
+            pubsub: PubSub::new(options.workers.max(1)),
             tracking: Tracking::new(options.workers.max(1)),
             scripts: Scripts::default(),
             latency: LatencyMonitor::default(),
@@ -197,9 +197,9 @@ impl Engine {
             cut_open: AtomicBool::new(false),
             saves: Saves::default(),
             replication_id: Mutex::new(new_replication_id()),
-            leftovers: Leftovers::default(),
+            deferred: Deferred::default(),
             links: Links::default(),
-            ceiling: Ceiling::default(),
+            memory_limit: MemoryLimit::default(),
         }
     }
 
@@ -267,8 +267,8 @@ impl Engine {
 
     /// The memory limit.
     #[inline]
-    pub fn ceiling(&self) -> &Ceiling {
-        &self.ceiling
+    pub fn memory_limit(&self) -> &MemoryLimit {
+        &self.memory_limit
     }
 
     /// Counters, one set a worker.
@@ -288,8 +288,8 @@ impl Engine {
     }
 
     /// Subscribers and monitors.
-    pub fn audience(&self) -> &Audience {
-        &self.audience
+    pub fn pubsub(&self) -> &PubSub {
+        &self.pubsub
     }
 
     /// Clients that are told when what they read changes.
@@ -299,7 +299,7 @@ impl Engine {
 
     /// A connection wants a line of every command from now on, or no longer.
     pub fn monitor(&self, worker: usize, token: usize, on: bool) {
-        self.audience.monitor(worker, token, on);
+        self.pubsub.monitor(worker, token, on);
         self.refresh_attention();
     }
 
@@ -313,7 +313,7 @@ impl Engine {
     /// To be called when a threshold has changed.
     pub fn refresh_attention(&self) {
         let log = |reason| self.command_log.threshold(reason);
-        let (nanos, bytes) = match self.audience.is_monitored() {
+        let (nanos, bytes) = match self.pubsub.is_monitored() {
             true => (0, 0),
             false => (
                 self.latency.threshold().min(log(Reason::Slow)),
@@ -384,7 +384,7 @@ impl Engine {
 
     /// Whether nothing may run out by itself now.
     pub(crate) fn expiry_is_paused(&self) -> bool {
-        self.expiry_paused.load(Relaxed) || self.keeps_expired() || self.saves.hindrance().is_loading()
+        self.expiry_paused.load(Relaxed) || self.keeps_expired() || self.saves.deny_reasons().is_loading()
     }
 
     /// Whether keys whose time is over stay, though nobody sees them, until somebody writes to them.
@@ -394,7 +394,7 @@ impl Engine {
 
     /// The log cannot be written: nothing goes by itself, since that could not be logged.
     pub fn is_unlogged(&self) -> bool {
-        self.saves.hindrance().is_unlogged()
+        self.saves.deny_reasons().is_unlogged()
     }
 
     /// The data of another server is being brought (`import-mode`), which decides what goes.
@@ -614,10 +614,10 @@ impl Engine {
     /// be [served](crate::clients::waiters::serve) now.
     #[inline]
     #[must_use]
-    pub fn carry_out(&self, effects: &mut Effects, author: Author) -> Vec<ReadyKey> {
+    pub fn publish(&self, effects: &mut Effects, author: Author) -> Vec<ReadyKey> {
         let Some(mut rare) = effects.take_rare() else { return Vec::new() };
         if !rare.changes.is_empty() || rare.flushed {
-            self.tracking.tell(&self.audience, rare.changes, rare.flushed, author);
+            self.tracking.tell(&self.pubsub, rare.changes, rare.flushed, author);
         }
         rare.garbage.append(&mut rare.outlived);
         if !rare.garbage.is_empty() {
@@ -684,7 +684,7 @@ mod tests {
     use super::*;
     use crate::clients::waiters::Server;
     use crate::clients::watch::WatchFlag;
-    use crate::host::surroundings::Alone;
+    use crate::host::surroundings::NullHost;
     use crate::keyspace::edit::Ttl;
     use crate::keyspace::keys::Keys;
     use crate::keyspace::origin::Origin;
@@ -697,7 +697,7 @@ mod tests {
     }
 
     fn engine() -> Engine {
-        Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1, workers: 1 }, Arc::new(Alone))
+        Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1, workers: 1 }, Arc::new(NullHost))
     }
 
     fn keys<'e>(engine: &'e Engine, names: &[&[u8]], now: i64) -> Keys<'e> {
@@ -713,7 +713,7 @@ mod tests {
         edit.commit(EventClass::STRING, "set");
         engine.record(&keys.effects, 0, |out| put_command(out, [&b"SET"[..], name, value].into_iter()));
         keys.unlock();
-        assert!(engine.carry_out(&mut keys.effects, Author { worker: 0, client: 0 }).is_empty());
+        assert!(engine.publish(&mut keys.effects, Author { worker: 0, client: 0 }).is_empty());
     }
 
     fn get(engine: &Engine, name: &[u8], now: i64) -> Option<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! Large values, written a piece at a time, so that nobody waits for the whole.
 //!
 //! While a value stays as it is from its first piece to its last, a number says how far it is written. One that is to
-//! be changed is [followed](Rest::follow) from then on:
+//! be changed is [followed](ValueCursor::follow) from then on:
 //!
 //! | type | what its changes cost | order in the file |
 //! | --- | --- | --- |
@@ -18,7 +18,7 @@ use crate::encode::{
 };
 use engine::keyspace::value::{Object, Value};
 use engine::snapshot::before_images::Shared;
-use engine::snapshot::capture::Rest;
+use engine::snapshot::capture::ValueCursor;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Pieces {
     }
 }
 
-impl Rest for Pieces {
+impl ValueCursor for Pieces {
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
         match &mut self.state {
             State::InPlace | State::Collected(_) => self.piece(out, object, max),

@@ -15,7 +15,7 @@ use crate::source::{Result, Source};
 use crate::stream;
 use engine::keyspace::encoding_limits::Packing;
 use engine::keyspace::value::{Object, Value};
-use engine::snapshot::capture::Rest;
+use engine::snapshot::capture::ValueCursor;
 use structures::list::List;
 use structures::set::Set;
 use structures::stream::Stream;

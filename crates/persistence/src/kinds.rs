@@ -1,5 +1,5 @@
 //! Every type of value and every opcode that servers have written, as bytes put together by hand, is read or refused by
-//! name. That what real servers write is read is for `tests/smoke/rdb_files.py`; here is what none of those at hand
+//! name. That what real servers write is read is for `tests/compat/rdb_files.py`; here is what none of those at hand
 //! writes any more, or yet.
 
 use crate::decode::{self, Decoded};

@@ -6,7 +6,7 @@ use crate::save;
 use crate::source::Source;
 use crate::tests::{large_values, options, packing, put, read, style, told};
 use crate::{decode::Decoded, format::Family};
-use engine::host::surroundings::{Alone, Host, Scratch};
+use engine::host::surroundings::{Host, NullHost, Scratch};
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
 use engine::keyspace::value::{KeyEntry, NewString, Object};
@@ -132,7 +132,7 @@ proptest! {
         every in 1..60_000usize,
         changes in proptest::collection::vec((0..7usize, 0..40u8, any::<u32>()), 0..400),
     ) {
-        let engine = Engine::new(&Options { shards, databases: 2, ..Options::default() }, Arc::new(Alone));
+        let engine = Engine::new(&Options { shards, databases: 2, ..Options::default() }, Arc::new(NullHost));
         let mut expected = Vec::new();
         let values = large_values(&packing());
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();

@@ -11,7 +11,7 @@ use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
 use crate::keyspace_walk::{Blocks, walk};
 use engine::Engine;
 use engine::keyspace::value::{KeyEntry, Object, Value};
-use engine::snapshot::capture::{Begun, Encode, Encoder, Rest};
+use engine::snapshot::capture::{Begun, Encode, Encoder, ValueCursor};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ pub struct Options {
     pub fields: Vec<(&'static str, String)>,
     /// How keys' access marks are written.
     pub marks: Marks,
-    /// Rest after each key (`rdb-key-save-delay`).
+    /// ValueCursor after each key (`rdb-key-save-delay`).
     pub delay: Duration,
 }
 
@@ -149,7 +149,7 @@ impl Encoder for Keys {
         chunked_values::is_large(&entry.value())
     }
 
-    fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn Rest> {
+    fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn ValueCursor> {
         put_head(out, entry, &self.style, self.marks);
         Box::new(Pieces::begin(out, &entry.value(), self.style))
     }

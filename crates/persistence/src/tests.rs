@@ -8,7 +8,7 @@ use crate::load::{self, Found, Sink};
 use crate::save::{self, Marks};
 use crate::source::Source;
 use engine::config::Config;
-use engine::host::surroundings::Alone;
+use engine::host::surroundings::NullHost;
 use engine::keyspace::encoding_limits::Packing;
 use engine::keyspace::origin::Origin;
 use engine::keyspace::value::{KeyEntry, Object, Value, ValueExt};
@@ -235,7 +235,7 @@ pub(crate) fn options() -> save::Options {
 }
 
 fn engine() -> Engine {
-    Engine::new(&Options { shards: 4, databases: 4, ..Options::default() }, Arc::new(Alone))
+    Engine::new(&Options { shards: 4, databases: 4, ..Options::default() }, Arc::new(NullHost))
 }
 
 pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {

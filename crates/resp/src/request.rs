@@ -61,7 +61,7 @@ use memchr::{memchr, memchr2};
 use self::inline::split_inline;
 pub use self::large::LargeArg;
 use self::short::SHORT_MAX;
-pub use self::short::{Head, short};
+pub use self::short::{RequestPrefix, short};
 use crate::number::parse_i64;
 
 /// Longest inline request, and longest line with a count or a length, in bytes.

@@ -66,11 +66,11 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let (dir, file) = (names.text(Directive::AppendDirname), names.text(Directive::AppendFilename));
     engine.install_log(Arc::new(Aof::new(Arc::new(writer::Disk), dir, file)));
     commands::server::config::apply_all(&engine);
-    let (bell, rung) = writer::Bell::new();
+    let (notifier, rung) = writer::Notifier::new();
     let failed = |error: io::Error| format!("Can't start: {error}");
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
     let acceptor = Acceptor::new(polls[0].registry()).map_err(failed)?;
-    let shared = Arc::new(Shared::new(engine, workers, bell, acceptor));
+    let shared = Arc::new(Shared::new(engine, workers, notifier, acceptor));
     let front = Front::new(Arc::clone(&shared)).map_err(failed)?;
     let threads = start_workers(&shared, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
     host.set_server(&shared);
@@ -82,7 +82,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     daemon.ready();
     affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
     let result = front.run().map_err(|error| format!("Can't wait for signals: {error}"));
-    shared.bell.ring();
+    shared.notifier.ring();
     for thread in threads.into_iter().chain([logger]) {
         // A worker that panicked has ended the process.
         let _ = thread.join();

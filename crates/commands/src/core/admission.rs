@@ -14,8 +14,8 @@
 //!   authentication - MULTI - memory - disk - replicas - subscriptions - loading - busy script - monitors - pause
 //! ```
 //!
-//! **At which moment.** All reasons are bits of one word ([`Hindrance`]), which others set. A command looks at it here,
-//! and what is [promised](Hindrance::promises) once more under its locks ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)):
+//! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set. A command looks at it here,
+//! and what is [promised](DenyReasons::promises) once more under its locks ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)):
 //! where it has changed the command has done nothing and is admitted anew. Who sets such a bit and has then
 //! [passed all locks](Engine::pass_locks) knows that nothing runs any more that was admitted before: [`Settle`] does that before
 //! a command replies.
@@ -36,7 +36,7 @@ use engine::clients::pause::Paused;
 use engine::clients::waiters::Server;
 use engine::config::Directive;
 use engine::keyspace::origin::Asker;
-use engine::snapshot::persistence_status::Hindrance;
+use engine::snapshot::persistence_status::DenyReasons;
 use engine::{Engine, Error};
 use resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
@@ -91,7 +91,7 @@ impl<'r> Request<'r> {
 /// by which that was decided.
 #[inline(always)]
 pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
-    session.admitted = engine.saves().hindrance();
+    session.admitted = engine.saves().deny_reasons();
     session.admitted.is_none()
         && !engine.scripts().is_busy()
         && session.authenticated
@@ -112,10 +112,10 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
         return Verdict::Refuse(multi::NOT_IN_MULTI);
     }
-    if engine.saves().hindrance().is_limited() {
+    if engine.saves().deny_reasons().is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
     }
-    session.admitted = engine.saves().hindrance();
+    session.admitted = engine.saves().deny_reasons();
     match refusal(engine, session, request) {
         Some(error) => Verdict::Refuse(error),
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
@@ -153,7 +153,7 @@ fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<
 
 /// Why something that would write, or need memory, is refused, for whoever asks. `may_grow`: memory is no matter.
 /// `is_told`: it is told of a disk that fails though it does not write.
-fn refusal_of_write(engine: &Engine, state: Hindrance, flags: Flags, may_grow: bool, is_told: bool) -> Option<Error> {
+fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow: bool, is_told: bool) -> Option<Error> {
     let writes = flags.has(WRITE);
     if state.is_short_of_memory() && !may_grow {
         return Some(Error::OUT_OF_MEMORY);
@@ -168,7 +168,7 @@ fn refusal_of_write(engine: &Engine, state: Hindrance, flags: Flags, may_grow: b
 }
 
 /// Whether the command has to wait for the end of the pause that is on.
-fn has_to_wait(state: Hindrance, request: &Request<'_>) -> bool {
+fn has_to_wait(state: DenyReasons, request: &Request<'_>) -> bool {
     match state.paused() {
         Paused::Nothing => false,
         Paused::All => true,
@@ -179,7 +179,7 @@ fn has_to_wait(state: Hindrance, request: &Request<'_>) -> bool {
 
 /// Why a script, or a command that it calls, with these flags is refused. What has begun to write goes on.
 pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, has_written: bool) -> Option<Error> {
-    let state = engine.saves().hindrance();
+    let state = engine.saves().deny_reasons();
     if state.is_none() || has_written {
         return None;
     }
@@ -188,7 +188,7 @@ pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, h
 
 /// Whether a client that waits may be served now with the command that it waits with.
 pub(crate) fn admit_retry(engine: &Engine, row: &'static Command) -> Verdict {
-    let state = engine.saves().hindrance();
+    let state = engine.saves().deny_reasons();
     if state.is_none() {
         return Verdict::Run;
     }

@@ -24,10 +24,10 @@ pub struct Args<'a> {
 
 /// Arguments with bytes of their own, if there are any.
 #[derive(Clone, Debug, Default)]
-pub struct OwnWords(Option<Box<Own>>);
+pub struct OwnWords(Option<Box<OwnedArgs>>);
 
 #[derive(Clone, Debug, Default)]
-struct Own {
+struct OwnedArgs {
     /// By index.
     words: Vec<(usize, Vec<u8>)>,
     /// In the place of what is borrowed, where nothing is.
@@ -40,7 +40,7 @@ struct Own {
 impl From<Vec<(usize, Vec<u8>)>> for OwnWords {
     #[inline]
     fn from(words: Vec<(usize, Vec<u8>)>) -> Self {
-        OwnWords((!words.is_empty()).then(|| Box::new(Own { words, ..Own::default() })))
+        OwnWords((!words.is_empty()).then(|| Box::new(OwnedArgs { words, ..OwnedArgs::default() })))
     }
 }
 
@@ -255,7 +255,7 @@ impl<'b> FromIterator<&'b [u8]> for Args<'_> {
             spans.push(Span { start: bytes.len(), len: word.len() });
             bytes.extend_from_slice(word);
         }
-        let own = Own { words: Vec::new(), bytes, spans, lasting: false };
+        let own = OwnedArgs { words: Vec::new(), bytes, spans, lasting: false };
         Args { bytes: &[], spans: &[], own: OwnWords(Some(Box::new(own))), is_request: false }
     }
 }

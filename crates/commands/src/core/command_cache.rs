@@ -12,18 +12,18 @@
 use crate::core::args::{Args, OwnWords};
 use crate::core::dispatch::accepted;
 use crate::core::table::{Entry, Table};
-use resp::{Head, Span};
+use resp::{RequestPrefix, Span};
 
 /// A power of two.
 const SLOTS: usize = 16;
 
 /// What one worker has seen.
 #[derive(Default)]
-pub struct Familiar {
-    slots: [(Head, Option<&'static Entry>); SLOTS],
+pub struct CommandCache {
+    slots: [(RequestPrefix, Option<&'static Entry>); SLOTS],
 }
 
-impl Familiar {
+impl CommandCache {
     /// Parses a whole short request and finds its row, if it is to be had with so many arguments. None, and `spans` as
     /// they were, for any other request. Returns how many bytes it took, too.
     #[inline(always)]
@@ -45,7 +45,7 @@ impl Familiar {
         // The row of a subcommand depends on a further argument.
         if entry.is_some_and(|entry| Table::get().find(&args[0]).is_some_and(|found| std::ptr::eq(found, entry)))
             && entry.is_some_and(|entry| entry.subcommands.is_empty())
-            && let (Some(slot), Some(head)) = (slot(request), Head::of(request, spans))
+            && let (Some(slot), Some(head)) = (slot(request), RequestPrefix::of(request, spans))
         {
             self.slots[slot] = (head, entry);
         }
@@ -55,7 +55,7 @@ impl Familiar {
 
 #[inline(always)]
 fn slot(request: &[u8]) -> Option<usize> {
-    Some((Head::number_of(request)?.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60) as usize % SLOTS)
+    Some((RequestPrefix::number_of(request)?.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60) as usize % SLOTS)
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_familiar_is_what_a_lookup_finds() {
-        let mut familiar = Familiar::default();
+        let mut command_cache = CommandCache::default();
         let requests = [
             "GET key-of-some-length",
             "get other-key-of-some-length",
@@ -86,7 +86,7 @@ mod tests {
                 let len = bytes.len();
                 encode_command(&mut bytes, &["PING"]);
                 let mut spans = vec![Span::default()];
-                let (end, entry) = familiar.parse(&bytes, &mut spans).expect("a whole short request");
+                let (end, entry) = command_cache.parse(&bytes, &mut spans).expect("a whole short request");
                 let args = Args::parsed(&bytes, &spans[1..], OwnWords::default());
                 assert_eq!((end, args.len()), (len, words.len()));
                 assert!(args.iter().eq(words.iter().map(|word| word.as_bytes())));

@@ -196,7 +196,7 @@ pub fn run<'e>(
         }
     };
     match flow {
-        Flow::NotNow => put_off(engine, session, args, reply, start),
+        Flow::NotNow => retry_later(engine, session, args, reply, start),
         flow => {
             if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
                 mute(session, reply, start);
@@ -226,7 +226,7 @@ fn run_admitted(
 /// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with
 /// that.
 #[cold]
-fn put_off(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut Reply, start: usize) -> Flow {
+fn retry_later(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut Reply, start: usize) -> Flow {
     reply.truncate(start);
     session.kept = None;
     if !engine.scripts().is_busy() {
@@ -333,7 +333,7 @@ pub(crate) fn call_row<'e>(
 ) -> (Flow, bool) {
     match Held::keys_with(engine, key_args.iter().map(|(_, hash)| *hash), session.patience) {
         // The locks are free for who changes what it was admitted by, and this command has done nothing.
-        Some(_) if session.admitted.promises() != engine.saves().hindrance().promises() => (Flow::NotNow, false),
+        Some(_) if session.admitted.promises() != engine.saves().deny_reasons().promises() => (Flow::NotNow, false),
         Some(held) => call_locked(engine, session, row, held, key_args, args, now, reply),
         None => (Flow::NotNow, false),
     }
@@ -445,7 +445,7 @@ const FORGOTTEN_AT_ONCE: usize = 100;
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
 fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now) {
     let worker = session.worker;
-    let ready = engine.carry_out(&mut effects, Author { worker, client: session.info.id });
+    let ready = engine.publish(&mut effects, Author { worker, client: session.info.id });
     if engine.tracking().is_over() {
         engine.trim_tracking(worker, FORGOTTEN_AT_ONCE);
     }

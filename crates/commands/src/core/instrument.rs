@@ -100,7 +100,7 @@ pub(crate) fn stats<'e>(worker: &'e WorkerMetrics, entry: &Entry) -> &'e Command
 #[cold]
 fn keep(engine: &Engine, session: &mut Session, entry: &Entry, args: &Args<'_>, now: Now) {
     let shown = args.own_indices().map(|index| (index, shown_arg(entry, args, index))).collect();
-    let line = engine.audience().is_monitored().then(|| monitor::line(session, entry, args, now));
+    let line = engine.pubsub().is_monitored().then(|| monitor::line(session, entry, args, now));
     session.kept = Some(Box::new(Kept { shown, line }));
 }
 
@@ -241,14 +241,14 @@ fn tell(
 ) {
     let mut kept = session.kept.take();
     let mut line = None;
-    if engine.audience().is_monitored() && !entry.command.flags.has(SKIP_MONITOR.and(ADMIN)) {
+    if engine.pubsub().is_monitored() && !entry.command.flags.has(SKIP_MONITOR.and(ADMIN)) {
         let kept = kept.as_mut().and_then(|kept| kept.line.take());
         line = Some(kept.unwrap_or_else(|| monitor::line(session, entry, args, now)));
     }
     if end != End::Later
         && let Some(line) = line.take()
     {
-        engine.audience().feed_monitors(session.worker, &line);
+        engine.pubsub().feed_monitors(session.worker, &line);
     }
     if end != End::Now {
         let args = shown_args(entry, args, kept.as_deref());
@@ -333,7 +333,7 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
     let Unfinished { entry, args, took, line, .. } = unfinished;
     if let Some(line) = line {
-        engine.audience().feed_monitors(session.worker, &line);
+        engine.pubsub().feed_monitors(session.worker, &line);
     }
     let worker = &engine.metrics()[session.worker];
     count(engine, session, worker, stats(worker, entry), took.nanos);

@@ -9,8 +9,8 @@ use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::keyspace::origin::{Asker, Origin};
-use engine::locks::held_locks::Patience;
-use engine::snapshot::persistence_status::Hindrance;
+use engine::locks::held_locks::LockTimeout;
+use engine::snapshot::persistence_status::DenyReasons;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -51,9 +51,9 @@ pub struct Session {
     pub multi: Option<Box<Multi>>,
     pub watching: Option<Box<Watching>>,
     /// The state of the server by which its present command was admitted.
-    pub(crate) admitted: Hindrance,
+    pub(crate) admitted: DenyReasons,
     /// What its commands do about locks that are not free.
-    pub patience: Patience,
+    pub patience: LockTimeout,
     /// The log's length after its last write that was logged: what its client is told since may not be durable before.
     pub logged_at: u64,
     /// What it subscribes to, if anything.
@@ -120,8 +120,8 @@ impl Session {
             import_source: false,
             multi: None,
             watching: None,
-            admitted: Hindrance::default(),
-            patience: Patience::Long,
+            admitted: DenyReasons::default(),
+            patience: LockTimeout::Long,
             logged_at: 0,
             subscriptions: None,
             tracker: None,

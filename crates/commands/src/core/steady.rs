@@ -78,7 +78,7 @@ pub fn run_row<'e, 'b>(
             break;
         };
         // Under the lock: what has begun to hold since the command was let in holds for it.
-        if !engine.saves().hindrance().is_limit_only() {
+        if !engine.saves().deny_reasons().is_limit_only() {
             cx.flow = Flow::NotNow;
             break;
         }

@@ -44,12 +44,12 @@ impl Others {
 mod tests {
     use super::*;
     use engine::Options;
-    use engine::host::surroundings::Alone;
+    use engine::host::surroundings::NullHost;
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn who_is_alone_waits_for_nobody() {
-        let engine = Engine::new(&Options::default(), Arc::new(Alone));
+        let engine = Engine::new(&Options::default(), Arc::new(NullHost));
         assert!(Others::ask(&engine).are_done(&engine) && Others::none().are_done(&engine));
         let others = Others { left: Arc::new(AtomicUsize::new(1)), until: u64::MAX };
         assert!(!others.are_done(&engine));

@@ -13,7 +13,7 @@ use crate::transactions::blocking::Blocking;
 use crate::version::CINNABAR;
 use engine::clients::pause::Paused;
 use engine::config::{Config, Directive};
-use engine::locks::held_locks::Patience;
+use engine::locks::held_locks::LockTimeout;
 use engine::{Engine, Error};
 use persistence::save::{self, Marks, Written};
 use std::io::{self, ErrorKind};
@@ -72,7 +72,7 @@ fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let waiting = cx.wait_elsewhere(args).ok_or(FAILED)?;
     let work = move |engine: &Engine| {
-        let outcome = match save_now(engine, Some(Patience::Long)) {
+        let outcome = match save_now(engine, Some(LockTimeout::Long)) {
             Ok(()) => Ok("OK"),
             Err(error) if error.kind() == ErrorKind::ResourceBusy => Err(IN_PROGRESS),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(scripting::busy(engine)),
@@ -145,7 +145,7 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Saves in the calling thread. `ResourceBusy`: somebody else does. `WouldBlock`: that takes more patience, if there is
 /// a limit to it, and nothing was done.
-pub fn save_now(engine: &Engine, patience: Option<Patience>) -> io::Result<()> {
+pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()> {
     let give_up = || patience.is_some_and(|patience| patience.is_over(engine));
     let saves = engine.saves();
     // Who cannot have the locks is not to be taken for one who saves.
@@ -259,7 +259,7 @@ const RETRY: i64 = 5;
 pub fn tick(engine: &Engine, now_ms: i64) {
     let (saves, config) = (engine.saves(), engine.config().snapshot());
     refresh(engine, &config);
-    if saves.is_running() || saves.hindrance().is_loading() || aof::is_rewriting(engine) {
+    if saves.is_running() || saves.deny_reasons().is_loading() || aof::is_rewriting(engine) {
         return;
     }
     if saves.scheduled.swap(false, Relaxed) {
@@ -326,7 +326,7 @@ fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
     }
     engine.saves().cancel();
     // What is not loaded yet must not take the place of what is there.
-    if !wanted || engine.saves().hindrance().is_loading() {
+    if !wanted || engine.saves().deny_reasons().is_loading() {
         return true;
     }
     engine.host().notice("Saving the final RDB snapshot before exiting.");

@@ -220,7 +220,7 @@ impl Subscriptions {
     }
 }
 
-/// What a subscription takes up: the name with its counts, and its places in the client's and the audience's tables.
+/// What a subscription takes up: the name with its counts, and its places in the client's and the engine's tables.
 fn name_bytes(name: &[u8]) -> usize {
     name.len() + 2 * size_of::<usize>() + 4 * size_of::<Name>()
 }
@@ -252,14 +252,14 @@ fn begin(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
     keep_confirmations(cx.session);
     let session = &mut *cx.session;
     let subscriptions = session.subscriptions.get_or_insert_with(|| {
-        cx.engine.audience().count_subscriber(true);
+        cx.engine.pubsub().count_subscriber(true);
         Box::default()
     });
     for name in args.from(1) {
         if !subscriptions.names(kind).contains(name) {
             let name: Name = name.into();
             session.info.subscription_bytes.fetch_add(name_bytes(&name), Relaxed);
-            cx.engine.audience().subscribe(session.worker, session.token, kind, &name);
+            cx.engine.pubsub().subscribe(session.worker, session.token, kind, &name);
             subscriptions.names(kind).insert(name);
         }
         confirm(cx.reply, words(kind).0, Some(name), subscriptions.count(kind));
@@ -294,7 +294,7 @@ fn finish(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
     for name in &names {
         if subscriptions.names(kind).remove(name) {
             session.info.subscription_bytes.fetch_sub(name_bytes(name), Relaxed);
-            cx.engine.audience().unsubscribe(session.worker, session.token, kind, name);
+            cx.engine.pubsub().unsubscribe(session.worker, session.token, kind, name);
         }
         confirm(cx.reply, word, Some(name), subscriptions.count(kind));
     }
@@ -303,7 +303,7 @@ fn finish(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
     }
     if session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
         session.subscriptions = None;
-        cx.engine.audience().count_subscriber(false);
+        cx.engine.pubsub().count_subscriber(false);
     }
     publish_counts(&session.info, session.subscriptions.as_deref());
     Ok(())
@@ -333,14 +333,14 @@ fn publish_counts(info: &ClientInfo, subscriptions: Option<&Subscriptions>) {
 
 /// Ends all subscriptions of a client and its monitoring, because it is reset or gone.
 pub fn leave(engine: &Engine, session: &mut Session) {
-    let audience = engine.audience();
+    let pubsub = engine.pubsub();
     if let Some(mut subscriptions) = session.subscriptions.take() {
         for kind in ALL_KINDS {
             for name in std::mem::take(subscriptions.names(kind)) {
-                audience.unsubscribe(session.worker, session.token, kind, &name);
+                pubsub.unsubscribe(session.worker, session.token, kind, &name);
             }
         }
-        audience.count_subscriber(false);
+        pubsub.count_subscriber(false);
         session.info.subscription_bytes.store(0, Relaxed);
         publish_counts(&session.info, None);
     }
@@ -375,7 +375,7 @@ fn shard_publish(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn send(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
-    let receivers = cx.engine.audience().publish(cx.session.worker, kind, &args[1], &args[2]);
+    let receivers = cx.engine.pubsub().publish(cx.session.worker, kind, &args[1], &args[2]);
     cx.reply.int(receivers as i64);
     Ok(())
 }
@@ -405,11 +405,11 @@ pub fn notify(engine: &Engine, worker: usize, events: &[Event]) {
     for Event { name, db, key, .. } in events {
         if mask & KEYSPACE != 0 {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-            engine.audience().publish(worker, Kind::Channel, &channel, name.as_bytes());
+            engine.pubsub().publish(worker, Kind::Channel, &channel, name.as_bytes());
         }
         if mask & KEYEVENT != 0 {
             let channel = format!("__keyevent@{db}__:{name}");
-            engine.audience().publish(worker, Kind::Channel, channel.as_bytes(), key);
+            engine.pubsub().publish(worker, Kind::Channel, channel.as_bytes(), key);
         }
     }
 }
@@ -426,7 +426,7 @@ fn reply_active(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Erro
     if args.len() > 3 {
         return Err(wrong_use(args));
     }
-    let names = cx.engine.audience().active(kind, args.get(2));
+    let names = cx.engine.pubsub().active(kind, args.get(2));
     cx.reply.array(names.len());
     names.iter().for_each(|name| cx.reply.bulk(name));
     Ok(())
@@ -438,7 +438,7 @@ fn wrong_use(args: &Args<'_>) -> Error {
 }
 
 fn pattern_count(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.reply.int(cx.engine.audience().count(Kind::Pattern) as i64);
+    cx.reply.int(cx.engine.pubsub().count(Kind::Pattern) as i64);
     Ok(())
 }
 
@@ -454,7 +454,7 @@ fn reply_counts(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Erro
     cx.reply.array((args.len() - 2) * 2);
     for name in args.from(2) {
         cx.reply.bulk(name);
-        cx.reply.int(cx.engine.audience().subscribers_of(kind, name) as i64);
+        cx.reply.int(cx.engine.pubsub().subscribers_of(kind, name) as i64);
     }
     Ok(())
 }
@@ -492,7 +492,7 @@ mod tests {
         is("SUNSUBSCRIBE a", "*3 $12 sunsubscribe $1 a :0 ");
         is("PING", "+PONG ");
         assert!(client.session().subscriptions.is_none());
-        assert_eq!(client.engine().audience().subscribers(), 0);
+        assert_eq!(client.engine().pubsub().subscribers(), 0);
     }
 
     #[test]
@@ -513,7 +513,7 @@ mod tests {
         is("PING x", "*2 $4 pong $1 x ");
         is("RESET", "+RESET ");
         is("GET k", "$-1 ");
-        assert_eq!(client.engine().audience().count(Kind::Channel), 0);
+        assert_eq!(client.engine().pubsub().count(Kind::Channel), 0);
     }
 
     #[test]
@@ -541,7 +541,7 @@ mod tests {
         other.is("PUBSUB SHARDNUMSUB news", "[news :1]").is("PUBSUB SHARDCHANNELS x*", "[]");
         let line = other.run("CLIENT LIST");
         assert_eq!(line, "", "test clients are not listed");
-        let pushes = client.engine().audience().take_own(0).unwrap();
+        let pushes = client.engine().pubsub().take_own(0).unwrap();
         let Push::Message(message) = &pushes[0] else { panic!("a message") };
         let shown =
             |pattern, protocol| String::from_utf8(encode(message, pattern, protocol)).unwrap().replace("\r\n", " ");

@@ -75,7 +75,7 @@ mod tests {
 
     /// Lines for monitors since the last call, without their time.
     fn lines(client: &Client) -> Vec<String> {
-        let pushes = client.engine().audience().take_own(0).unwrap_or_default();
+        let pushes = client.engine().pubsub().take_own(0).unwrap_or_default();
         let text = |push| match push {
             Push::Monitor(line) => String::from_utf8_lossy(&line).trim_end().split_once(' ').unwrap().1.to_owned(),
             other => format!("{other:?}"),

@@ -213,7 +213,7 @@ fn find(cx: &Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, 
 
 /// Monitors see calls that come to no run, too.
 pub(super) fn shown_if_failed<T>(cx: &Cx<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
-    if found.as_ref().is_err_and(|error| !error.is_not_now()) && cx.engine.audience().is_monitored() {
+    if found.as_ref().is_err_and(|error| !error.is_not_now()) && cx.engine.pubsub().is_monitored() {
         show_to_monitors(cx, command);
     }
     found
@@ -301,7 +301,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
     if known.get() != Reach::Declared && !key_args.is_empty() {
         cx.keys.escalate_anew()?;
     }
-    if cx.engine.audience().is_monitored() {
+    if cx.engine.pubsub().is_monitored() {
         show_to_monitors(cx, command);
     }
     loop {
@@ -338,7 +338,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
 fn show_to_monitors(cx: &Cx<'_>, command: &Args<'_>) {
     if let Some(entry) = dispatch::lookup(command) {
         let line = monitor::line(cx.session, entry, command, cx.now);
-        cx.engine.audience().feed_monitors(cx.session.worker, &line);
+        cx.engine.pubsub().feed_monitors(cx.session.worker, &line);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::core::table::{Entry, KeyPlan, Table};
 use crate::transactions::multi::Group;
 use engine::config::Directive;
 use engine::keyspace::key_hash::KeyHash;
-use engine::locks::protocol::Claim;
+use engine::locks::protocol::GrowRight;
 use engine::scripts::script_cache::Running;
 use engine::{Engine, Error};
 use mlua::{Either, Lua, LuaString, MultiValue, Value};
@@ -134,7 +134,7 @@ pub(super) struct Run<'r, 'c> {
     /// Why it is to end as if it had not begun.
     pub obstacle: Option<Obstacle>,
     /// The right to take more locks than those of the declared keys, from the first change on.
-    claim: Option<Claim<'c>>,
+    claim: Option<GrowRight<'c>>,
     over: bool,
     changed: bool,
     logging: bool,

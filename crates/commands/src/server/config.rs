@@ -97,11 +97,11 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
     let in_transaction = !cx.may_block();
-    let promised = cx.engine.saves().hindrance().promises();
+    let promised = cx.engine.saves().deny_reasons().promises();
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
         Ok(()) => {
             tracking::trim_afterwards(cx);
-            match cx.engine.saves().hindrance().promises() == promised {
+            match cx.engine.saves().deny_reasons().promises() == promised {
                 true => cx.reply.ok(),
                 // Nothing writes any more that it was not refused to.
                 false => Settle::then_ok(cx),
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn wanted_replicas_are_missing_unless_they_may_be_silent_for_ever() {
         let mut client = Client::new();
-        let wants = |client: &mut Client| client.engine().saves().hindrance().is_short_of_replicas();
+        let wants = |client: &mut Client| client.engine().saves().deny_reasons().is_short_of_replicas();
         assert!(!wants(&mut client));
         for (pair, missing) in [
             ("min-replicas-to-write 1", true),

@@ -145,7 +145,7 @@ fn human(bytes: u64) -> String {
 
 fn info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
-    if cx.engine.audience().is_monitored() && cx.blocking == Blocking::Allowed {
+    if cx.engine.pubsub().is_monitored() && cx.blocking == Blocking::Allowed {
         let others = Others::ask(cx.engine);
         cx.flow = Flow::more(Info { sections, others, are_done: false });
     } else {
@@ -270,7 +270,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("client_recent_max_output_buffer", most(|client| client.buffers.sizes().reply_bytes));
     text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
     text.field("tracking_clients", source.engine.tracking().clients());
-    text.field("pubsub_clients", source.engine.audience().subscribers());
+    text.field("pubsub_clients", source.engine.pubsub().subscribers());
     let watches = |client: &ClientInfo| client.watched.load(Relaxed) > 0 && !client.is_watch_broken();
     text.field("watching_clients", clients.iter().filter(|client| watches(client)).count());
     let times_out = |client: &ClientInfo| client.ticket().is_some_and(|ticket| ticket.deadline != 0);
@@ -352,7 +352,7 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
 
 fn persistence(text: &mut Text, source: &Source<'_>) {
     let saves = source.engine.saves();
-    text.field("loading", u8::from(saves.hindrance().is_loading()));
+    text.field("loading", u8::from(saves.deny_reasons().is_loading()));
     text.absent(&["async_loading"]);
     let progress = &saves.progress;
     let (keys, total) = (progress.keys.load(Relaxed), progress.total.load(Relaxed));
@@ -387,7 +387,7 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
         "slot_migration_fork_in_progress",
     ]);
     aof.sizes.iter().for_each(|(name, value)| text.field(name, value));
-    if saves.hindrance().is_loading() {
+    if saves.deny_reasons().is_loading() {
         loading(text, source);
     }
 }
@@ -441,15 +441,15 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("evicted_keys", shards.evicted);
     text.field("evicted_clients", metrics::sum(workers, |worker| &worker.evicted_clients));
     text.field("evicted_scripts", engine.scripts().evicted());
-    let (exceeded, present) = engine.ceiling().exceeded(source.now_us / 1000);
+    let (exceeded, present) = engine.memory_limit().exceeded(source.now_us / 1000);
     text.field("total_eviction_exceeded_time", exceeded);
     text.field("current_eviction_exceeded_time", present);
     text.field("keyspace_hits", shards.hits);
     text.field("keyspace_misses", shards.misses);
-    let audience = engine.audience();
-    text.field("pubsub_channels", audience.count(Kind::Channel));
-    text.field("pubsub_patterns", audience.count(Kind::Pattern));
-    text.field("pubsubshard_channels", audience.count(Kind::Shard));
+    let pubsub = engine.pubsub();
+    text.field("pubsub_channels", pubsub.count(Kind::Channel));
+    text.field("pubsub_patterns", pubsub.count(Kind::Pattern));
+    text.field("pubsubshard_channels", pubsub.count(Kind::Shard));
     text.field("latest_fork_usec", engine.saves().cut_nanos.load(Relaxed) / 1000);
     text.field("total_forks", engine.saves().forks.load(Relaxed));
     text.field("migrate_cached_sockets", engine.links().len());

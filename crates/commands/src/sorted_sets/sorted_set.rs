@@ -470,7 +470,7 @@ mod tests {
     use crate::core::context::Now;
     use crate::core::dispatch;
     use crate::core::session::Session;
-    use engine::host::surroundings::Alone;
+    use engine::host::surroundings::NullHost;
     use engine::{Engine, Options};
     use std::sync::Arc;
 
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn replies_are_those_of_valkey() {
         for protocol in [Protocol::Resp2, Protocol::Resp3] {
-            let engine = Engine::new(&Options::default(), Arc::new(Alone));
+            let engine = Engine::new(&Options::default(), Arc::new(NullHost));
             let mut session = Session::local();
             let mut reply = Reply::new(Vec::new(), protocol);
             for (command, resp2, resp3) in DIALOGUE {

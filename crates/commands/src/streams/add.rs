@@ -188,7 +188,7 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs = (first..args.len()).step_by(2).map(|at| (&args[at], &args[at + 1]));
     let (has_log, mut words) = (cx.engine.has_log(), Record::new());
     // What a log is read from came when its entry was added.
-    let is_loading = cx.engine.saves().hindrance().is_loading();
+    let is_loading = cx.engine.saves().deny_reasons().is_loading();
     let came_at = if is_loading { i64::try_from(id.ms).unwrap_or(now).min(now) } else { now };
     let trimmed = edit.with(|stream: &mut Stream| {
         stream.append(id, pairs, limits);

@@ -30,7 +30,7 @@ use crate::core::session::Session;
 use crate::pubsub::tracking;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
-use engine::clients::waiters::{Attempt, AwaitedKey, Chance, Request, Server, Ticket};
+use engine::clients::waiters::{Attempt, AwaitedKey, Candidate, Request, Server, Ticket};
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::keyspace::value::Type;
@@ -281,11 +281,11 @@ impl Request for Blocked {
         self.wait.on_missing || kind.is_some() && kind == self.wait.kind
     }
 
-    fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
+    fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt {
         let now = Now { unix_us: server.now_us };
         let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
         let mut reply = Reply::new(Vec::new(), self.protocol);
-        let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
+        let Some((claim, held)) = candidate.take(engine) else { return Attempt::default() };
         let origin = Origin { asker: self.asker, now: now.unix_ms() };
         let mut keys = Keys::new(engine, held, self.db, origin);
         keys.set_no_touch(self.no_touch);

@@ -1,7 +1,7 @@
 //! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
 //! holds writes back likewise while it sends keys that do not rest otherwise.
 //!
-//! What has to wait is part of the word that every command looks at ([`Hindrance`](crate::snapshot::persistence_status::Hindrance)); here is why,
+//! What has to wait is part of the word that every command looks at ([`DenyReasons`](crate::snapshot::persistence_status::DenyReasons)); here is why,
 //! and until when.
 
 use crate::Engine;
@@ -44,7 +44,7 @@ impl Default for Pause {
 impl Engine {
     /// What has to wait now.
     pub fn paused(&self) -> Paused {
-        self.saves().hindrance().paused()
+        self.saves().deny_reasons().paused()
     }
 
     /// True from [`begin_pause`](Self::begin_pause) until [`end_pause`](Self::end_pause), or the
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_pause_is_not_made_milder_or_shorter_while_it_is_on() {
         let (pause, saves) = (Pause::default(), Saves::default());
-        let paused = || saves.hindrance().paused();
+        let paused = || saves.deny_reasons().paused();
         pause.begin(&saves, Paused::All, 200, 0);
         pause.begin(&saves, Paused::Writes, 20, 10);
         assert_eq!((paused(), pause.until()), (Paused::All, 200));
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn writes_that_are_held_back_wait_for_all_who_do_that() {
         let (pause, saves) = (Pause::default(), Saves::default());
-        let paused = || saves.hindrance().paused();
+        let paused = || saves.deny_reasons().paused();
         pause.hold(&saves, true);
         pause.hold(&saves, true);
         pause.begin(&saves, Paused::All, 200, 0);

@@ -1,6 +1,6 @@
 //! Who listens: subscribers of channels and patterns, and monitors; and what they are to be told.
 //!
-//! A client belongs to a worker, and only that worker writes to it. So the audience is kept twice:
+//! A client belongs to a worker, and only that worker writes to it. So the pubsub is kept twice:
 //!
 //! ```text
 //!   everybody reads      channel -> how many subscribers each worker has         (cut into shards, each behind a lock)
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A publisher looks into the first table, answers how many there are, and leaves one [`Push`] for each worker that has
-//! any, however many subscribers that is. Pushes wait in the publisher's [outgoing](Audience::take_outgoing) list: its
+//! any, however many subscribers that is. Pushes wait in the publisher's [outgoing](PubSub::take_outgoing) list: its
 //! worker hands those for itself over when the command has ended, and those for others once a turn, as one letter with
-//! one wake-up. Whoever receives a push finds [its own subscribers](Audience::recipients) and writes to them.
+//! one wake-up. Whoever receives a push finds [its own subscribers](PubSub::recipients) and writes to them.
 //!
 //! Two messages of one publisher take the same way, so their order is kept. A worker that learns of a message after its
 //! client has left the channel finds it no longer in its table: nobody gets a message after the end of the subscription
@@ -89,7 +89,7 @@ type Channels = RwLock<HashMap<Name, Counts, RandomState>>;
 const SHARDS: usize = 64;
 
 /// All listeners.
-pub struct Audience {
+pub struct PubSub {
     hasher: RandomState,
     channels: Box<[Channels]>,
     shard_channels: Box<[Channels]>,
@@ -136,12 +136,12 @@ impl Local {
     }
 }
 
-impl Audience {
+impl PubSub {
     pub fn new(workers: usize) -> Self {
         let hasher = RandomState::default();
         let channels = || (0..SHARDS).map(|_| RwLock::new(HashMap::with_hasher(hasher.clone()))).collect();
         let side = || Side { outgoing: Mutex::new(vec![Vec::new(); workers]), ..Side::default() };
-        Audience {
+        PubSub {
             channels: channels(),
             shard_channels: channels(),
             patterns: RwLock::new(BTreeMap::new()),
@@ -294,7 +294,7 @@ impl Audience {
     }
 
     /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
-    /// because of a pattern, the pattern. `tell` must not change the audience. Whom an invalidation is for may be gone,
+    /// because of a pattern, the pattern. `tell` must not change the pubsub. Whom an invalidation is for may be gone,
     /// and another client have its token.
     pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
         let mut local = self.workers[worker].local.lock();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     /// What the connections of a worker are told, as `token pattern payload`.
-    fn told(audience: &Audience, worker: usize, pushes: &[Push]) -> Vec<String> {
+    fn told(pubsub: &PubSub, worker: usize, pushes: &[Push]) -> Vec<String> {
         let mut lines = Vec::new();
         for push in pushes {
             let payload = match push {
@@ -393,7 +393,7 @@ mod tests {
                 Push::Monitor(line) => line,
                 other => panic!("nobody sent {other:?}"),
             };
-            audience.recipients(worker, push, |token, pattern| {
+            pubsub.recipients(worker, push, |token, pattern| {
                 let pattern = pattern.map_or("-".into(), |pattern| String::from_utf8_lossy(pattern));
                 lines.push(format!("{token} {pattern} {}", String::from_utf8_lossy(payload)));
             });
@@ -403,66 +403,66 @@ mod tests {
 
     #[test]
     fn messages_reach_subscribers_on_every_worker_in_order() {
-        let audience = Audience::new(3);
-        audience.subscribe(0, 7, Kind::Channel, &name("news"));
-        audience.subscribe(2, 7, Kind::Channel, &name("news"));
-        audience.subscribe(2, 8, Kind::Channel, &name("news"));
-        audience.subscribe(2, 8, Kind::Pattern, &name("n*"));
-        audience.subscribe(1, 1, Kind::Shard, &name("news"));
-        assert_eq!(audience.publish(0, Kind::Channel, b"news", b"1"), 4);
-        assert_eq!(audience.publish(0, Kind::Channel, b"nothing", b"2"), 1);
-        assert_eq!(audience.publish(0, Kind::Channel, b"old", b"3"), 0);
-        assert_eq!(told(&audience, 0, &audience.take_own(0).unwrap()), ["7 - 1"]);
-        assert!(audience.take_own(0).is_none());
-        let outgoing = audience.take_outgoing(0);
+        let pubsub = PubSub::new(3);
+        pubsub.subscribe(0, 7, Kind::Channel, &name("news"));
+        pubsub.subscribe(2, 7, Kind::Channel, &name("news"));
+        pubsub.subscribe(2, 8, Kind::Channel, &name("news"));
+        pubsub.subscribe(2, 8, Kind::Pattern, &name("n*"));
+        pubsub.subscribe(1, 1, Kind::Shard, &name("news"));
+        assert_eq!(pubsub.publish(0, Kind::Channel, b"news", b"1"), 4);
+        assert_eq!(pubsub.publish(0, Kind::Channel, b"nothing", b"2"), 1);
+        assert_eq!(pubsub.publish(0, Kind::Channel, b"old", b"3"), 0);
+        assert_eq!(told(&pubsub, 0, &pubsub.take_own(0).unwrap()), ["7 - 1"]);
+        assert!(pubsub.take_own(0).is_none());
+        let outgoing = pubsub.take_outgoing(0);
         assert_eq!(outgoing.iter().map(|(worker, _)| *worker).collect::<Vec<_>>(), [2]);
-        assert_eq!(told(&audience, 2, &outgoing[0].1), ["7 - 1", "8 - 1", "8 n* 1", "8 n* 2"]);
-        assert!(audience.take_outgoing(0).is_empty());
-        assert_eq!(audience.publish(1, Kind::Shard, b"news", b"4"), 1);
-        assert_eq!(told(&audience, 1, &audience.take_own(1).unwrap()), ["1 - 4"]);
+        assert_eq!(told(&pubsub, 2, &outgoing[0].1), ["7 - 1", "8 - 1", "8 n* 1", "8 n* 2"]);
+        assert!(pubsub.take_outgoing(0).is_empty());
+        assert_eq!(pubsub.publish(1, Kind::Shard, b"news", b"4"), 1);
+        assert_eq!(told(&pubsub, 1, &pubsub.take_own(1).unwrap()), ["1 - 4"]);
     }
 
     #[test]
     fn who_left_is_told_nothing_even_of_messages_on_their_way() {
-        let audience = Audience::new(2);
-        audience.subscribe(1, 5, Kind::Channel, &name("a"));
-        audience.subscribe(1, 6, Kind::Channel, &name("a"));
-        audience.subscribe(1, 6, Kind::Pattern, &name("*"));
-        assert_eq!(audience.publish(0, Kind::Channel, b"a", b"x"), 3);
-        audience.unsubscribe(1, 6, Kind::Channel, b"a");
-        audience.unsubscribe(1, 6, Kind::Pattern, b"*");
-        assert_eq!(told(&audience, 1, &audience.take_outgoing(0)[0].1), ["5 - x"]);
-        assert_eq!(audience.subscribers_of(Kind::Channel, b"a"), 1);
-        audience.unsubscribe(1, 5, Kind::Channel, b"a");
-        assert_eq!((audience.count(Kind::Channel), audience.count(Kind::Pattern)), (0, 0));
-        assert_eq!(audience.publish(0, Kind::Channel, b"a", b"y"), 0);
+        let pubsub = PubSub::new(2);
+        pubsub.subscribe(1, 5, Kind::Channel, &name("a"));
+        pubsub.subscribe(1, 6, Kind::Channel, &name("a"));
+        pubsub.subscribe(1, 6, Kind::Pattern, &name("*"));
+        assert_eq!(pubsub.publish(0, Kind::Channel, b"a", b"x"), 3);
+        pubsub.unsubscribe(1, 6, Kind::Channel, b"a");
+        pubsub.unsubscribe(1, 6, Kind::Pattern, b"*");
+        assert_eq!(told(&pubsub, 1, &pubsub.take_outgoing(0)[0].1), ["5 - x"]);
+        assert_eq!(pubsub.subscribers_of(Kind::Channel, b"a"), 1);
+        pubsub.unsubscribe(1, 5, Kind::Channel, b"a");
+        assert_eq!((pubsub.count(Kind::Channel), pubsub.count(Kind::Pattern)), (0, 0));
+        assert_eq!(pubsub.publish(0, Kind::Channel, b"a", b"y"), 0);
     }
 
     #[test]
     fn channels_with_subscribers_are_listed() {
-        let audience = Audience::new(1);
+        let pubsub = PubSub::new(1);
         for channel in ["one", "two"] {
-            audience.subscribe(0, 1, Kind::Channel, &name(channel));
+            pubsub.subscribe(0, 1, Kind::Channel, &name(channel));
         }
-        audience.subscribe(0, 1, Kind::Shard, &name("three"));
-        let mut all = audience.active(Kind::Channel, None);
+        pubsub.subscribe(0, 1, Kind::Shard, &name("three"));
+        let mut all = pubsub.active(Kind::Channel, None);
         all.sort();
         assert_eq!(all, [name("one"), name("two")]);
-        assert_eq!(audience.active(Kind::Channel, Some(b"o*")), [name("one")]);
-        assert_eq!((audience.active(Kind::Shard, None), audience.count(Kind::Shard)), (vec![name("three")], 1));
+        assert_eq!(pubsub.active(Kind::Channel, Some(b"o*")), [name("one")]);
+        assert_eq!((pubsub.active(Kind::Shard, None), pubsub.count(Kind::Shard)), (vec![name("three")], 1));
     }
 
     #[test]
     fn monitors_get_every_line_once() {
-        let audience = Audience::new(2);
-        audience.monitor(1, 3, true);
-        audience.monitor(1, 3, true);
-        assert!(audience.is_monitored());
-        audience.feed_monitors(0, b"+line\r\n");
-        assert!(audience.take_own(0).is_none());
-        assert_eq!(told(&audience, 1, &audience.take_outgoing(0)[0].1), ["3 - +line\r\n"]);
-        audience.monitor(1, 3, false);
-        audience.monitor(1, 3, false);
-        assert!(!audience.is_monitored());
+        let pubsub = PubSub::new(2);
+        pubsub.monitor(1, 3, true);
+        pubsub.monitor(1, 3, true);
+        assert!(pubsub.is_monitored());
+        pubsub.feed_monitors(0, b"+line\r\n");
+        assert!(pubsub.take_own(0).is_none());
+        assert_eq!(told(&pubsub, 1, &pubsub.take_outgoing(0)[0].1), ["3 - +line\r\n"]);
+        pubsub.monitor(1, 3, false);
+        pubsub.monitor(1, 3, false);
+        assert!(!pubsub.is_monitored());
     }
 }

@@ -20,7 +20,7 @@
 //! A key is its name, whatever database it is in. An id stays at a key after its client has left or tracks no more,
 //! until the key changes or has to make room for others; nobody is told then.
 
-use crate::clients::pubsub::{Audience, Push};
+use crate::clients::pubsub::{PubSub, Push};
 use crate::clients::registry::ClientInfo;
 use crate::engine::Engine;
 use crate::locks::sync::{Mutex, RwLock};
@@ -308,7 +308,7 @@ impl Tracking {
 
     /// Tells of the changes that `worker` has made since it last did so.
     #[cold]
-    pub fn broadcast(&self, audience: &Audience, worker: usize) {
+    pub fn broadcast(&self, pubsub: &PubSub, worker: usize) {
         let side = &self.workers[worker];
         side.pending.store(false, Relaxed);
         let changed = std::mem::take(&mut *side.changed.lock());
@@ -318,13 +318,13 @@ impl Tracking {
             let all = Arc::new(Stale::Keys(keys.keys().cloned().collect()));
             for tracker in trackers.values() {
                 if !tracker.no_loop {
-                    tell(audience, worker, tracker, &all);
+                    tell(pubsub, worker, tracker, &all);
                     continue;
                 }
                 let others = keys.iter().filter(|(_, client)| tracker.hears_of(**client));
                 let others: Vec<Box<[u8]>> = others.map(|(key, _)| key.clone()).collect();
                 if !others.is_empty() {
-                    tell(audience, worker, tracker, &Arc::new(Stale::Keys(others)));
+                    tell(pubsub, worker, tracker, &Arc::new(Stale::Keys(others)));
                 }
             }
         }
@@ -332,11 +332,11 @@ impl Tracking {
 
     /// Tells whom these changes concern. No lock may be held.
     #[cold]
-    pub(crate) fn tell(&self, audience: &Audience, changes: Vec<Change>, flushed: bool, author: Author) {
+    pub(crate) fn tell(&self, pubsub: &PubSub, changes: Vec<Change>, flushed: bool, author: Author) {
         let trackers = self.trackers.read();
         if flushed {
             let everything = Arc::new(Stale::Everything);
-            trackers.values().for_each(|tracker| tell(audience, author.worker, tracker, &everything));
+            trackers.values().for_each(|tracker| tell(pubsub, author.worker, tracker, &everything));
         }
         let broadcasts = self.broadcasts.load(Relaxed);
         for Change { key, readers, expired } in changes {
@@ -347,7 +347,7 @@ impl Tracking {
             let readers = readers.iter().filter_map(|id| trackers.get(id));
             // Who broadcasts by now may have read the key before.
             let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast && tracker.hears_of(author.client));
-            readers.for_each(|tracker| tell(audience, author.worker, tracker, &stale));
+            readers.for_each(|tracker| tell(pubsub, author.worker, tracker, &stale));
         }
     }
 
@@ -373,9 +373,9 @@ fn leave_prefixes(prefixes: &mut BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>
     }
 }
 
-fn tell(audience: &Audience, worker: usize, tracker: &Arc<Tracker>, stale: &Arc<Stale>) {
+fn tell(pubsub: &PubSub, worker: usize, tracker: &Arc<Tracker>, stale: &Arc<Stale>) {
     let push = Push::Invalidation { tracker: Arc::clone(tracker), stale: Arc::clone(stale) };
-    audience.post(worker, tracker.target().worker, push);
+    pubsub.post(worker, tracker.target().worker, push);
 }
 
 /// A key of this shard was changed. Only while [tracking](Tracking::is_on) is on.
@@ -417,7 +417,7 @@ impl Engine {
             let trackers = self.tracking().trackers.read();
             let readers = readers.iter().filter_map(|id| trackers.get(id));
             let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast);
-            readers.for_each(|tracker| tell(self.audience(), worker, tracker, &stale));
+            readers.for_each(|tracker| tell(self.pubsub(), worker, tracker, &stale));
         }
     }
 }
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn broadcasts_name_each_key_once_and_spare_who_changed_it() {
-        let (tracking, audience) = (Tracking::new(1), Audience::new(1));
+        let (tracking, pubsub) = (Tracking::new(1), PubSub::new(1));
         let client = |id| Arc::new(ClientInfo::new(id, "", "", -1, 0, 0));
         for (id, no_loop) in [(1, false), (2, true)] {
             let mut tracker = Tracker::new(&client(id), None, Mode::Broadcast, no_loop);
@@ -469,14 +469,14 @@ mod tests {
         }
         let change = |key: &[u8], expired| Change { key: key.into(), readers: Readers::new(), expired };
         let changes = vec![change(b"a1", false), change(b"a1", false), change(b"b", false), change(b"a2", true)];
-        tracking.tell(&audience, changes, false, Author { worker: 0, client: 2 });
-        assert!(tracking.has_pending(0) && !audience.has_own(0));
-        tracking.broadcast(&audience, 0);
+        tracking.tell(&pubsub, changes, false, Author { worker: 0, client: 2 });
+        assert!(tracking.has_pending(0) && !pubsub.has_own(0));
+        tracking.broadcast(&pubsub, 0);
         let told = |push: &Push| match push {
             Push::Invalidation { tracker, stale } => format!("{} {stale:?}", tracker.client.id),
             other => panic!("nobody sent {other:?}"),
         };
-        let told: Vec<String> = audience.take_own(0).expect("pushes").iter().map(told).collect();
+        let told: Vec<String> = pubsub.take_own(0).expect("pushes").iter().map(told).collect();
         assert_eq!(told, ["1 Keys([[97, 49], [97, 50]])", "2 Keys([[97, 50]])"]);
         assert!(!tracking.has_pending(0));
     }

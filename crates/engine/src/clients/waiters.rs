@@ -31,8 +31,8 @@ use crate::keyspace::key_hash::KeyHash;
 use crate::keyspace::keys::Keys;
 use crate::keyspace::shard::{Db, Shard};
 use crate::keyspace::value::Type;
-use crate::locks::deferred::Leftover;
-use crate::locks::held_locks::{Held, Patience};
+use crate::locks::deferred::DeferredWork;
+use crate::locks::held_locks::{Held, LockTimeout};
 use crate::locks::sync::{AtomicU8, MutexGuard, spin};
 use crate::propagation::effects::{Effects, ReadyKey};
 use std::collections::{HashMap, VecDeque};
@@ -52,9 +52,9 @@ pub trait Request: Send + Sync {
     /// Whether another attempt is worth its while when one of the keys has a value of this type, or none.
     fn wants(&self, kind: Option<Type>) -> bool;
 
-    /// Runs the command once more, if `chance` can still be [taken](Chance::take). While its locks are held the change
+    /// Runs the command once more, if `candidate` can still be [taken](Candidate::take). While its locks are held the change
     /// goes into the log, and the claim is told if the command got what it waits for.
-    fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt;
+    fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt;
 
     /// The log's length after what it changed when it was served; 0 if that was nothing.
     fn logged_at(&self) -> u64 {
@@ -166,12 +166,12 @@ impl Ticket {
 }
 
 /// A ticket that may be served, and the lock of its shard if one is enough.
-pub struct Chance<'t> {
+pub struct Candidate<'t> {
     ticket: &'t Ticket,
     guard: Option<(usize, MutexGuard<'t, Shard>)>,
 }
 
-impl<'t> Chance<'t> {
+impl<'t> Candidate<'t> {
     /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile, or that has to be done
     /// later.
     pub fn take<'e>(self, engine: &'e Engine) -> Option<(Claim<'t>, Held<'e>)>
@@ -182,9 +182,9 @@ impl<'t> Chance<'t> {
             Some((index, guard)) => Held::One(index, guard),
             None => {
                 let hashes = self.ticket.hashes.iter().copied();
-                let Some(held) = Held::keys_with(engine, hashes, Patience::Short) else {
+                let Some(held) = Held::keys_with(engine, hashes, LockTimeout::Short) else {
                     for key in &self.ticket.keys {
-                        engine.leave_for_later(Leftover::Ready((key.db, key.name.to_vec())));
+                        engine.leave_for_later(DeferredWork::Ready((key.db, key.name.to_vec())));
                     }
                     return None;
                 };
@@ -235,18 +235,18 @@ pub fn serve(engine: &Engine, ready: Vec<ReadyKey>, server: Server) {
         let mut tried = 0;
         loop {
             let Some(guard) = engine.locks().one_unless(hash.shard(), || engine.scripts().is_long()) else {
-                engine.leave_for_later(Leftover::Ready((db, name)));
+                engine.leave_for_later(DeferredWork::Ready((db, name)));
                 break;
             };
             let Some(ticket) = next(&guard.dbs[db], &name, hash, tried, server) else { break };
             tried = ticket.arrival;
-            let chance = chance(&ticket, guard, hash);
-            let Attempt { reply, mut effects } = ticket.request.attempt(engine, chance, server);
+            let candidate = candidate(&ticket, guard, hash);
+            let Attempt { reply, mut effects } = ticket.request.attempt(engine, candidate, server);
             if let Some(reply) = reply {
                 engine.host().deliver(&ticket, reply);
             }
             let author = Author { worker: server.worker, client: ticket.client.id };
-            queue.extend(engine.carry_out(&mut effects, author));
+            queue.extend(engine.publish(&mut effects, author));
         }
     }
 }
@@ -262,9 +262,9 @@ fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Opti
 }
 
 /// The ticket with the lock that is held, if all its keys are under it.
-fn chance<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -> Chance<'t> {
+fn candidate<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -> Candidate<'t> {
     let alone = ticket.hashes.iter().all(|other| other.shard() == hash.shard());
-    Chance { ticket, guard: alone.then_some((hash.shard(), guard)) }
+    Candidate { ticket, guard: alone.then_some((hash.shard(), guard)) }
 }
 
 /// Takes a ticket that has been finished out of the queues; one that was served is out of them. No lock may be held.
@@ -275,7 +275,7 @@ pub fn leave(engine: &Engine, ticket: &Arc<Ticket>) {
     for key in &ticket.keys {
         match engine.locks().one_unless(key.hash.shard(), || engine.scripts().is_long()) {
             Some(mut shard) => shard.dbs[key.db].blocked.leave(&key.name, ticket.arrival),
-            None => return engine.leave_for_later(Leftover::Ticket(Arc::clone(ticket))),
+            None => return engine.leave_for_later(DeferredWork::Ticket(Arc::clone(ticket))),
         }
     }
 }
@@ -378,7 +378,7 @@ mod testing {
 
     fn finish(engine: &Engine, mut keys: Keys<'_>) {
         keys.unlock();
-        let ready = engine.carry_out(&mut keys.effects, Author { worker: 0, client: 0 });
+        let ready = engine.publish(&mut keys.effects, Author { worker: 0, client: 0 });
         serve(engine, ready, SERVER);
     }
 
@@ -431,8 +431,8 @@ mod testing {
             kind == Some(Type::String)
         }
 
-        fn attempt(&self, engine: &Engine, chance: Chance<'_>, server: Server) -> Attempt {
-            let Some((claim, held)) = chance.take(engine) else { return Attempt::default() };
+        fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt {
+            let Some((claim, held)) = candidate.take(engine) else { return Attempt::default() };
             let mut keys = Keys::new(engine, held, 0, Origin::client(server.now_us / 1000));
             let element = self.run(&mut keys);
             match element {

@@ -116,7 +116,7 @@ impl Engine {
             drop(effects.take_foreground());
             self.latency().note("expire-cycle", self.host().nanos() - began, now);
         }
-        let ready = self.carry_out(&mut effects, Author { worker: server.worker, client: 0 });
+        let ready = self.publish(&mut effects, Author { worker: server.worker, client: 0 });
         waiters::serve(self, ready, server);
         (keys + elements, keys == max || elements == max)
     }

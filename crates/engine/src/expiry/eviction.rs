@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering:
 use structures::hashtable::{Ref, position};
 
 /// The memory limit, and how near to it the data is.
-pub struct Ceiling {
+pub struct MemoryLimit {
     /// In bytes; `u64::MAX` when there is none.
     limit: AtomicU64,
     /// See the module's documentation. Wraps around at zero.
@@ -114,9 +114,9 @@ enum Outcome {
     Nothing,
 }
 
-impl Default for Ceiling {
+impl Default for MemoryLimit {
     fn default() -> Self {
-        Ceiling {
+        MemoryLimit {
             limit: AtomicU64::new(u64::MAX),
             base: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
@@ -128,7 +128,7 @@ impl Default for Ceiling {
     }
 }
 
-impl Ceiling {
+impl MemoryLimit {
     pub fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
     }
@@ -163,26 +163,26 @@ impl Ceiling {
 impl Engine {
     /// `maxmemory` or the policy has changed; 0 bytes: there is no limit.
     pub fn limit_memory(&self, bytes: u64) {
-        let ceiling = self.ceiling();
-        ceiling.limit.store(if bytes == 0 { u64::MAX } else { bytes }, Relaxed);
-        ceiling.pool.lock().clear();
+        let memory_limit = self.memory_limit();
+        memory_limit.limit.store(if bytes == 0 { u64::MAX } else { bytes }, Relaxed);
+        memory_limit.pool.lock().clear();
         self.saves().set_limited(bytes > 0);
         self.saves().set_short_of_memory(false);
         // The next command has the allocator asked: this one may hold more than stays.
-        ceiling.freed.store(UNKNOWN, Relaxed);
-        ceiling.is_over.store(bytes > 0, Relaxed);
+        memory_limit.freed.store(UNKNOWN, Relaxed);
+        memory_limit.is_over.store(bytes > 0, Relaxed);
     }
 
     /// Asks the allocator. To be called now and then while there is a limit.
     pub fn measure_memory(&self) {
-        let ceiling = self.ceiling();
-        if ceiling.limit() == u64::MAX {
-            ceiling.is_over.store(false, Relaxed);
+        let memory_limit = self.memory_limit();
+        if memory_limit.limit() == u64::MAX {
+            memory_limit.is_over.store(false, Relaxed);
             return;
         }
-        ceiling.freed.store(self.host().freeing().1, Relaxed);
-        ceiling.base.store(self.host().allocated().wrapping_sub(self.counted()), Relaxed);
-        ceiling.is_over.store(self.in_use() > ceiling.limit(), Relaxed);
+        memory_limit.freed.store(self.host().freeing().1, Relaxed);
+        memory_limit.base.store(self.host().allocated().wrapping_sub(self.counted()), Relaxed);
+        memory_limit.is_over.store(self.in_use() > memory_limit.limit(), Relaxed);
     }
 
     /// What workers have counted.
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     fn in_use(&self) -> u64 {
-        self.ceiling().base.load(Relaxed).wrapping_add(self.counted()).saturating_sub(self.not_counted())
+        self.memory_limit().base.load(Relaxed).wrapping_add(self.counted()).saturating_sub(self.not_counted())
     }
 
     fn count_allocated(&self, worker: usize) -> u64 {
@@ -226,41 +226,43 @@ impl Engine {
     #[inline]
     pub fn has_room(&self, worker: usize) -> bool {
         let until = self.metrics()[worker].has_room_until.get();
-        !self.ceiling().is_over() && (self.count_allocated(worker).wrapping_sub(until) as i64) < 0
+        !self.memory_limit().is_over() && (self.count_allocated(worker).wrapping_sub(until) as i64) < 0
     }
 
     /// The same from the background; true when there is more to do.
     pub fn go_on_making_room(&self, server: Server) -> bool {
-        let ceiling = self.ceiling();
-        ceiling.is_over() && ceiling.freed.load(Relaxed) != UNKNOWN && self.look_for_room(server) == Outcome::Later
+        let memory_limit = self.memory_limit();
+        memory_limit.is_over()
+            && memory_limit.freed.load(Relaxed) != UNKNOWN
+            && self.look_for_room(server) == Outcome::Later
     }
 
     #[cold]
     fn look_for_room(&self, server: Server) -> Outcome {
-        let ceiling = self.ceiling();
+        let memory_limit = self.memory_limit();
         let own = self.count_allocated(server.worker);
-        if self.host().freeing().1 != ceiling.freed.load(Relaxed) {
+        if self.host().freeing().1 != memory_limit.freed.load(Relaxed) {
             self.measure_memory();
         }
-        let (limit, in_use) = (ceiling.limit(), self.in_use());
+        let (limit, in_use) = (memory_limit.limit(), self.in_use());
         let is_over = in_use > limit;
-        ceiling.is_over.store(is_over, Relaxed);
+        memory_limit.is_over.store(is_over, Relaxed);
         let outcome = if is_over { self.evict(server) } else { Outcome::Enough };
         self.saves().set_short_of_memory(outcome == Outcome::Nothing);
         if outcome == Outcome::Enough {
-            ceiling.is_over.store(false, Relaxed);
+            memory_limit.is_over.store(false, Relaxed);
             // Messages about evicted keys are no reason to evict more: they go with this turn.
             let share = if is_over { REST_OF_TURN } else { (limit - in_use) / (2 * self.metrics().len() as u64) };
             self.metrics()[server.worker].has_room_until.set(own.wrapping_add(share.min(REST_OF_TURN)));
         }
-        ceiling.note(outcome, server.now_us / 1000);
+        memory_limit.note(outcome, server.now_us / 1000);
         outcome
     }
 
     fn evict(&self, server: Server) -> Outcome {
         let config = self.config().snapshot();
         let rests = self.is_paused() || self.is_unlogged();
-        if rests || self.saves().hindrance().is_loading() || self.scripts().is_busy() {
+        if rests || self.saves().deny_reasons().is_loading() || self.scripts().is_busy() {
             return Outcome::Enough;
         }
         let Some(policy) = Policy::named(config.choice(Directive::MaxMemoryPolicy)).filter(|_| !self.is_importing())
@@ -271,7 +273,7 @@ impl Engine {
         if self.host().freeing().0 > 0 {
             return Outcome::Later;
         }
-        let too_much = self.in_use().saturating_sub(self.ceiling().limit());
+        let too_much = self.in_use().saturating_sub(self.memory_limit().limit());
         let (mut freed, mut effects) = (0, Effects::default());
         let mut outcome = Outcome::Later;
         for count in 1.. {
@@ -301,7 +303,7 @@ impl Engine {
     /// What is left to do of evicted keys without locks.
     fn hand_over(&self, config: &Config, effects: &mut Effects, server: Server) {
         effects.settle(|| config.flag(Directive::LazyfreeLazyEviction), || true);
-        let ready = self.carry_out(effects, Author { worker: server.worker, client: 0 });
+        let ready = self.publish(effects, Author { worker: server.worker, client: 0 });
         waiters::serve(self, ready, server);
     }
 
@@ -311,7 +313,7 @@ impl Engine {
         }
         let clock = self.access_clock(server.now_us / 1000);
         let samples = config.int(Directive::MaxMemorySamples).max(1) as usize;
-        let mut pool = self.ceiling().pool.lock();
+        let mut pool = self.memory_limit().pool.lock();
         for _ in 0..MISSES_MAX {
             let drawn = self.draw(policy, clock, samples, &mut pool);
             let Some(best) = pool.pop() else {
@@ -521,7 +523,7 @@ mod tests {
         engine.limit_memory(950);
         let is_over = || {
             engine.measure_memory();
-            engine.ceiling().is_over()
+            engine.memory_limit().is_over()
         };
         assert!(is_over());
         log.append(0, 0, false, &mut |out| put_command(out, [&b"DEL"[..], &[b'k'; 60]].into_iter()));

@@ -158,18 +158,18 @@ pub trait Host: Send + Sync {
     }
 
     /// Runs `work` on another thread, on the processors that a directive lists.
-    fn in_background(&self, _cpus: Directive, _work: Errand) -> io::Result<()> {
+    fn in_background(&self, _cpus: Directive, _work: Task) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Runs `work` on one of a few threads that may wait for other machines, when one of them is free. Shard locks may
     /// be held.
-    fn abroad(&self, _work: Errand) -> io::Result<()> {
+    fn abroad(&self, _work: Task) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Runs `work` on a worker's thread, between two commands and without locks; drops it if the worker ends before.
-    fn on_worker(&self, _worker: usize, _work: WorkerErrand) {}
+    fn on_worker(&self, _worker: usize, _work: WorkerTask) {}
 
     /// Connects to another server. `patience`: how long that may take, and then each read and each write.
     fn connect(&self, _host: &[u8], _port: &[u8], _patience: Duration) -> io::Result<Box<dyn Peer>> {
@@ -197,10 +197,10 @@ pub trait Host: Send + Sync {
 }
 
 /// Something that is done on another thread.
-pub type Errand = Box<dyn FnOnce(&Engine) + Send>;
+pub type Task = Box<dyn FnOnce(&Engine) + Send>;
 
 /// The same on that of a worker.
-pub type WorkerErrand = Box<dyn FnOnce(&Engine, Server) + Send>;
+pub type WorkerTask = Box<dyn FnOnce(&Engine, Server) + Send>;
 
 /// Another server, at the other end of a connection.
 pub trait Peer: io::Read + io::Write + Send {
@@ -280,9 +280,9 @@ pub struct ConnectionStats {
 
 /// A host without threads and listeners: frees on the spot, tells nobody.
 #[derive(Debug, Default)]
-pub struct Alone;
+pub struct NullHost;
 
-impl Host for Alone {
+impl Host for NullHost {
     fn free(&self, garbage: Vec<Garbage>) {
         drop(garbage);
     }

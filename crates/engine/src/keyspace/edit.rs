@@ -21,7 +21,7 @@ use crate::snapshot::streamed_reply::Readers;
 use std::ops::Range;
 use std::sync::Arc;
 use structures::entry::{MAX_INLINE, NewValue};
-use structures::hashtable::Spot;
+use structures::hashtable::SlotRef;
 
 /// What becomes of the deadline when a value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Edit<'k> {
     local: u64,
     origin: Origin,
     /// Where the entry is, while there is one. Nothing moves it but this edit.
-    spot: Option<Spot>,
+    slot_ref: Option<SlotRef>,
     /// This edit has put an entry in; nobody has looked yet where it is.
     fresh: bool,
     changed: bool,
@@ -60,7 +60,7 @@ impl<'k> Edit<'k> {
         db_index: u32,
         key: Key<'k>,
         local: u64,
-        spot: Option<Spot>,
+        slot_ref: Option<SlotRef>,
         origin: Origin,
     ) -> Self {
         let db = &mut shard.dbs[db_index];
@@ -74,19 +74,19 @@ impl<'k> Edit<'k> {
             key,
             local,
             origin,
-            spot,
+            slot_ref,
             fresh: false,
             changed: false,
         }
     }
 
     pub fn exists(&self) -> bool {
-        self.fresh || self.spot.is_some()
+        self.fresh || self.slot_ref.is_some()
     }
 
     /// Counts a hit or a miss, as a read does: for commands that also reply what was there.
     pub fn count_read(&mut self) {
-        match self.spot {
+        match self.slot_ref {
             Some(_) => self.stats.hits += 1,
             None => {
                 self.stats.misses += 1;
@@ -97,7 +97,7 @@ impl<'k> Edit<'k> {
 
     #[inline]
     pub fn value(&self) -> Option<Value<'_>> {
-        self.db.table.at(self.spot()?).map(|found| found.value())
+        self.db.table.at(self.slot_ref()?).map(|found| found.value())
     }
 
     pub fn kind(&self) -> Option<Type> {
@@ -111,7 +111,7 @@ impl<'k> Edit<'k> {
 
     /// Unix time in milliseconds.
     pub fn deadline(&self) -> Option<i64> {
-        self.db.table.at(self.spot()?)?.deadline().map(|at| at as i64)
+        self.db.table.at(self.slot_ref()?)?.deadline().map(|at| at as i64)
     }
 
     /// Whether a deadline, in Unix time in milliseconds, has passed.
@@ -287,7 +287,7 @@ impl<'k> Edit<'k> {
         if let Some(first) = element_deadline(&entry) {
             self.db.expiry.elements.remove(first, self.local);
         }
-        self.spot = None;
+        self.slot_ref = None;
         self.fresh = false;
         self.changed = true;
         Some(entry)
@@ -444,8 +444,8 @@ impl<'k> Edit<'k> {
     /// Writes the value over one of the same kind and length, if that changes nothing else; false if it would.
     #[inline]
     fn overwrite(&mut self, value: &NewValue<'_, Object>, ttl: Ttl) -> bool {
-        let Some(spot) = self.spot.filter(|_| !self.db.cut.is_open()) else { return false };
-        let Some(mut entry) = self.db.table.at_mut(spot) else { return false };
+        let Some(slot_ref) = self.slot_ref.filter(|_| !self.db.cut.is_open()) else { return false };
+        let Some(mut entry) = self.db.table.at_mut(slot_ref) else { return false };
         entry.update(|entry| {
             let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.deadline().is_none();
             stays && entry.overwrite(value)
@@ -496,7 +496,7 @@ impl<'k> Edit<'k> {
     #[inline]
     fn before_change(&mut self) {
         if !self.db.listings.is_empty()
-            && let Some(entry) = self.spot().and_then(|spot| self.db.table.at(spot))
+            && let Some(entry) = self.slot_ref().and_then(|slot_ref| self.db.table.at(slot_ref))
         {
             self.db.listings.before_change(self.key.name, &entry.value());
         }
@@ -522,13 +522,13 @@ impl<'k> Edit<'k> {
 
     /// Where the entry is, if there is one.
     #[inline]
-    fn spot(&self) -> Option<Spot> {
-        if self.fresh { self.fresh_spot() } else { self.spot }
+    fn slot_ref(&self) -> Option<SlotRef> {
+        if self.fresh { self.fresh_spot() } else { self.slot_ref }
     }
 
     #[inline(never)]
-    fn fresh_spot(&self) -> Option<Spot> {
-        self.db.table.spot(self.local, |entry| entry.has_key(self.key.name))
+    fn fresh_spot(&self) -> Option<SlotRef> {
+        self.db.table.slot_ref(self.local, |entry| entry.has_key(self.key.name))
     }
 
     fn with_entry<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
@@ -538,33 +538,33 @@ impl<'k> Edit<'k> {
     /// For what a key has beside its value, and to put another value in the place of that, which is then
     /// [discarded](Self::discard) as it was.
     fn with_head<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
-        let spot = self.spot()?;
+        let slot_ref = self.slot_ref()?;
         let Db { table, cut, .. } = &mut *self.db;
         if cut.is_open() {
             cut.touch(table, self.engine.hasher(), self.local);
-            if let Some(found) = table.at(spot) {
+            if let Some(found) = table.at(slot_ref) {
                 cut.begin(&found);
             }
         }
-        Some(table.at_mut(spot)?.update(change))
+        Some(table.at_mut(slot_ref)?.update(change))
     }
 
     /// `bytes`: those of a string that change.
     fn with_entry_at<R>(&mut self, bytes: Option<&Range<usize>>, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
-        let spot = self.spot()?;
+        let slot_ref = self.slot_ref()?;
         let Db { table, cut, .. } = &mut *self.db;
         if cut.is_open() {
             cut.touch(table, self.engine.hasher(), self.local);
             if cut.has_large() {
-                table.at_mut(spot)?.update(|entry| cut.follow(entry, bytes));
+                table.at_mut(slot_ref)?.update(|entry| cut.follow(entry, bytes));
             }
         }
-        Some(table.at_mut(spot)?.update(change))
+        Some(table.at_mut(slot_ref)?.update(change))
     }
 }
 
 /// An edit that is one step, of a key of whose change nobody has to hear, or wants to know what was there.
-pub(crate) struct OneStep<'s> {
+pub(crate) struct InPlaceEdit<'s> {
     pub engine: &'s Engine,
     pub shard: &'s mut Shard,
     pub effects: &'s mut Effects,
@@ -575,7 +575,7 @@ pub(crate) struct OneStep<'s> {
     pub used: Option<Used>,
 }
 
-impl OneStep<'_> {
+impl InPlaceEdit<'_> {
     /// Puts what `change` makes of the key's integer in its place; the deadline stays. None, and nothing is done, where there is
     /// more to the edit than one step: the key is missing or over, its value is no integer in the form of one, or there is
     /// somebody to be told.

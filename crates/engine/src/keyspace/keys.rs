@@ -7,21 +7,21 @@
 use crate::Error;
 use crate::clients::waiters::{Blocked, Ticket};
 use crate::engine::Engine;
-use crate::keyspace::edit::{Edit, OneStep};
+use crate::keyspace::edit::{Edit, InPlaceEdit};
 use crate::keyspace::key_hash::KeyHash;
 use crate::keyspace::lru::{self, Used};
 use crate::keyspace::origin::{Asker, Origin};
 use crate::keyspace::shard::Shard;
 use crate::keyspace::value::{Collection, KeyEntry, Str, Value, ValueExt};
-use crate::locks::held_locks::{Held, Locks, Patience};
-use crate::locks::protocol::Claim;
+use crate::locks::held_locks::{Held, LockTimeout, Locks};
+use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
 use crate::propagation::effects::{Effects, Event, EventClass};
 use crate::scripts::libraries::{Change, Libraries};
-use crate::snapshot::persistence_status::Hindrance;
+use crate::snapshot::persistence_status::DenyReasons;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use structures::hashtable::{Ref, Spot};
+use structures::hashtable::{Ref, SlotRef};
 
 /// A key's name and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +44,9 @@ pub struct Keys<'e> {
     used: Used,
     /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
     no_touch: bool,
-    patience: Patience,
+    patience: LockTimeout,
     /// What the command was admitted by; None: nobody admitted it.
-    admitted: Option<Hindrance>,
+    admitted: Option<DenyReasons>,
     pub effects: Effects,
 }
 
@@ -62,7 +62,7 @@ impl<'e> Keys<'e> {
             now: origin.expiry_now(),
             used: Used::at(origin.now),
             no_touch: origin.asker.sees_expired(),
-            patience: Patience::Long,
+            patience: LockTimeout::Long,
             admitted: None,
             effects: Effects::default(),
         }
@@ -115,19 +115,19 @@ impl<'e> Keys<'e> {
         self.no_touch = no_touch || self.origin.asker.sees_expired();
     }
 
-    pub fn set_patience(&mut self, patience: Patience) {
+    pub fn set_patience(&mut self, patience: LockTimeout) {
         self.patience = patience;
     }
 
     /// The state of the server by which the command was admitted.
-    pub fn set_admitted(&mut self, by: Hindrance) {
+    pub fn set_admitted(&mut self, by: DenyReasons) {
         self.admitted = Some(by);
     }
 
     /// Whether what the command was admitted by still holds. To be asked under its locks, before it has done anything.
     #[inline(always)]
     pub fn is_admitted(&self) -> bool {
-        self.admitted.is_none_or(|by| by.promises() == self.engine.saves().hindrance().promises())
+        self.admitted.is_none_or(|by| by.promises() == self.engine.saves().deny_reasons().promises())
     }
 
     /// Gives up locks that were taken for what must not run any more.
@@ -178,14 +178,14 @@ impl<'e> Keys<'e> {
         let db = self.db;
         let table = &shard.dbs[db].table;
         let mut deadline = None;
-        let spot = table.spot(local, |entry| {
+        let slot_ref = table.slot_ref(local, |entry| {
             let same = entry.has_key(key.name);
             if same {
                 deadline = entry.deadline();
             }
             same
         });
-        let Some(spot) = spot else {
+        let Some(slot_ref) = slot_ref else {
             shard.stats.misses += 1;
             if tells {
                 notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
@@ -203,7 +203,7 @@ impl<'e> Keys<'e> {
             return None;
         }
         shard.stats.hits += 1;
-        let found = shard.dbs[db].table.at(spot)?;
+        let found = shard.dbs[db].table.at(slot_ref)?;
         if let Some(used) = used {
             used.mark(self.engine, &found);
         }
@@ -237,8 +237,8 @@ impl<'e> Keys<'e> {
             let due = found.deadline().is_some_and(|deadline| lru::is_due(deadline, self.now));
             return (!due).then_some(found);
         }
-        let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
-        shard.dbs[self.db].table.at(spot)
+        let slot_ref = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
+        shard.dbs[self.db].table.at(slot_ref)
     }
 
     /// As [`peek`](Self::peek), of a key whose time is over too.
@@ -279,11 +279,13 @@ impl<'e> Keys<'e> {
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        let spot = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
-        if let Some(found) = spot.filter(|_| !self.no_touch).and_then(|spot| shard.dbs[self.db].table.at(spot)) {
+        let slot_ref = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
+        if let Some(found) =
+            slot_ref.filter(|_| !self.no_touch).and_then(|slot_ref| shard.dbs[self.db].table.at(slot_ref))
+        {
             self.used.mark(self.engine, &found);
         }
-        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
     }
 
     /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like
@@ -291,8 +293,8 @@ impl<'e> Keys<'e> {
     pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        let spot = shard.dbs[self.db].table.spot(local, |entry| entry.key() == key.name);
-        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, spot, self.origin)
+        let slot_ref = shard.dbs[self.db].table.slot_ref(local, |entry| entry.key() == key.name);
+        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
     }
 
     /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.
@@ -302,13 +304,21 @@ impl<'e> Keys<'e> {
 
     /// An edit that is one step, where the key's shard is the only one that is locked.
     #[inline(always)]
-    fn one_step<'k>(&'k mut self, key: Key<'k>) -> Option<OneStep<'k>> {
+    fn one_step<'k>(&'k mut self, key: Key<'k>) -> Option<InPlaceEdit<'k>> {
         let used = self.used();
         let shard = self.held.only(key.hash.shard())?;
-        Some(OneStep { engine: self.engine, shard, effects: &mut self.effects, db: self.db, key, now: self.now, used })
+        Some(InPlaceEdit {
+            engine: self.engine,
+            shard,
+            effects: &mut self.effects,
+            db: self.db,
+            key,
+            now: self.now,
+            used,
+        })
     }
 
-    /// [`OneStep::int`]
+    /// [`InPlaceEdit::int`]
     #[inline(always)]
     pub fn update_int(
         &mut self,
@@ -319,7 +329,7 @@ impl<'e> Keys<'e> {
         self.one_step(key)?.int(class, change)
     }
 
-    /// [`OneStep::collection`]
+    /// [`InPlaceEdit::collection`]
     #[inline(always)]
     pub fn update<C: Collection, R>(
         &mut self,
@@ -492,7 +502,7 @@ impl<'e> Keys<'e> {
 
     /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right
     /// to any. Calls `meanwhile` now and then while it waits.
-    pub fn add(&mut self, claim: Option<&Claim<'_>>, index: usize, mut meanwhile: impl FnMut()) {
+    pub fn add(&mut self, claim: Option<&GrowRight<'_>>, index: usize, mut meanwhile: impl FnMut()) {
         let locks = self.engine.locks();
         let mut several = match (self.held.take(), claim) {
             (Held::Anything(mut any), _) => {
@@ -563,10 +573,10 @@ fn live_spot(
     local: u64,
     name: &[u8],
     now: i64,
-) -> Option<Spot> {
+) -> Option<SlotRef> {
     let table = &shard.dbs[db].table;
     let mut deadline = None;
-    let spot = table.spot(local, |entry| {
+    let slot_ref = table.slot_ref(local, |entry| {
         let same = entry.has_key(name);
         if same {
             deadline = entry.deadline();
@@ -577,5 +587,5 @@ fn live_spot(
         lru::expire(engine, shard, effects, db, local, name);
         return None;
     }
-    Some(spot)
+    Some(slot_ref)
 }

@@ -7,13 +7,13 @@
 use crate::clients::waiters::{self, AwaitedKey, Server, Ticket};
 use crate::clients::watch::WatchFlag;
 use crate::engine::Engine;
-use crate::locks::held_locks::Patience;
+use crate::locks::held_locks::LockTimeout;
 use crate::locks::sync::Mutex;
 use crate::propagation::effects::ReadyKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-pub(crate) enum Leftover {
+pub(crate) enum DeferredWork {
     /// A mark at a watched key.
     Watch(AwaitedKey, Arc<WatchFlag>),
     /// A finished ticket in its queues.
@@ -23,33 +23,33 @@ pub(crate) enum Leftover {
 }
 
 #[derive(Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct Deferred {
     any: AtomicBool,
-    list: Mutex<Vec<Leftover>>,
+    list: Mutex<Vec<DeferredWork>>,
 }
 
 impl Engine {
-    pub(crate) fn leave_for_later(&self, leftover: Leftover) {
-        self.leftovers.list.lock().push(leftover);
-        self.leftovers.any.store(true, Relaxed);
+    pub(crate) fn leave_for_later(&self, leftover: DeferredWork) {
+        self.deferred.list.lock().push(leftover);
+        self.deferred.any.store(true, Relaxed);
     }
 
     #[inline]
     pub fn has_leftovers(&self) -> bool {
-        self.leftovers.any.load(Relaxed)
+        self.deferred.any.load(Relaxed)
     }
 
     /// Does what was left and can be done by now. No lock may be held.
     #[cold]
     pub fn do_leftovers(&self, server: Server) {
-        self.leftovers.any.store(false, Relaxed);
-        let list = std::mem::take(&mut *self.leftovers.list.lock());
+        self.deferred.any.store(false, Relaxed);
+        let list = std::mem::take(&mut *self.deferred.list.lock());
         let mut ready = Vec::new();
         for leftover in list {
             match leftover {
-                Leftover::Watch(key, flag) => self.unwatch(key, &flag),
-                Leftover::Ticket(ticket) => waiters::leave(self, &ticket),
-                Leftover::Ready(key) => ready.push(key),
+                DeferredWork::Watch(key, flag) => self.unwatch(key, &flag),
+                DeferredWork::Ticket(ticket) => waiters::leave(self, &ticket),
+                DeferredWork::Ready(key) => ready.push(key),
             }
         }
         waiters::serve(self, ready, server);
@@ -57,9 +57,9 @@ impl Engine {
 
     /// Takes a mark off a key, whose lock may not be held; later, if a script has that for long.
     pub fn unwatch(&self, key: AwaitedKey, flag: &Arc<WatchFlag>) {
-        match self.locks().one_unless(key.hash.shard(), Patience::Short.from_now(self)) {
+        match self.locks().one_unless(key.hash.shard(), LockTimeout::Short.from_now(self)) {
             Some(mut shard) => shard.dbs[key.db].watchers.unwatch(&key.name, flag),
-            None => self.leave_for_later(Leftover::Watch(key, Arc::clone(flag))),
+            None => self.leave_for_later(DeferredWork::Watch(key, Arc::clone(flag))),
         }
     }
 }

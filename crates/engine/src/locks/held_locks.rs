@@ -26,7 +26,7 @@ pub enum Held<'e> {
 
 /// What a command does about a lock that is not free, as long as it has changed nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
+pub enum LockTimeout {
     /// It waits, unless a script keeps the server busy.
     #[default]
     Long,
@@ -47,22 +47,22 @@ const SHORT_WAIT: u64 = 500_000;
 const DOUBLINGS: u8 = 4;
 const TRIES: u8 = 16;
 
-impl Patience {
+impl LockTimeout {
     /// Whether it is at its end.
     pub fn is_over(self, engine: &Engine) -> bool {
         match self {
-            Patience::Long => engine.scripts().is_busy(),
+            LockTimeout::Long => engine.scripts().is_busy(),
             _ => engine.scripts().is_long(),
         }
     }
 
     /// That of the next try, after one in vain. `first`: no other of the same thread is to be tried before.
-    pub fn after_failure(self, first: bool) -> Patience {
+    pub fn after_failure(self, first: bool) -> LockTimeout {
         match self {
-            Patience::Long => Patience::Long,
-            Patience::Tried(tries) if first => Patience::Tried((tries + 1) % TRIES),
-            _ if first => Patience::Tried(1),
-            _ => Patience::None,
+            LockTimeout::Long => LockTimeout::Long,
+            LockTimeout::Tried(tries) if first => LockTimeout::Tried((tries + 1) % TRIES),
+            _ if first => LockTimeout::Tried(1),
+            _ => LockTimeout::None,
         }
     }
 
@@ -78,20 +78,20 @@ impl Patience {
     }
 
     fn nanos_among_several(self) -> u64 {
-        let doublings = if let Patience::Tried(tries @ ..=DOUBLINGS) = self { tries } else { 0 };
+        let doublings = if let LockTimeout::Tried(tries @ ..=DOUBLINGS) = self { tries } else { 0 };
         SHORT_WAIT << doublings
     }
 
     #[inline(always)]
     fn wait(self, engine: &Engine, nanos: u64) -> impl Fn() -> bool {
         let since = Cell::new(None);
-        move || self.is_over(engine) || self != Patience::Long && self.has_waited(engine, nanos, &since)
+        move || self.is_over(engine) || self != LockTimeout::Long && self.has_waited(engine, nanos, &since)
     }
 
     /// Whether this was asked for the first time so long ago.
     #[cold]
     fn has_waited(self, engine: &Engine, nanos: u64, since: &Cell<Option<u64>>) -> bool {
-        if self == Patience::None {
+        if self == LockTimeout::None {
             return true;
         }
         let now = engine.host().nanos();
@@ -113,7 +113,7 @@ impl<'e> Held<'e> {
     pub fn keys_with(
         engine: &'e Engine,
         hashes: impl ExactSizeIterator<Item = KeyHash>,
-        patience: Patience,
+        patience: LockTimeout,
     ) -> Option<Self> {
         Held::keys_unless(engine, hashes, |several| {
             let nanos = if several { patience.nanos_among_several() } else { SHORT_WAIT };
@@ -335,7 +335,7 @@ mod tests {
             });
             begin.recv().expect("all are locked");
             assert!(host.frees.set(Mutex::new((ask, wait))).is_ok());
-            let held = Held::keys_with(engine, hashes.into_iter(), Patience::Short);
+            let held = Held::keys_with(engine, hashes.into_iter(), LockTimeout::Short);
             assert!(matches!(held, Some(Held::Several(_))), "all became free in time");
         });
     }
@@ -349,16 +349,16 @@ mod tests {
             assert!(Held::keys_with(&engine, hashes[..count].iter().copied(), patience).is_none());
             (host.clock.load(Relaxed) - before) / 300_000
         };
-        let mut patience = Patience::Short;
+        let mut patience = LockTimeout::Short;
         let mut seen = vec![];
         for _ in 0..7 {
             seen.push((looks(8, patience), looks(1, patience)));
             patience = patience.after_failure(true);
         }
         assert_eq!(seen, [(3, 3), (5, 3), (8, 3), (15, 3), (28, 3), (3, 3), (3, 3)]);
-        assert_eq!((looks(8, patience.after_failure(false)), looks(1, Patience::None)), (0, 0));
-        assert_eq!(Patience::None.after_failure(true), Patience::Tried(1));
-        assert_eq!(Patience::Long.after_failure(true), Patience::Long);
-        assert_eq!(Patience::Tried(TRIES - 1).after_failure(true), Patience::Tried(0));
+        assert_eq!((looks(8, patience.after_failure(false)), looks(1, LockTimeout::None)), (0, 0));
+        assert_eq!(LockTimeout::None.after_failure(true), LockTimeout::Tried(1));
+        assert_eq!(LockTimeout::Long.after_failure(true), LockTimeout::Long);
+        assert_eq!(LockTimeout::Tried(TRIES - 1).after_failure(true), LockTimeout::Tried(0));
     }
 }

@@ -24,7 +24,7 @@
 //! gets the lock.
 //!
 //! Everybody gets through: who is short of patience gives up what it has when one lock is not free in time, and begins
-//! again later, longer for each lock the more often it has failed ([`Patience`](crate::locks::held_locks::Patience)). A lock whose
+//! again later, longer for each lock the more often it has failed ([`LockTimeout`](crate::locks::held_locks::LockTimeout)). A lock whose
 //! holder only has no processor becomes free in that time, and the lock's queue is served in order. A lock of one that
 //! runs for long does not, and then it is right to come back later.
 //!
@@ -60,7 +60,7 @@ pub struct LockSet<T> {
 }
 
 /// The right to take more locks than one has: [`LockSet::claim`].
-pub struct Claim<'l>(#[expect(dead_code, reason = "held, not looked at")] MutexGuard<'l, ()>);
+pub struct GrowRight<'l>(#[expect(dead_code, reason = "held, not looked at")] MutexGuard<'l, ()>);
 
 /// Why not all locks were taken.
 enum Obstacle {
@@ -83,7 +83,7 @@ pub struct Escalated<'l, T> {
     set: &'l LockSet<T>,
     guards: SmallVec<[Option<MutexGuard<'l, T>>; 8]>,
     _gate: Vec<RwLockWriteGuard<'l, ()>>,
-    _claim: Claim<'l>,
+    _claim: GrowRight<'l>,
 }
 
 impl<T> LockSet<T> {
@@ -195,10 +195,10 @@ impl<T> LockSet<T> {
 
     /// The right to take more locks later, for who holds some and is about to change what they guard. None when
     /// somebody else has it: then those locks have to be given up.
-    pub fn claim(&self) -> Option<Claim<'_>> {
+    pub fn claim(&self) -> Option<GrowRight<'_>> {
         for _ in 0..CLAIM_ATTEMPTS {
             if let Some(guard) = self.claim.0.try_lock() {
-                return Some(Claim(guard));
+                return Some(GrowRight(guard));
             }
             crate::locks::sync::spin();
         }
@@ -206,7 +206,7 @@ impl<T> LockSet<T> {
     }
 
     /// The lock of one shard as the first of several, which are added by [`Several::add`].
-    pub fn joined<'l>(&'l self, _: &Claim<'_>, index: usize, guard: MutexGuard<'l, T>) -> Several<'l, T> {
+    pub fn joined<'l>(&'l self, _: &GrowRight<'_>, index: usize, guard: MutexGuard<'l, T>) -> Several<'l, T> {
         // Nobody writes: who would, has no claim.
         let gate = self.gate[index % LANES].0.read();
         Several { guards: smallvec::smallvec![(index, guard)], _gate: gate }
@@ -219,7 +219,7 @@ impl<T> LockSet<T> {
     /// [`escalated`](Self::escalated), or None when that takes a while and whom `begin` gives for the wait for the claim, or
     /// for a lane, says that it will take longer.
     pub fn escalated_unless<G: Fn() -> bool>(&self, begin: impl Fn() -> G) -> Option<Escalated<'_, T>> {
-        let claim = Claim(obtain(|| lock_soon(&self.claim.0), || lock_briefly(&self.claim.0), begin())?);
+        let claim = GrowRight(obtain(|| lock_soon(&self.claim.0), || lock_briefly(&self.claim.0), begin())?);
         let lane = |lane| obtain(|| write_soon(lane), || write_briefly(lane), begin());
         let gate = self.gate.iter().map(|padded| lane(&padded.0)).collect::<Option<_>>()?;
         Some(Escalated { set: self, guards: (0..self.len()).map(|_| None).collect(), _gate: gate, _claim: claim })
@@ -240,7 +240,7 @@ fn obtain<G>(soon: impl Fn() -> Option<G>, at_once: impl Fn() -> Option<G>, give
 
 impl<'l, T> Several<'l, T> {
     /// Adds a lock, for who has claimed that. Calls `meanwhile` now and then while it waits.
-    pub fn add(&mut self, set: &'l LockSet<T>, _: &Claim<'_>, index: usize, mut meanwhile: impl FnMut()) {
+    pub fn add(&mut self, set: &'l LockSet<T>, _: &GrowRight<'_>, index: usize, mut meanwhile: impl FnMut()) {
         let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return };
         let guard = set.try_one(index).unwrap_or_else(|| {
             set.in_need.0.store(true, SeqCst);

@@ -14,7 +14,7 @@
 //!
 //! **Large values** are put aside when they are met and written after all others in pieces, a piece under one hold of
 //! the lock. One that is changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of
-//! its elements ([`Rest::follow`]). One that is removed is left to the cut, which frees it when it is written.
+//! its elements ([`ValueCursor::follow`]). One that is removed is left to the cut, which frees it when it is written.
 //!
 //! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB
 //! swaps the cuts with the tables. Neither costs more than without a cut.
@@ -61,14 +61,14 @@ pub trait Encoder: Send + Sync {
     }
 
     /// Appends the beginning of a large one, and goes on from there.
-    fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn Rest> {
+    fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn ValueCursor> {
         self.put(out, entry);
         Box::new(Nothing)
     }
 }
 
 /// What is left to be written of a large value.
-pub trait Rest: Send + Sync {
+pub trait ValueCursor: Send + Sync {
     /// Appends about `max` bytes more; whether these were the last.
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool;
 
@@ -95,7 +95,7 @@ pub trait Rest: Send + Sync {
 
 struct Nothing;
 
-impl Rest for Nothing {
+impl ValueCursor for Nothing {
     fn put(&mut self, _: &mut Vec<u8>, _: &Object, _: usize) -> bool {
         true
     }
@@ -132,7 +132,7 @@ struct Open {
 struct Large {
     local: u64,
     /// Where it stands; None if it is not begun.
-    rest: Option<Box<dyn Rest>>,
+    rest: Option<Box<dyn ValueCursor>>,
     /// It tells of its changes.
     follows: bool,
     /// What is to be written before what `rest` brings.

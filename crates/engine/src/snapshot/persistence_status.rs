@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::R
 /// The state of saving and loading.
 #[derive(Default)]
 pub struct Saves {
-    /// Why commands may not run: bits of [`Hindrance`].
-    hindrance: AtomicU16,
+    /// Why commands may not run: bits of [`DenyReasons`].
+    deny_reasons: AtomicU16,
     running: AtomicBool,
     /// One is to begin when the present one has ended.
     pub scheduled: AtomicBool,
@@ -80,13 +80,13 @@ pub struct Loading {
 
 /// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.
 ///
-/// A command looks before it takes its locks and, for what is [promised](Hindrance::promises), once more when it has
+/// A command looks before it takes its locks and, for what is [promised](DenyReasons::promises), once more when it has
 /// them. So whoever changes the word and then [passes every lock](crate::Engine::pass_locks) knows that no command of
 /// before is still under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hindrance(u16);
+pub struct DenyReasons(u16);
 
-impl Hindrance {
+impl DenyReasons {
     const LOADING: u16 = 1;
     const FAILED: u16 = 2;
     const SHORT_OF_MEMORY: u16 = 4;
@@ -104,113 +104,113 @@ impl Hindrance {
     /// Nothing but a limit to memory, at most.
     #[inline]
     pub fn is_limit_only(self) -> bool {
-        self.0 & !Hindrance::LIMITED == 0
+        self.0 & !DenyReasons::LIMITED == 0
     }
 
     /// The part that somebody relies on who was told that it holds. Memory and mailboxes are none of it: what they take up
     /// is measured now and then only.
     #[inline]
-    pub fn promises(self) -> Hindrance {
-        Hindrance(self.0 & !(Hindrance::LIMITED | Hindrance::SHORT_OF_MEMORY | Hindrance::CONGESTED))
+    pub fn promises(self) -> DenyReasons {
+        DenyReasons(self.0 & !(DenyReasons::LIMITED | DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED))
     }
 
     /// What has to wait.
     pub fn paused(self) -> Paused {
-        match self.0 & (Hindrance::WRITES_PAUSED | Hindrance::ALL_PAUSED) {
+        match self.0 & (DenyReasons::WRITES_PAUSED | DenyReasons::ALL_PAUSED) {
             0 => Paused::Nothing,
-            Hindrance::WRITES_PAUSED => Paused::Writes,
+            DenyReasons::WRITES_PAUSED => Paused::Writes,
             _ => Paused::All,
         }
     }
 
     /// The data set is being read: only commands that need no data run.
     pub fn is_loading(self) -> bool {
-        self.0 & Hindrance::LOADING != 0
+        self.0 & DenyReasons::LOADING != 0
     }
 
     /// There is a limit to memory: what there is has to be looked at before every command.
     pub fn is_limited(self) -> bool {
-        self.0 & Hindrance::LIMITED != 0
+        self.0 & DenyReasons::LIMITED != 0
     }
 
     /// The log cannot be written: nothing may be changed.
     pub fn is_unlogged(self) -> bool {
-        self.0 & Hindrance::UNLOGGED != 0
+        self.0 & DenyReasons::UNLOGGED != 0
     }
 
     /// A worker has not taken what its clients are to be told, and that is much: what would add to it does not run.
     pub fn is_congested(self) -> bool {
-        self.0 & Hindrance::CONGESTED != 0
+        self.0 & DenyReasons::CONGESTED != 0
     }
 
     /// The last save failed: nothing may be written.
     pub fn is_failed(self) -> bool {
-        self.0 & Hindrance::FAILED != 0
+        self.0 & DenyReasons::FAILED != 0
     }
 
     /// Fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
     pub fn is_short_of_replicas(self) -> bool {
-        self.0 & Hindrance::SHORT_OF_REPLICAS != 0
+        self.0 & DenyReasons::SHORT_OF_REPLICAS != 0
     }
 
     /// There is more data than there may be: what needs memory does not run.
     pub fn is_short_of_memory(self) -> bool {
-        self.0 & Hindrance::SHORT_OF_MEMORY != 0
+        self.0 & DenyReasons::SHORT_OF_MEMORY != 0
     }
 }
 
 impl Saves {
     #[inline]
-    pub fn hindrance(&self) -> Hindrance {
-        Hindrance(self.hindrance.load(Relaxed))
+    pub fn deny_reasons(&self) -> DenyReasons {
+        DenyReasons(self.deny_reasons.load(Relaxed))
     }
 
     pub fn set_loading(&self, on: bool) {
-        self.set(Hindrance::LOADING, on);
+        self.set(DenyReasons::LOADING, on);
     }
 
     /// Whether writes are refused because saving fails.
     pub fn refuse_writes(&self, on: bool) {
-        self.set(Hindrance::FAILED, on);
+        self.set(DenyReasons::FAILED, on);
     }
 
     pub fn set_short_of_memory(&self, on: bool) {
-        self.set(Hindrance::SHORT_OF_MEMORY, on);
+        self.set(DenyReasons::SHORT_OF_MEMORY, on);
     }
 
     /// Whether writes are refused because too few replicas follow.
     pub fn set_short_of_replicas(&self, on: bool) {
-        self.set(Hindrance::SHORT_OF_REPLICAS, on);
+        self.set(DenyReasons::SHORT_OF_REPLICAS, on);
     }
 
     pub fn set_limited(&self, on: bool) {
-        self.set(Hindrance::LIMITED, on);
+        self.set(DenyReasons::LIMITED, on);
     }
 
     pub fn set_congested(&self, on: bool) {
-        self.set(Hindrance::CONGESTED, on);
+        self.set(DenyReasons::CONGESTED, on);
     }
 
     /// Whether writes are refused because the log cannot be written.
     pub fn refuse_unlogged(&self, on: bool) {
-        self.set(Hindrance::UNLOGGED, on);
+        self.set(DenyReasons::UNLOGGED, on);
     }
 
     /// To be called by one thread at a time.
     pub(crate) fn set_paused(&self, paused: Paused) {
         // In this order no moment is milder than both.
-        self.set(Hindrance::ALL_PAUSED, paused == Paused::All);
-        self.set(Hindrance::WRITES_PAUSED, paused == Paused::Writes);
+        self.set(DenyReasons::ALL_PAUSED, paused == Paused::All);
+        self.set(DenyReasons::WRITES_PAUSED, paused == Paused::Writes);
     }
 
     fn set(&self, bit: u16, on: bool) {
-        if (self.hindrance().0 & bit != 0) == on {
+        if (self.deny_reasons().0 & bit != 0) == on {
             return;
         }
         if on {
-            self.hindrance.fetch_or(bit, Relaxed)
+            self.deny_reasons.fetch_or(bit, Relaxed)
         } else {
-            self.hindrance.fetch_and(!bit, Relaxed)
+            self.deny_reasons.fetch_and(!bit, Relaxed)
         };
     }
 

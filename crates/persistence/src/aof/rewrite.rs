@@ -27,7 +27,7 @@ const AT_ONCE: usize = 64;
 pub struct Options {
     /// Unix time in seconds, if the file is to tell it.
     pub stamp: Option<i64>,
-    /// Rest after each key (`rdb-key-save-delay`).
+    /// ValueCursor after each key (`rdb-key-save-delay`).
     pub delay: Duration,
 }
 

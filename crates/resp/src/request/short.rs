@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A line with a length is read as one word of eight bytes, which holds sign, digits and line end. Requests in a row
-//! are often the same command with as many arguments: who has seen a [`Head`] knows by two comparisons what it says.
+//! are often the same command with as many arguments: who has seen a [`RequestPrefix`] knows by two comparisons what it says.
 //!
 //! Whatever is not as expected is left to the parser that knows all rules and errors.
 
@@ -80,12 +80,12 @@ fn last_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Bytes of a request that [`Head`]s are compared with.
+/// Bytes of a request that [`RequestPrefix`]s are compared with.
 const HEAD_MAX: usize = 16;
 
 /// The beginning of a request up to the end of its first argument, if that is at most 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Head {
+pub struct RequestPrefix {
     /// The first eight bytes, and the others with zeros behind them.
     words: [u64; 2],
     /// What of the second word belongs to the head.
@@ -97,9 +97,9 @@ pub struct Head {
     others: usize,
 }
 
-impl Head {
+impl RequestPrefix {
     /// The head of a request that was parsed into these spans, if it is a short one.
-    pub fn of(request: &[u8], spans: &[Span]) -> Option<Head> {
+    pub fn of(request: &[u8], spans: &[Span]) -> Option<RequestPrefix> {
         let first = *spans.first()?;
         let end = first.start + first.len + 2;
         let mut words = head_words(request)?;
@@ -108,7 +108,7 @@ impl Head {
         }
         let mask = u64::MAX.checked_shr(8 * (HEAD_MAX - end) as u32).unwrap_or(0);
         words[1] &= mask;
-        Some(Head { words, mask, end, first, others: spans.len() - 1 })
+        Some(RequestPrefix { words, mask, end, first, others: spans.len() - 1 })
     }
 
     /// A number that differs for most heads, of a request of at least 16 bytes.
@@ -151,7 +151,7 @@ mod tests {
         let bytes = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
         let mut spans = Vec::new();
         assert_eq!(short(bytes, &mut spans), Some(bytes.len()));
-        let head = Head::of(bytes, &spans).unwrap();
+        let head = RequestPrefix::of(bytes, &spans).unwrap();
         for (request, len) in [
             (&b"*2\r\n$3\r\nGET\r\n$5\r\nother\r\n*2"[..], Some(24)),
             (b"*2\r\n$3\r\nget\r\n$3\r\nkey\r\n", None),
@@ -164,11 +164,11 @@ mod tests {
             assert_eq!(head.parse(request, &mut found), len, "{}", request.escape_ascii());
             assert_eq!(found.len(), if len.is_some() { 3 } else { 1 });
         }
-        assert!(Head::of(b"*1\r\n$7\r\nCOMMAND\r\n", &[Span { start: 8, len: 7 }]).is_none(), "too long");
+        assert!(RequestPrefix::of(b"*1\r\n$7\r\nCOMMAND\r\n", &[Span { start: 8, len: 7 }]).is_none(), "too long");
         let mut spans = Vec::new();
         assert_eq!((short(b"*2\r\n$1\r\na\r\n$0\r\n\r\n", &mut spans), spans.len()), (Some(17), 2), "a short end");
         let mut none = Vec::new();
-        assert_eq!((Head::default().parse(bytes, &mut none), none.len()), (None, 0));
+        assert_eq!((RequestPrefix::default().parse(bytes, &mut none), none.len()), (None, 0));
     }
 
     proptest! {
@@ -189,7 +189,7 @@ mod tests {
             let (mut spans, mut plain, mut headed) = (Vec::new(), Vec::new(), Vec::new());
             prop_assert_eq!(short(&seen, &mut spans), Some(seen.len()));
             let expected = short(next, &mut plain);
-            if let Some(head) = Head::of(&seen, &spans)
+            if let Some(head) = RequestPrefix::of(&seen, &spans)
                 && let Some(end) = head.parse(next, &mut headed)
             {
                 prop_assert_eq!((Some(end), &headed), (expected, &plain));

@@ -71,7 +71,7 @@ impl Worker {
         if !is_durable && !has_failed {
             self.keep_all(appended, now);
             regulate(&shared.engine, aof);
-            return shared.bell.ring();
+            return shared.notifier.ring();
         }
         self.release_replies(now);
         if has_failed || !self.kept.is_empty() {

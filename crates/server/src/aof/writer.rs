@@ -10,7 +10,7 @@
 //! for a little when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the
 //! commands had run, whether they wrote or read what others had written.
 
-use crate::event_loop::mailbox::Letter;
+use crate::event_loop::mailbox::WorkerMessage;
 use crate::event_loop::shared::Shared;
 use crate::process::affinity;
 use commands::persistence::aof::{end_waits, regulate, wrote};
@@ -113,12 +113,12 @@ impl LogFile for DiskFile {
 
 /// Wakes the thread.
 #[derive(Clone)]
-pub struct Bell(Sender<()>);
+pub struct Notifier(Sender<()>);
 
-impl Bell {
-    pub fn new() -> (Bell, Receiver<()>) {
+impl Notifier {
+    pub fn new() -> (Notifier, Receiver<()>) {
         let (sender, receiver) = bounded(1);
-        (Bell(sender), receiver)
+        (Notifier(sender), receiver)
     }
 
     pub fn ring(&self) {
@@ -145,21 +145,21 @@ const UNGATHERED: u32 = 16;
 const WORTH_GATHERING: u64 = 3;
 
 /// Starts the thread, which ends when nobody can wake it any more.
-pub fn start(shared: &Arc<Shared>, bell: Receiver<()>) -> io::Result<JoinHandle<()>> {
+pub fn start(shared: &Arc<Shared>, notifier: Receiver<()>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     thread::Builder::new().name("aof".to_owned()).spawn(move || {
         affinity::pin(&shared.engine.config().snapshot(), Directive::BioCpulist);
-        run(&shared, &bell);
+        run(&shared, &notifier);
     })
 }
 
-fn run(shared: &Shared, bell: &Receiver<()>) {
+fn run(shared: &Shared, notifier: &Receiver<()>) {
     let Some(aof) = of(&shared.engine) else { return };
     let mut last = Instant::now();
     let mut group = Group::default();
     while !shared.stopping.load(Relaxed) {
         let left = SECOND.saturating_sub(last.elapsed());
-        let rung = match bell.recv_timeout(left) {
+        let rung = match notifier.recv_timeout(left) {
             Ok(()) => true,
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => return,
@@ -286,7 +286,7 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
 /// Those look again who wait for the log: workers that keep replies, WAITAOF, and who may not write meanwhile.
 fn tell(shared: &Shared, aof: &Aof) {
     let keepers = shared.keepers.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
-    keepers.for_each(|(worker, _)| shared.post(worker, Letter::Durable));
+    keepers.for_each(|(worker, _)| shared.post(worker, WorkerMessage::Durable));
     end_waits(&shared.engine, aof);
     regulate(&shared.engine, aof);
 }

@@ -13,7 +13,7 @@
 
 use crate::connection::output_buffer::CHUNK;
 use crate::connection::state::{Connection, Wire};
-use crate::event_loop::mailbox::Letter;
+use crate::event_loop::mailbox::WorkerMessage;
 use crate::event_loop::worker::Worker;
 use crate::process::log;
 use commands::server::client_list::described;
@@ -276,7 +276,7 @@ impl Worker {
             if client.worker == self.index {
                 self.close_client(client.id);
             } else {
-                self.shared.post(client.worker, Letter::Kill { client: client.id });
+                self.shared.post(client.worker, WorkerMessage::Kill { client: client.id });
             }
         }
     }

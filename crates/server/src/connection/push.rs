@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   command -> pushes -> its own worker's connections, when the command has ended
-//!                     -> other workers, once a turn: one letter, one wake-up each
+//!                     -> other workers, once a turn: one message, one wake-up each
 //! ```
 //!
 //! To a connection that was replied to in this turn a push goes behind that reply, so a publisher that listens to
@@ -28,7 +28,7 @@ impl Worker {
     /// Hands over what this worker has for its own connections.
     #[inline(always)]
     pub fn deliver_own(&mut self) {
-        if self.shared.engine.audience().has_own(self.index) {
+        if self.shared.engine.pubsub().has_own(self.index) {
             self.take_and_deliver();
         }
     }
@@ -36,7 +36,7 @@ impl Worker {
     #[cold]
     fn take_and_deliver(&mut self) {
         // Who is told that a redirection is broken is told by another push.
-        while let Some(pushes) = self.shared.engine.audience().take_own(self.index) {
+        while let Some(pushes) = self.shared.engine.pubsub().take_own(self.index) {
             self.deliver(&pushes);
         }
     }
@@ -52,11 +52,11 @@ impl Worker {
             if let Some(tracker) = broken_redirection(connections, push) {
                 tracker.client.redirection_broken.store(true, Relaxed);
                 let told = Push::RedirectionBroken(Arc::clone(tracker));
-                shared.engine.audience().post(*index, tracker.client.worker, told);
+                shared.engine.pubsub().post(*index, tracker.client.worker, told);
                 continue;
             }
             let mut texts = Texts { pushes: together, written: [None, None] };
-            shared.engine.audience().recipients(*index, push, |token, pattern| {
+            shared.engine.pubsub().recipients(*index, push, |token, pattern| {
                 let Some(connection) = connections.get_mut(token).filter(|it| is_for(push, it)) else { return };
                 let bytes = texts.of(pattern, connection.protocol);
                 sent += bytes.len() as u64;
@@ -94,10 +94,10 @@ impl Worker {
     pub fn post_pushes(&mut self) {
         let engine = &self.shared.engine;
         if engine.tracking().has_pending(self.index) {
-            engine.tracking().broadcast(engine.audience(), self.index);
+            engine.tracking().broadcast(engine.pubsub(), self.index);
         }
         self.deliver_own();
-        for (worker, pushes) in self.shared.engine.audience().take_outgoing(self.index) {
+        for (worker, pushes) in self.shared.engine.pubsub().take_outgoing(self.index) {
             self.shared.post_pushes(worker, pushes);
         }
     }

@@ -194,7 +194,7 @@ impl Connection {
     }
 
     /// True when the connection should not produce more output at `now`. `patience`: that of its worker's connections.
-    pub fn is_stuffed(&self, now: i64, worker_patience: i64) -> bool {
+    pub fn output_full(&self, now: i64, worker_patience: i64) -> bool {
         let len = self.outbox.len();
         self.is_full() && now - self.progress_at < patience(len, 1).max(worker_patience)
     }
@@ -244,14 +244,14 @@ impl Connection {
 
     /// True when it is served after others: it asks for much, or for more than it reads.
     #[inline]
-    pub fn comes_last(&self) -> bool {
+    pub fn deprioritized(&self) -> bool {
         self.heavy_visits > 0 || !self.outbox.is_empty()
     }
 
     /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has
     /// something to say and may be unable to read before it has said it.
-    pub fn must_rest(&self, now: i64, patience: i64) -> bool {
-        self.is_full() && (self.is_stuffed(now, patience) || !self.socket.readable)
+    pub fn throttled(&self, now: i64, patience: i64) -> bool {
+        self.is_full() && (self.output_full(now, patience) || !self.socket.readable)
     }
 
     /// Keeps a part of a reply that may still come to be above a limit, as long as it is not much.
@@ -267,7 +267,7 @@ impl Connection {
 
     /// Whether a resting command may go on; it does not rest any more then.
     pub fn wakes(&mut self, now: i64, patience: i64) -> bool {
-        let may = !self.must_rest(now, patience);
+        let may = !self.throttled(now, patience);
         match &mut self.job {
             Some(job) if may => std::mem::take(&mut job.resting),
             _ => false,

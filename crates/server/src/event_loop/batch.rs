@@ -11,7 +11,7 @@
 
 use crate::connection::state::{Connection, Wire};
 use commands::core::command::{MAY_REPLICATE, READONLY, WRITE};
-use commands::core::command_cache::Familiar;
+use commands::core::command_cache::CommandCache;
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
 use commands::core::prefetch::{self, Asked};
@@ -121,7 +121,7 @@ impl<'b> Item<'b> {
     }
 
     /// It has done nothing and is run again: after a pause, or a little later.
-    pub fn put_off(&mut self, flow: &Flow, connection: &mut Connection, spans: &[Span], delayed: &mut Vec<usize>) {
+    pub fn retry_later(&mut self, flow: &Flow, connection: &mut Connection, spans: &[Span], delayed: &mut Vec<usize>) {
         if !matches!(flow, Flow::Postponed) {
             return self.delay(connection, spans, delayed);
         }
@@ -150,7 +150,7 @@ impl<'b> Item<'b> {
                 prepared.runs_scripts()
                     || command.flags.has(WRITE.and(MAY_REPLICATE))
                     || command.name == "exec"
-                    || !command.keys.is_empty() && engine.audience().is_monitored()
+                    || !command.keys.is_empty() && engine.pubsub().is_monitored()
             }),
             What::Book { .. } | What::BookQueued { .. } => true,
             What::Violation(_) | What::BookViolation | What::Done => false,
@@ -325,13 +325,13 @@ pub struct Filler<'w, 'b> {
     pub limits: Limits,
     /// Unix time in milliseconds.
     pub now: i64,
-    /// See [`Connection::is_stuffed`].
+    /// See [`Connection::output_full`].
     pub patience: i64,
     /// The connection has kept others waiting for long enough.
-    pub tired: bool,
+    pub over_budget: bool,
     /// Where to note what is kept, if the input has a buffer of its own.
     pub kept: Option<&'w Cell<Option<(usize, usize)>>>,
-    pub familiar: &'w mut Familiar,
+    pub command_cache: &'w mut CommandCache,
     /// Set when an item may own memory.
     pub owned: &'w mut bool,
     pub window: &'w mut Vec<Item<'b>>,
@@ -343,10 +343,11 @@ impl<'b> Filler<'_, 'b> {
     /// run yet becomes the connection's pending input.
     pub fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
         connection.put_back = 0;
-        if self.tired {
+        if self.over_budget {
             connection.set_heavy();
         }
-        connection.unparsed = connection.is_held() || connection.is_stuffed(self.now, self.patience) || self.tired;
+        connection.unparsed =
+            connection.is_held() || connection.output_full(self.now, self.patience) || self.over_budget;
         if connection.unparsed {
             self.keep(connection, bytes, *offset..bytes.len());
             return Filled::Input;
@@ -405,7 +406,7 @@ impl<'b> Filler<'_, 'b> {
                 asked = self.window.len();
             }
             let (rest, first) = (&bytes[at..], self.spans.len());
-            let Some((consumed, entry)) = self.familiar.parse(rest, self.spans) else { break };
+            let Some((consumed, entry)) = self.command_cache.parse(rest, self.spans) else { break };
             at += consumed;
             let own = OwnWords::default();
             match entry.and_then(|entry| Some((entry, entry.only_key()?))) {

@@ -22,7 +22,7 @@ const ACTIVE: usize = 20 * PERIOD as usize;
 const ENOUGH: usize = 16;
 
 #[derive(Default)]
-pub struct Moderation {
+pub struct Coalescer {
     /// The period that is counted, by its number since 1970.
     period: i64,
     visits: usize,
@@ -32,12 +32,12 @@ pub struct Moderation {
     waits: bool,
 }
 
-impl Moderation {
+impl Coalescer {
     /// For the thread that calls this.
-    pub fn of_this_thread() -> Moderation {
+    pub fn of_this_thread() -> Coalescer {
         // Without it pauses are longer, no more.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(SLACK));
-        Moderation::default()
+        Coalescer::default()
     }
 
     /// A connection was served that had sent something, `is_first`: for the first time in this millisecond.
@@ -72,7 +72,7 @@ mod tests {
 
     /// Turns of `visits` each for `millis` milliseconds, so many a millisecond. Returns in how many of them it waits.
     fn waits(
-        moderation: &mut Moderation,
+        coalescer: &mut Coalescer,
         millis: std::ops::Range<i64>,
         turns: usize,
         visits: usize,
@@ -83,11 +83,11 @@ mod tests {
             let mut seen = 0;
             for _ in 0..turns {
                 for _ in 0..visits {
-                    moderation.count_visit(seen < clients);
+                    coalescer.count_visit(seen < clients);
                     seen += 1;
                 }
-                moderation.end_turn(now);
-                waits += usize::from(moderation.waits);
+                coalescer.end_turn(now);
+                waits += usize::from(coalescer.waits);
             }
         }
         waits
@@ -95,17 +95,17 @@ mod tests {
 
     #[test]
     fn waits_while_many_ask_often() {
-        let mut moderation = Moderation::default();
-        assert_eq!(waits(&mut moderation, 400..404, 40, 2, 50), 0, "nothing is known yet");
-        assert_eq!(waits(&mut moderation, 404..440, 40, 2, 50), 36 * 40);
-        assert_eq!(waits(&mut moderation, 440..450, 5, 2, 50), 4 * 5, "the last period is what counts");
-        assert_eq!(waits(&mut moderation, 450..460, 40, 2, 50), 4 * 40, "from the first whole period on");
-        assert_eq!(waits(&mut moderation, 500..501, 1, 1, 50), 0, "silence");
+        let mut coalescer = Coalescer::default();
+        assert_eq!(waits(&mut coalescer, 400..404, 40, 2, 50), 0, "nothing is known yet");
+        assert_eq!(waits(&mut coalescer, 404..440, 40, 2, 50), 36 * 40);
+        assert_eq!(waits(&mut coalescer, 440..450, 5, 2, 50), 4 * 5, "the last period is what counts");
+        assert_eq!(waits(&mut coalescer, 450..460, 40, 2, 50), 4 * 40, "from the first whole period on");
+        assert_eq!(waits(&mut coalescer, 500..501, 1, 1, 50), 0, "silence");
     }
 
     #[test]
     fn does_not_wait_for_few_or_when_there_is_enough() {
-        assert_eq!(waits(&mut Moderation::default(), 400..440, 90, 1, 4), 0);
-        assert_eq!(waits(&mut Moderation::default(), 400..440, 10, 20, 50), 0);
+        assert_eq!(waits(&mut Coalescer::default(), 400..440, 90, 1, 4), 0);
+        assert_eq!(waits(&mut Coalescer::default(), 400..440, 10, 20, 50), 0);
     }
 }

@@ -52,7 +52,7 @@ impl Congestion {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         for (worker, (full, waiting)) in full.iter_mut().zip(&self.waiting).enumerate() {
             *full = waiting.load(SeqCst) >= if *full { FREE } else { FULL };
-            engine.audience().set_full(worker, *full);
+            engine.pubsub().set_full(worker, *full);
         }
         engine.saves().set_congested(full.contains(&true));
     }
@@ -62,15 +62,15 @@ impl Congestion {
 mod tests {
     use super::*;
     use engine::Options;
-    use engine::host::surroundings::Alone;
+    use engine::host::surroundings::NullHost;
     use std::sync::Arc;
 
     #[test]
     fn one_full_mailbox_is_enough_and_it_is_full_until_much_is_taken() {
         let options = Options { workers: 2, ..Options::default() };
-        let engine = Engine::new(&options, Arc::new(Alone));
+        let engine = Engine::new(&options, Arc::new(NullHost));
         let congestion = Congestion::new(2);
-        let is_on = || engine.saves().hindrance().is_congested();
+        let is_on = || engine.saves().deny_reasons().is_congested();
         congestion.add(&engine, 0, FULL - 1);
         assert!(!is_on());
         congestion.add(&engine, 0, 1);
@@ -80,6 +80,6 @@ mod tests {
         congestion.remove(&engine, 1, 5 * FULL);
         assert!(is_on(), "half of it is left");
         congestion.remove(&engine, 0, 1);
-        assert!(!is_on() && engine.saves().hindrance().is_none());
+        assert!(!is_on() && engine.saves().deny_reasons().is_none());
     }
 }

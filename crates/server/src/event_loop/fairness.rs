@@ -39,7 +39,7 @@ impl Worker {
     pub fn set_aside_heavy(&mut self, ready: &mut Vec<usize>) {
         let (connections, heavy) = (&self.connections, &mut self.heavy);
         ready.retain(|&token| {
-            let is_light = !connections.get(token).is_some_and(Connection::comes_last);
+            let is_light = !connections.get(token).is_some_and(Connection::deprioritized);
             if !is_light {
                 heavy.push_back(token);
             }
@@ -91,7 +91,7 @@ impl Worker {
             && let Some(token) = jobs.next()
         {
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            if connection.must_rest(now.unix_ms(), self.patience) {
+            if connection.throttled(now.unix_ms(), self.patience) {
                 connection.job.iter_mut().for_each(|job| job.resting = true);
                 continue;
             }

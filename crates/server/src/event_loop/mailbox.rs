@@ -1,8 +1,8 @@
 //! The way to a worker from other threads: a queue and a waker for its poll.
 //!
-//! | letter | how many there can be |
+//! | message | how many there can be |
 //! |---|---|
-//! | connection, reply, kill, errand, settle | one for each client that is counted, or that waits for it |
+//! | connection, reply, kill, task, settle | one for each client that is counted, or that waits for it |
 //! | pushes | as many bytes as [`congestion`](crate::event_loop::congestion) lets through |
 //! | pause changed, durable | one: the second says nothing that the first does not |
 //! | sleep, stop | one for each command, which nobody else can give meanwhile |
@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::clients::pubsub::Push;
 use engine::clients::registry::ClientInfo;
 use engine::clients::waiters::Ticket;
-use engine::host::surroundings::WorkerErrand;
+use engine::host::surroundings::WorkerTask;
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::time::Instant;
 pub const WAKE: Token = Token(usize::MAX);
 
 /// What other threads tell a worker.
-pub enum Letter {
+pub enum WorkerMessage {
     /// A connection that is this worker's from now on.
     Connection { stream: Stream, info: Arc<ClientInfo>, book: bool },
     /// What a blocked client of this worker has waited for.
@@ -41,7 +41,7 @@ pub enum Letter {
     /// The log is durable up to a higher offset: replies may be sent that waited for that.
     Durable,
     /// Something that is to be done on this worker's thread.
-    Errand(WorkerErrand),
+    Task(WorkerTask),
     /// The server ends: send what can be sent at once, then stop.
     Stop,
 }
@@ -56,7 +56,7 @@ struct Once {
 /// The sending side.
 #[derive(Clone)]
 pub struct Mailbox {
-    letters: Sender<Letter>,
+    messages: Sender<WorkerMessage>,
     once: Arc<Once>,
     waker: Arc<Waker>,
     woken: Arc<AtomicBool>,
@@ -64,55 +64,55 @@ pub struct Mailbox {
 
 /// The receiving side.
 pub struct Inbox {
-    letters: Receiver<Letter>,
+    messages: Receiver<WorkerMessage>,
     once: Arc<Once>,
     /// The worker is woken and has not looked into its mailbox since: who writes need not wake it again.
     woken: Arc<AtomicBool>,
 }
 
 impl Inbox {
-    /// Called before letters are taken: for those that come later the worker is woken anew.
+    /// Called before messages are taken: for those that come later the worker is woken anew.
     pub fn hear(&self) {
         self.woken.swap(false, AcqRel);
     }
 
-    pub fn take(&self) -> Option<Letter> {
-        let letter = self.letters.try_recv().ok()?;
-        match &letter {
+    pub fn take(&self) -> Option<WorkerMessage> {
+        let message = self.messages.try_recv().ok()?;
+        match &message {
             // What happens from here on is told by another one.
-            Letter::PauseChanged => _ = self.once.pause_changed.swap(false, AcqRel),
-            Letter::Durable => _ = self.once.durable.swap(false, AcqRel),
+            WorkerMessage::PauseChanged => _ = self.once.pause_changed.swap(false, AcqRel),
+            WorkerMessage::Durable => _ = self.once.durable.swap(false, AcqRel),
             _ => {}
         }
-        Some(letter)
+        Some(message)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.messages.is_empty()
     }
 }
 
 impl Mailbox {
     /// A mailbox that wakes `poll`.
     pub fn new(poll: &Poll) -> io::Result<(Mailbox, Inbox)> {
-        let (letters, inbox) = unbounded();
+        let (messages, inbox) = unbounded();
         let woken = Arc::<AtomicBool>::default();
         let once = Arc::<Once>::default();
-        let inbox = Inbox { letters: inbox, once: Arc::clone(&once), woken: Arc::clone(&woken) };
+        let inbox = Inbox { messages: inbox, once: Arc::clone(&once), woken: Arc::clone(&woken) };
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        Ok((Mailbox { letters, once, waker, woken }, inbox))
+        Ok((Mailbox { messages, once, waker, woken }, inbox))
     }
 
-    /// Puts a letter in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
+    /// Puts a message in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
     /// in every turn. A worker that has ended takes none.
-    pub fn post(&self, letter: Letter, to_self: bool) {
-        let lies_there = match &letter {
-            Letter::PauseChanged => self.once.pause_changed.swap(true, AcqRel),
-            Letter::Durable => self.once.durable.swap(true, AcqRel),
+    pub fn post(&self, message: WorkerMessage, to_self: bool) {
+        let lies_there = match &message {
+            WorkerMessage::PauseChanged => self.once.pause_changed.swap(true, AcqRel),
+            WorkerMessage::Durable => self.once.durable.swap(true, AcqRel),
             _ => false,
         };
-        if (lies_there || self.letters.send(letter).is_ok()) && !to_self && !self.woken.swap(true, AcqRel) {
-            // A waker fails only when its poll is gone, and then nobody waits for the letter.
+        if (lies_there || self.messages.send(message).is_ok()) && !to_self && !self.woken.swap(true, AcqRel) {
+            // A waker fails only when its poll is gone, and then nobody waits for the message.
             let _ = self.waker.wake();
         }
     }
@@ -133,14 +133,14 @@ mod tests {
             poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
             !events.is_empty()
         };
-        mailbox.post(Letter::Kill { client: 1 }, true);
+        mailbox.post(WorkerMessage::Kill { client: 1 }, true);
         assert!(!is_woken());
-        mailbox.post(Letter::Kill { client: 2 }, false);
+        mailbox.post(WorkerMessage::Kill { client: 2 }, false);
         assert!(is_woken());
-        mailbox.post(Letter::Kill { client: 3 }, false);
+        mailbox.post(WorkerMessage::Kill { client: 3 }, false);
         assert!(!is_woken());
         inbox.hear();
-        mailbox.post(Letter::Kill { client: 4 }, false);
+        mailbox.post(WorkerMessage::Kill { client: 4 }, false);
         assert!(is_woken());
         assert_eq!(std::iter::from_fn(|| inbox.take()).count(), 4);
     }
@@ -151,11 +151,11 @@ mod tests {
         let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
         for _ in 0..2 {
             for _ in 0..1000 {
-                mailbox.post(Letter::PauseChanged, false);
-                mailbox.post(Letter::Durable, false);
+                mailbox.post(WorkerMessage::PauseChanged, false);
+                mailbox.post(WorkerMessage::Durable, false);
             }
-            assert!(matches!(inbox.take(), Some(Letter::PauseChanged)));
-            assert!(matches!(inbox.take(), Some(Letter::Durable)));
+            assert!(matches!(inbox.take(), Some(WorkerMessage::PauseChanged)));
+            assert!(matches!(inbox.take(), Some(WorkerMessage::Durable)));
             assert!(inbox.is_empty());
         }
     }

@@ -1,7 +1,7 @@
 //! Rows of plain commands while the server is quiet: [`commands::core::steady`] for the items of a window.
 //!
 //! What is looked at before each command is what somebody else may have changed since the last one, and no more than
-//! that: a hindrance, a script that has become long, messages of this worker's for its own clients, room in
+//! that: a reason to deny, a script that has become long, messages of this worker's for its own clients, room in
 //! memory. Everything else that a command may have to wait for is the business of
 //! [`Worker::run_some`](crate::event_loop::worker::Worker::run_some).
 
@@ -39,7 +39,7 @@ impl Quiet<'_> {
     ) -> (usize, Flow) {
         let Some(first) = items.first() else { return (0, Flow::Next) };
         let Some(row) = first.entry() else { return (0, Flow::Next) };
-        let (token, own) = (first.token, engine.audience().own(self.worker));
+        let (token, own) = (first.token, engine.pubsub().own(self.worker));
         let mut items = items.iter();
         let reply_max = self.reply_max;
         let next = || {
@@ -52,7 +52,7 @@ impl Quiet<'_> {
 
     #[inline(always)]
     fn holds(&self, engine: &Engine, own: &AtomicBool, item: &Item<'_>) -> bool {
-        engine.saves().hindrance().is_limit_only()
+        engine.saves().deny_reasons().is_limit_only()
             && !engine.scripts().is_busy()
             && !own.load(Relaxed)
             && (!self.is_limited || self.has_room(engine, item))
@@ -60,6 +60,6 @@ impl Quiet<'_> {
 
     #[inline(never)]
     fn has_room(&self, engine: &Engine, item: &Item<'_>) -> bool {
-        item.reads() && !engine.ceiling().is_over() || engine.has_room(self.worker)
+        item.reads() && !engine.memory_limit().is_over() || engine.has_room(self.worker)
     }
 }

@@ -14,9 +14,9 @@
 //!
 //! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker,
 //! and what was done of it is marked, since the turn goes on when the script is over. Only the script's own connection
-//! waits. Nothing is closed that would have to give up watched keys, and letters that need locks are kept for later.
+//! waits. Nothing is closed that would have to give up watched keys, and messages that need locks are kept for later.
 
-use crate::event_loop::mailbox::{Letter, WAKE};
+use crate::event_loop::mailbox::{WAKE, WorkerMessage};
 use crate::event_loop::tick::{Rest, SMALL_ARENA};
 use crate::event_loop::worker::Worker;
 use crate::host::clock;
@@ -200,9 +200,9 @@ impl Worker {
             }
             if waits {
                 self.note_events(DEBUG_WAIT, clock::now());
-                while let Some(letter) = self.inbox.take() {
-                    match letter {
-                        Letter::Stop => self.take_letter(letter, clock::now()),
+                while let Some(message) = self.inbox.take() {
+                    match message {
+                        WorkerMessage::Stop => self.take_letter(message, clock::now()),
                         others => self.keep_letter(others),
                     }
                 }
@@ -239,14 +239,14 @@ impl Worker {
 
     fn take_letters_meanwhile(&mut self, now: Now) {
         self.settle_at_once();
-        while let Some(letter) = self.inbox.take() {
-            match letter {
-                Letter::Connection { .. } | Letter::Pushes { .. } => self.take_letter(letter, now),
+        while let Some(message) = self.inbox.take() {
+            match message {
+                WorkerMessage::Connection { .. } | WorkerMessage::Pushes { .. } => self.take_letter(message, now),
                 // Nobody is to wait for a script in silence.
-                Letter::Settle { left } => _ = left.fetch_sub(1, Release),
-                Letter::Stop => {
+                WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
+                WorkerMessage::Stop => {
                     self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
-                    self.take_letter(letter, now);
+                    self.take_letter(message, now);
                 }
                 others => self.keep_letter(others),
             }
@@ -254,11 +254,11 @@ impl Worker {
     }
 
     /// For the end of the script; what need not be said twice is kept once.
-    fn keep_letter(&mut self, letter: Letter) {
-        let is_same = |other: &Letter| discriminant(other) == discriminant(&letter);
-        let once = matches!(letter, Letter::PauseChanged | Letter::Durable);
+    fn keep_letter(&mut self, message: WorkerMessage) {
+        let is_same = |other: &WorkerMessage| discriminant(other) == discriminant(&message);
+        let once = matches!(message, WorkerMessage::PauseChanged | WorkerMessage::Durable);
         if !once || !self.kept_letters.iter().any(is_same) {
-            self.kept_letters.push(letter);
+            self.kept_letters.push(message);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What all threads of the server share.
 
-use crate::aof::writer::Bell;
+use crate::aof::writer::Notifier;
 use crate::event_loop::congestion::Congestion;
-use crate::event_loop::mailbox::{Letter, Mailbox};
+use crate::event_loop::mailbox::{Mailbox, WorkerMessage};
 use crate::listener::acceptor::Acceptor;
 use engine::Engine;
 use engine::clients::pubsub::Push;
@@ -43,7 +43,7 @@ pub struct Shared {
     stop: OnceLock<mio::Waker>,
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
-    pub bell: Bell,
+    pub notifier: Notifier,
     /// Of each worker, whether it keeps replies until the log is durable.
     pub keepers: Vec<AtomicBool>,
     pub connections_received: AtomicU64,
@@ -51,7 +51,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(engine: Arc<Engine>, workers: usize, bell: Bell, acceptor: Acceptor) -> Shared {
+    pub fn new(engine: Arc<Engine>, workers: usize, notifier: Notifier, acceptor: Acceptor) -> Shared {
         Shared {
             engine,
             acceptor,
@@ -61,7 +61,7 @@ impl Shared {
             congestion: Congestion::new(workers),
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
-            bell,
+            notifier,
             keepers: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
@@ -82,10 +82,10 @@ impl Shared {
         assert!(self.stop.set(waker).is_ok(), "the stop waker is set once");
     }
 
-    /// Sends a letter to a worker.
-    pub fn post(&self, worker: usize, letter: Letter) {
+    /// Sends a message to a worker.
+    pub fn post(&self, worker: usize, message: WorkerMessage) {
         if let Some(mailbox) = self.mailboxes.get().and_then(|mailboxes| mailboxes.get(worker)) {
-            mailbox.post(letter, SELF.get() == worker);
+            mailbox.post(message, SELF.get() == worker);
         }
     }
 
@@ -93,20 +93,20 @@ impl Shared {
     pub fn post_pushes(&self, worker: usize, pushes: Vec<Push>) {
         let bytes = pushes.iter().map(Push::size).sum();
         self.congestion.add(&self.engine, worker, bytes);
-        self.post(worker, Letter::Pushes { pushes, bytes });
+        self.post(worker, WorkerMessage::Pushes { pushes, bytes });
     }
 
-    pub fn post_all(&self, letter: impl Fn() -> Letter) {
-        (0..self.workers).for_each(|worker| self.post(worker, letter()));
+    pub fn post_all(&self, message: impl Fn() -> WorkerMessage) {
+        (0..self.workers).for_each(|worker| self.post(worker, message()));
     }
 
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Sends a letter to every worker but the one that the calling thread is.
-    pub fn post_others(&self, letter: impl Fn() -> Letter) {
-        (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, letter()));
+    /// Sends a message to every worker but the one that the calling thread is.
+    pub fn post_others(&self, message: impl Fn() -> WorkerMessage) {
+        (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, message()));
     }
 
     /// The worker with the fewest connections, which gets one more. Only the acceptor calls this, one thread at a time.

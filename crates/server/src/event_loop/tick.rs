@@ -15,7 +15,7 @@ use commands::{Args, Now, OwnWords};
 use engine::Engine;
 use engine::clients::waiters::Server;
 use engine::config::{Directive, os_message};
-use engine::locks::held_locks::Patience;
+use engine::locks::held_locks::LockTimeout;
 use resp::{ProtocolError, Reply, Span};
 use slab::Slab;
 use std::cell::Cell;
@@ -103,7 +103,7 @@ impl Worker {
                 return;
             }
         }
-        if connection.is_held() || connection.is_stuffed(now.unix_ms(), self.patience) {
+        if connection.is_held() || connection.output_full(now.unix_ms(), self.patience) {
             return;
         }
         let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
@@ -120,7 +120,7 @@ impl Worker {
             let metrics = &self.shared.engine.metrics()[self.index];
             metrics.reads.add(1);
             metrics.input_bytes.add(gathered.read as u64);
-            self.moderation.count_visit(connection.note_active(now.unix_ms()));
+            self.coalescer.count_visit(connection.note_active(now.unix_ms()));
             connection.session.info.count_input(gathered.read);
             match gathered.is_large || kept + gathered.read >= LIGHT_BYTES {
                 true => connection.set_heavy(),
@@ -187,7 +187,7 @@ impl Worker {
                 left = &mut left[done..];
             }
             batch::clear(&mut window, owns);
-            let is_limited = self.shared.engine.saves().hindrance().is_limited();
+            let is_limited = self.shared.engine.saves().deny_reasons().is_limited();
             if self.reply.len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH } {
                 self.write_replies(now);
             }
@@ -219,13 +219,24 @@ impl Worker {
                 let clock = engine.metrics()[self.index].clock.get();
                 let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
                 let visit = clock.saturating_sub(place.since);
-                let tired = connection.has_enough
+                let over_budget = connection.has_enough
                     || (visit > self.visit_max || self.reply.len() > self.visit_replies)
                         && (visit > LIMITED_VISIT_MAX || !self.settings.clients.is_hard(connection));
-                let (familiar, owned) = (&mut self.familiar, &mut owns);
+                let (command_cache, owned) = (&mut self.command_cache, &mut owns);
                 let (window, spans) = (&mut *window, &mut *spans);
-                let mut filler =
-                    Filler { engine, token, limits, now, patience, tired, kept, familiar, owned, window, spans };
+                let mut filler = Filler {
+                    engine,
+                    token,
+                    limits,
+                    now,
+                    patience,
+                    over_budget,
+                    kept,
+                    command_cache,
+                    owned,
+                    window,
+                    spans,
+                };
                 if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
                     return owns;
                 }
@@ -241,7 +252,7 @@ impl Worker {
     /// done with.
     pub fn run_some(&mut self, items: &mut [Item<'_>], spans: &[Span], unparsed: &Unparsed<'_>, now: Now) -> usize {
         let token = items[0].token;
-        let is_limited = self.shared.engine.saves().hindrance().is_limited();
+        let is_limited = self.shared.engine.saves().deny_reasons().is_limited();
         if is_limited {
             // What clients are told of keys that have to go for a command comes before its reply.
             self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
@@ -265,7 +276,7 @@ impl Worker {
                 done += ran;
                 match flow {
                     Flow::Next => {}
-                    Flow::NotNow => items[done - 1].put_off(&flow, connection, spans, &mut self.delayed),
+                    Flow::NotNow => items[done - 1].retry_later(&flow, connection, spans, &mut self.delayed),
                     flow => {
                         last = as_job(connection, items[done - 1].entry(), flow);
                         has_begun = connection.job.is_some();
@@ -278,7 +289,7 @@ impl Worker {
             self.look_ahead.at(engine, &items[done..], spans);
             let item = &mut items[done];
             let runs_scripts = item.runs_scripts();
-            if done > 0 && (runs_scripts || is_limited || engine.audience().has_own(self.index) && !item.publishes()) {
+            if done > 0 && (runs_scripts || is_limited || engine.pubsub().has_own(self.index) && !item.publishes()) {
                 break;
             }
             done += 1;
@@ -293,7 +304,7 @@ impl Worker {
                 steady = false;
                 continue;
             }
-            let must_not_add = engine.saves().hindrance().is_congested() && item.may_push(engine);
+            let must_not_add = engine.saves().deny_reasons().is_congested() && item.may_push(engine);
             if must_not_add || self.is_lent && !item.runs_meanwhile() {
                 item.delay(connection, spans, &mut self.delayed);
                 continue;
@@ -304,13 +315,13 @@ impl Worker {
             }
             let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
             if matches!(flow, Flow::NotNow | Flow::Postponed) {
-                item.put_off(&flow, connection, spans, &mut self.delayed);
+                item.retry_later(&flow, connection, spans, &mut self.delayed);
                 continue;
             }
-            connection.session.patience = Patience::Short;
+            connection.session.patience = LockTimeout::Short;
             // What a client publishes goes out together, unless it is told things itself.
             let must_deliver =
-                engine.audience().has_own(self.index) && (connection.session.is_told() || !item.publishes());
+                engine.pubsub().has_own(self.index) && (connection.session.is_told() || !item.publishes());
             if !matches!(flow, Flow::Next) || connection.job.is_some() || must_deliver {
                 last = flow;
                 has_begun = connection.job.is_some();
@@ -325,8 +336,8 @@ impl Worker {
             (last, start) = self.run_item_apart(item, rest, now);
             let connection = &mut self.connections[token];
             match last {
-                Flow::NotNow | Flow::Postponed => item.put_off(&last, connection, spans, &mut self.delayed),
-                _ => connection.session.patience = Patience::Short,
+                Flow::NotNow | Flow::Postponed => item.retry_later(&last, connection, spans, &mut self.delayed),
+                _ => connection.session.patience = LockTimeout::Short,
             }
         }
         if has_begun {
@@ -388,7 +399,7 @@ impl Worker {
         }
         let Some(connection) = self.connections.get_mut(token) else { return };
         let has_work = connection.socket.readable || !nothing_left;
-        let may_run = !connection.is_held() && !connection.is_stuffed(now.unix_ms(), self.patience);
+        let may_run = !connection.is_held() && !connection.output_full(now.unix_ms(), self.patience);
         if connection.socket.writable || has_work && may_run {
             self.list(token);
         }

@@ -16,16 +16,16 @@ use crate::aof::durable_replies::Kept;
 use crate::connection::output_buffer::{Outbox, Resized};
 use crate::connection::state::{Connection, Socket, Wire, patience};
 use crate::event_loop::batch::{self, Item, LookAhead};
-use crate::event_loop::coalescing::Moderation;
+use crate::event_loop::coalescing::Coalescer;
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_MAX};
-use crate::event_loop::mailbox::{Inbox, Letter, WAKE};
+use crate::event_loop::mailbox::{Inbox, WAKE, WorkerMessage};
 use crate::event_loop::settings::{Settings, requires_password};
 use crate::event_loop::shared::{Shared, become_worker};
 use crate::event_loop::tick::ARENA;
 use crate::host::clock;
 use crate::listener::acceptor::LISTENERS;
 use crate::process::log;
-use commands::core::command_cache::Familiar;
+use commands::core::command_cache::CommandCache;
 use commands::core::dispatch;
 use commands::core::instrument;
 use commands::pubsub::channels;
@@ -33,7 +33,7 @@ use commands::pubsub::tracking;
 use commands::transactions::multi;
 use commands::{Now, Session};
 use engine::clients::waiters::{self, Server, Ticket};
-use engine::locks::held_locks::Patience;
+use engine::locks::held_locks::LockTimeout;
 use engine::propagation::effects::Garbage;
 use engine::stats::metrics::WorkerMetrics;
 use mio::event::Event;
@@ -78,12 +78,12 @@ pub struct Worker {
     pub poll: Poll,
     pub inbox: Inbox,
     /// Letters that have to wait for the end of a script.
-    pub kept_letters: Vec<Letter>,
+    pub kept_letters: Vec<WorkerMessage>,
     pub connections: Slab<Connection>,
     pub settings: Settings,
     /// Somebody may wait to be connected.
     pub has_callers: bool,
-    pub moderation: Moderation,
+    pub coalescer: Coalescer,
     /// Connections that have something to do in the next turn.
     pub ready: Vec<usize>,
     /// Likewise, but they are served after the others, one after the other (`heavy.rs`).
@@ -115,7 +115,7 @@ pub struct Worker {
     /// Windows of commands so far; wraps around.
     pub windows: usize,
     pub look_ahead: LookAhead,
-    pub familiar: Familiar,
+    pub command_cache: CommandCache,
     pub reply: Reply,
     /// What a command that runs apart replies, until it is over.
     pub apart_reply: Reply,
@@ -156,7 +156,7 @@ impl Worker {
             connections: Slab::new(),
             settings,
             has_callers: false,
-            moderation: Moderation::default(),
+            coalescer: Coalescer::default(),
             ready: Vec::new(),
             heavy: VecDeque::new(),
             visit_max: VISIT_MAX,
@@ -174,7 +174,7 @@ impl Worker {
             window: batch::renewed(Vec::new()),
             windows: 0,
             look_ahead: LookAhead::default(),
-            familiar: Familiar::default(),
+            command_cache: CommandCache::default(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
             replies: Vec::new(),
@@ -199,11 +199,11 @@ impl Worker {
     pub fn run(mut self) -> io::Result<()> {
         become_worker(self.index);
         let mut events = Events::with_capacity(1024);
-        self.moderation = Moderation::of_this_thread();
+        self.coalescer = Coalescer::of_this_thread();
         while !self.stopping {
             let patience = self.patience();
             if !patience.is_zero() {
-                self.moderation.pause();
+                self.coalescer.pause();
             }
             match self.poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -224,11 +224,11 @@ impl Worker {
             self.send_pushes(now.unix_ms());
             self.settle_others();
             self.shared.engine.end_turn(self.index);
-            self.moderation.end_turn(now.unix_ms());
+            self.coalescer.end_turn(now.unix_ms());
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());
-        self.say_goodbye();
+        self.flush_on_shutdown();
         Ok(())
     }
 
@@ -319,37 +319,37 @@ impl Worker {
     }
 
     pub fn take_letters(&mut self, now: Now) {
-        for letter in std::mem::take(&mut self.kept_letters) {
-            self.take_letter(letter, now);
+        for message in std::mem::take(&mut self.kept_letters) {
+            self.take_letter(message, now);
         }
         let mut connections = 0;
         for _ in 0..LETTERS_MAX {
-            let Some(letter) = self.inbox.take() else { break };
-            connections += usize::from(matches!(letter, Letter::Connection { .. }));
-            self.take_letter(letter, now);
+            let Some(message) = self.inbox.take() else { break };
+            connections += usize::from(matches!(message, WorkerMessage::Connection { .. }));
+            self.take_letter(message, now);
             if connections == CONNECTIONS_MAX {
                 break;
             }
         }
     }
 
-    pub fn take_letter(&mut self, letter: Letter, now: Now) {
-        match letter {
-            Letter::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
-            Letter::PauseChanged => self.release_postponed(),
-            Letter::Pushes { pushes, bytes } => {
+    pub fn take_letter(&mut self, message: WorkerMessage, now: Now) {
+        match message {
+            WorkerMessage::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
+            WorkerMessage::PauseChanged => self.release_postponed(),
+            WorkerMessage::Pushes { pushes, bytes } => {
                 self.shared.congestion.remove(&self.shared.engine, self.index, bytes);
                 self.deliver(&pushes);
             }
-            Letter::Durable => self.release_replies(now),
-            Letter::Settle { left } => self.settling.push((left, 0)),
-            Letter::Sleep { until } => self.asleep_until = Some(until),
-            Letter::Stop => self.stopping = true,
-            Letter::Errand(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
-            Letter::Kill { client } => {
+            WorkerMessage::Durable => self.release_replies(now),
+            WorkerMessage::Settle { left } => self.settling.push((left, 0)),
+            WorkerMessage::Sleep { until } => self.asleep_until = Some(until),
+            WorkerMessage::Stop => self.stopping = true,
+            WorkerMessage::Task(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
+            WorkerMessage::Kill { client } => {
                 self.close_client(client);
             }
-            Letter::Connection { mut stream, info, book } => {
+            WorkerMessage::Connection { mut stream, info, book } => {
                 let entry = self.connections.vacant_entry();
                 let token = entry.key();
                 if stream.register(self.poll.registry(), Token(token)).is_err() {
@@ -357,7 +357,7 @@ impl Worker {
                 }
                 let mut session = Session::new(info);
                 session.token = token;
-                session.patience = Patience::Short;
+                session.patience = LockTimeout::Short;
                 session.info.token.store(token, Relaxed);
                 // Not the worker's copy: who set the password was told OK before this worker's turn may end.
                 session.authenticated = !requires_password(self.shared.engine.config());
@@ -440,14 +440,14 @@ impl Worker {
         {
             self.deadlines.pop_first();
             let ticket = self.connections.get(token).and_then(|connection| connection.blocked.clone());
-            // One that has been served meanwhile gets its reply by letter.
+            // One that has been served meanwhile gets its reply by message.
             if let Some(ticket) = ticket.filter(|ticket| ticket.arrival == arrival && ticket.finish()) {
                 self.unblock(&ticket, &ticket.request().timeout_reply());
             }
         }
         let engine = &self.shared.engine;
         if self.index == 0 && engine.is_paused() && engine.end_pause_if_over(now.unix_ms()) {
-            self.shared.post_all(|| Letter::PauseChanged);
+            self.shared.post_all(|| WorkerMessage::PauseChanged);
             self.release_postponed();
         }
     }
@@ -487,7 +487,7 @@ impl Worker {
     pub fn list(&mut self, token: usize) {
         let connection = &mut self.connections[token];
         if !std::mem::replace(&mut connection.listed, true) {
-            if connection.comes_last() {
+            if connection.deprioritized() {
                 self.heavy.push_back(token);
             } else {
                 self.ready.push(token);
@@ -574,7 +574,7 @@ impl Worker {
                 self.jobs.push(token);
             }
             let connection = &self.connections[token];
-            if !connection.outbox.is_empty() && !connection.is_stuffed(now, patience) {
+            if !connection.outbox.is_empty() && !connection.output_full(now, patience) {
                 self.list(token);
             }
         }
@@ -648,7 +648,7 @@ impl Worker {
     }
 
     /// The last thing a connection gets is what its socket still takes.
-    fn say_goodbye(&mut self) {
+    fn flush_on_shutdown(&mut self) {
         for (_, connection) in &mut self.connections {
             let _ = connection.outbox.flush_all(&mut connection.socket.stream);
         }

@@ -4,7 +4,7 @@
 //! too much for them waits in a queue, in the order in which it came.
 
 use crate::event_loop::shared::Shared;
-use engine::host::surroundings::{Errand, Peer};
+use engine::host::surroundings::{Peer, Task};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,8 +19,8 @@ const THREADS_MAX: usize = 8;
 const REST: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-struct Crew {
-    errands: VecDeque<Errand>,
+struct Pool {
+    tasks: VecDeque<Task>,
     threads: usize,
     /// Those of them that have nothing to do.
     resting: usize,
@@ -29,28 +29,28 @@ struct Crew {
 /// What is to be done, and who does it.
 #[derive(Default)]
 pub struct Abroad {
-    crew: Mutex<Crew>,
+    pool: Mutex<Pool>,
     /// There is something to do.
     news: Condvar,
 }
 
 impl Abroad {
-    /// Has `errand` done, sooner or later.
-    pub fn send(this: &Arc<Abroad>, shared: Arc<Shared>, errand: Errand) -> io::Result<()> {
-        let mut crew = this.crew();
-        crew.errands.push_back(errand);
-        if crew.resting >= crew.errands.len() || crew.threads >= THREADS_MAX {
+    /// Has `task` done, sooner or later.
+    pub fn send(this: &Arc<Abroad>, shared: Arc<Shared>, task: Task) -> io::Result<()> {
+        let mut pool = this.pool();
+        pool.tasks.push_back(task);
+        if pool.resting >= pool.tasks.len() || pool.threads >= THREADS_MAX {
             this.news.notify_one();
             return Ok(());
         }
         let abroad = Arc::clone(this);
         let spawned = std::thread::Builder::new().name("abroad".to_owned()).spawn(move || abroad.work(&shared));
         match spawned {
-            Ok(_) => crew.threads += 1,
+            Ok(_) => pool.threads += 1,
             // Somebody else will do it.
-            Err(_) if crew.threads > 0 => {}
+            Err(_) if pool.threads > 0 => {}
             Err(error) => {
-                crew.errands.pop_back();
+                pool.tasks.pop_back();
                 return Err(error);
             }
         }
@@ -58,27 +58,27 @@ impl Abroad {
     }
 
     fn work(&self, shared: &Shared) {
-        let mut crew = self.crew();
+        let mut pool = self.pool();
         loop {
-            if let Some(errand) = crew.errands.pop_front() {
-                drop(crew);
-                errand(&shared.engine);
-                crew = self.crew();
+            if let Some(task) = pool.tasks.pop_front() {
+                drop(pool);
+                task(&shared.engine);
+                pool = self.pool();
                 continue;
             }
-            crew.resting += 1;
-            let (woken, rest) = self.news.wait_timeout(crew, REST).unwrap_or_else(PoisonError::into_inner);
-            crew = woken;
-            crew.resting -= 1;
-            if rest.timed_out() && crew.errands.is_empty() {
-                crew.threads -= 1;
+            pool.resting += 1;
+            let (woken, rest) = self.news.wait_timeout(pool, REST).unwrap_or_else(PoisonError::into_inner);
+            pool = woken;
+            pool.resting -= 1;
+            if rest.timed_out() && pool.tasks.is_empty() {
+                pool.threads -= 1;
                 return;
             }
         }
     }
 
-    fn crew(&self) -> MutexGuard<'_, Crew> {
-        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the server does for the engine and for loading a configuration.
 
-use crate::event_loop::mailbox::Letter;
+use crate::event_loop::mailbox::WorkerMessage;
 use crate::event_loop::script_reentry;
 use crate::event_loop::shared::{Shared, this_worker};
 use crate::host::allocator;
@@ -15,9 +15,7 @@ use crate::process::rlimit;
 use crate::process::title;
 use engine::clients::waiters::Ticket;
 use engine::config::{Config, Directive};
-use engine::host::surroundings::{
-    ConnectionStats, Errand, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, WorkerErrand,
-};
+use engine::host::surroundings::{ConnectionStats, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, Task, WorkerTask};
 use engine::propagation::effects::{Event, Garbage};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -127,20 +125,20 @@ impl engine::host::surroundings::Host for EngineHost {
 
     fn kill(&self, worker: usize, client: u64) {
         if let Some(shared) = self.shared() {
-            shared.post(worker, Letter::Kill { client });
+            shared.post(worker, WorkerMessage::Kill { client });
         }
     }
 
     fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
         if let Some(shared) = self.shared() {
-            shared.post(ticket.client.worker, Letter::Reply { ticket: Arc::clone(ticket), bytes });
+            shared.post(ticket.client.worker, WorkerMessage::Reply { ticket: Arc::clone(ticket), bytes });
         }
     }
 
     fn after_others(&self, left: &Arc<AtomicUsize>) {
         if let Some(shared) = self.shared() {
             left.fetch_add(shared.workers(), Relaxed);
-            shared.post_all(|| Letter::Settle { left: Arc::clone(left) });
+            shared.post_all(|| WorkerMessage::Settle { left: Arc::clone(left) });
         }
     }
 
@@ -162,13 +160,13 @@ impl engine::host::surroundings::Host for EngineHost {
 
     fn pause_changed(&self) {
         if let Some(shared) = self.shared() {
-            shared.post_all(|| Letter::PauseChanged);
+            shared.post_all(|| WorkerMessage::PauseChanged);
         }
     }
 
     fn log_changed(&self) {
         if let Some(shared) = self.shared() {
-            shared.bell.ring();
+            shared.notifier.ring();
         }
     }
 
@@ -179,7 +177,7 @@ impl engine::host::surroundings::Host for EngineHost {
     fn sleep(&self, time: Duration) {
         let until = Instant::now() + time;
         if let Some(shared) = self.shared() {
-            shared.post_others(|| Letter::Sleep { until });
+            shared.post_others(|| WorkerMessage::Sleep { until });
         }
         std::thread::sleep(time);
     }
@@ -344,7 +342,7 @@ impl engine::host::surroundings::Host for EngineHost {
         Ok((Box::new(file), size))
     }
 
-    fn in_background(&self, cpus: Directive, work: Errand) -> io::Result<()> {
+    fn in_background(&self, cpus: Directive, work: Task) -> io::Result<()> {
         let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
         let save = move || {
             affinity::pin(&shared.engine.config().snapshot(), cpus);
@@ -353,14 +351,14 @@ impl engine::host::surroundings::Host for EngineHost {
         std::thread::Builder::new().name("saver".to_owned()).spawn(save).map(drop)
     }
 
-    fn abroad(&self, work: Errand) -> io::Result<()> {
+    fn abroad(&self, work: Task) -> io::Result<()> {
         let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
         Abroad::send(&self.abroad, shared, work)
     }
 
-    fn on_worker(&self, worker: usize, work: WorkerErrand) {
+    fn on_worker(&self, worker: usize, work: WorkerTask) {
         if let Some(shared) = self.shared() {
-            shared.post(worker, Letter::Errand(work));
+            shared.post(worker, WorkerMessage::Task(work));
         }
     }
 

@@ -3,7 +3,7 @@
 //! The first worker hears of those who want to be connected, and accepts a few of them a turn. Every worker looks for
 //! some in its ticks, too: one that is busy for long keeps nobody waiting.
 
-use crate::event_loop::mailbox::Letter;
+use crate::event_loop::mailbox::WorkerMessage;
 use crate::event_loop::shared::Shared;
 use crate::host::clock;
 use crate::listener::sockets::{self, Accepted, Listener};
@@ -167,7 +167,7 @@ fn hand_out(shared: &Shared, accepted: Accepted) {
     let (id, now) = (clients.next_id(), clock::now().unix_ms());
     let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now));
     clients.add(&info);
-    shared.post(worker, Letter::Connection { stream, info, book });
+    shared.post(worker, WorkerMessage::Connection { stream, info, book });
 }
 
 /// The connection was gone before it was accepted; the next one may be fine.

@@ -199,9 +199,9 @@ fn stamp(time: Zoned, stamp: Stamp) -> String {
 }
 
 fn line(format: Format, pid: u32, time: &str, level: Level, text: &str) -> String {
-    let ((letter, role_name), level_name) = (ROLE, level.name());
+    let ((message, role_name), level_name) = (ROLE, level.name());
     match format {
-        Format::Legacy => format!("{pid}:{letter} {time} {} {text}\n", level.sign()),
+        Format::Legacy => format!("{pid}:{message} {time} {} {text}\n", level.sign()),
         Format::Logfmt => {
             let text = text.replace('"', "'").replace(['\r', '\n'], " ");
             format!("pid={pid} role={role_name} timestamp=\"{time}\" level={level_name} message=\"{text}\"\n")

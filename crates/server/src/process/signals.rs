@@ -1,6 +1,6 @@
 //! The main thread once the server runs: it waits for signals, and ends the server.
 
-use crate::event_loop::mailbox::Letter;
+use crate::event_loop::mailbox::WorkerMessage;
 use crate::event_loop::shared::Shared;
 use crate::process::log;
 use commands::persistence::save::{Ending, before_end};
@@ -55,7 +55,7 @@ impl Front {
         }
         // Before any connection ends: whoever sees his end must not get a new one.
         self.shared.acceptor.close();
-        self.shared.post_all(|| Letter::Stop);
+        self.shared.post_all(|| WorkerMessage::Stop);
         Ok(())
     }
 

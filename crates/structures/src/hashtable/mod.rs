@@ -230,26 +230,26 @@ impl<T: Handle> HashTable<T> {
     /// Where the entry with this hash lies for which `eq` holds: for a caller that looks at it first and decides then
     /// what to do, without searching again.
     #[inline]
-    pub fn spot(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<Spot> {
+    pub fn slot_ref(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<SlotRef> {
         let (place, _) = self.locate(hash, eq)?;
         let moved = position(hash) < self.frontier_position;
-        Some(Spot::new(moved, index(hash, self.array(hash).len()), place))
+        Some(SlotRef::new(moved, index(hash, self.array(hash).len()), place))
     }
 
-    /// The entry at a spot. The table must not have been changed since, or it may be another one or none.
+    /// The entry at a slot. The table must not have been changed since, or it may be another one or none.
     #[inline]
-    pub fn at(&self, spot: Spot) -> Option<Ref<'_, T>> {
-        let array = if spot.moved() { &self.new } else { &self.old };
-        let bits = array.get(spot.bucket())?.bits_at(spot.place())?;
+    pub fn at(&self, slot_ref: SlotRef) -> Option<Ref<'_, T>> {
+        let array = if slot_ref.moved() { &self.new } else { &self.old };
+        let bits = array.get(slot_ref.bucket())?.bits_at(slot_ref.place())?;
         Some(self.borrow(bits))
     }
 
     /// The same, to be changed.
     #[inline]
-    pub fn at_mut(&mut self, spot: Spot) -> Option<OccupiedEntry<'_, T>> {
-        let array = if spot.moved() { &mut self.new } else { &mut self.old };
-        let bits = array.get(spot.bucket())?.bits_at(spot.place())?;
-        Some(OccupiedEntry::new(array.at_mut(spot.bucket()), &mut self.counts, spot.place(), bits))
+    pub fn at_mut(&mut self, slot_ref: SlotRef) -> Option<OccupiedEntry<'_, T>> {
+        let array = if slot_ref.moved() { &mut self.new } else { &mut self.old };
+        let bits = array.get(slot_ref.bucket())?.bits_at(slot_ref.place())?;
+        Some(OccupiedEntry::new(array.at_mut(slot_ref.bucket()), &mut self.counts, slot_ref.place(), bits))
     }
 
     /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash.
@@ -711,21 +711,21 @@ impl<T: Handle> EntryHint<T> {
 ///      +--------+-------+------+-----+---+
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Spot(NonZeroU64);
+pub struct SlotRef(NonZeroU64);
 
-/// The lowest bits of a spot's parts. A shard has less than 2^36 buckets and a chain less than 2^22 lines, by their
+/// The lowest bits of a [`SlotRef`]'s parts. A shard has less than 2^36 buckets and a chain less than 2^22 lines, by their
 /// memory.
 const SPOT_NEW: u32 = 1;
 const SPOT_SLOT: u32 = 2;
 const SPOT_DEPTH: u32 = 6;
 const SPOT_BUCKET: u32 = 28;
 
-impl Spot {
+impl SlotRef {
     #[inline]
-    fn new(moved: bool, bucket: usize, place: Place) -> Spot {
+    fn new(moved: bool, bucket: usize, place: Place) -> SlotRef {
         debug_assert!(place.depth < 1 << (SPOT_BUCKET - SPOT_DEPTH) && bucket < 1 << (64 - SPOT_BUCKET));
         let places = (place.depth as u64) << SPOT_DEPTH | (place.slot as u64) << SPOT_SLOT;
-        Spot(NonZeroU64::MIN | (bucket as u64) << SPOT_BUCKET | places | u64::from(moved) << SPOT_NEW)
+        SlotRef(NonZeroU64::MIN | (bucket as u64) << SPOT_BUCKET | places | u64::from(moved) << SPOT_NEW)
     }
 
     #[inline]

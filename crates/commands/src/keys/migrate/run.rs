@@ -11,7 +11,7 @@ use engine::keyspace::key_hash::KeyHash;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::lru::is_due;
 use engine::keyspace::origin::Origin;
-use engine::locks::held_locks::{Held, Patience};
+use engine::locks::held_locks::{Held, LockTimeout};
 use engine::propagation::change_log::put_command;
 use engine::propagation::effects::{EventClass, Logged, Record};
 use engine::{Engine, Error};
@@ -281,7 +281,7 @@ fn try_settle(
         return Err(parcel);
     }
     let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
-    let Some(held) = Held::keys_with(engine, hashes.into_iter(), Patience::Short) else { return Err(parcel) };
+    let Some(held) = Held::keys_with(engine, hashes.into_iter(), LockTimeout::Short) else { return Err(parcel) };
     let mut keys = Keys::new(engine, held, db, Origin::client(server.now_us / 1000));
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {
@@ -297,7 +297,7 @@ fn try_settle(
     engine.record(&keys.effects, db, |_| ());
     let mut effects = keys.release();
     // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
-    let ready = engine.carry_out(&mut effects, Author { worker: server.worker, client: 0 });
+    let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });
     waiters::serve(engine, ready, server);
     Ok(changed)
 }

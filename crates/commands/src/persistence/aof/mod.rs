@@ -90,7 +90,7 @@ pub fn tick(engine: &Engine, now_ms: i64) {
     let (config, stats) = (engine.config().snapshot(), &aof.stats);
     aof.journal.set_clock(if config.flag(Directive::AofTimestampEnabled) { now_ms / 1000 } else { 0 });
     let idle =
-        !stats.rewriting.load(Relaxed) && !engine.saves().is_running() && !engine.saves().hindrance().is_loading();
+        !stats.rewriting.load(Relaxed) && !engine.saves().is_running() && !engine.saves().deny_reasons().is_loading();
     if !idle {
         return;
     }

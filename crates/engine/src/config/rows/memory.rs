@@ -1,4 +1,4 @@
-//! The memory ceiling, eviction, lazy freeing, expiry effort and defragmentation.
+//! The memory memory_limit, eviction, lazy freeing, expiry effort and defragmentation.
 
 use crate::config::directive::Directive::*;
 use crate::config::row::{INT_MAX, Row, Unit, choice, flag, integer, memory};

@@ -1,4 +1,4 @@
-"""What the smoke tests share: requests as bytes, a client over one socket, a port that is free, a server.
+"""What the compat tests share: requests as bytes, a client over one socket, a port that is free, a server.
 
 It is theirs alone, so that none needs a library; `clients.py` and `libraries.py` ask real ones.
 """
