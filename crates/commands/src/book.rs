@@ -16,7 +16,7 @@
 
 use crate::core::admission::{self, Request, Verdict};
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, Handler, KeySpec, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, Handler, KeySpec, READONLY, WRITE, key};
 use crate::core::context::{Cx, Flow, KeyArgs, Now};
 use crate::core::session::Session;
 use crate::core::table::Table;
@@ -34,34 +34,34 @@ use structures::sorted_set::SortedSet;
 const KEY: &[KeySpec] = &[key(1)];
 
 /// Name, number of arguments with the name, and what to run.
-const fn row(name: &'static str, arity: i32, write: bool, run: Handler) -> Command {
+const fn command(name: &'static str, arity: i32, write: bool, run: Handler) -> Command {
     let flags = if write { WRITE } else { READONLY };
-    Command { name, arity, flags, keys: KEY, run, ..ROW }
+    Command { name, arity, flags, keys: KEY, run, ..Command::DEFAULT }
 }
 
 static COMMANDS: [Command; 10] = [
-    row("get", 2, false, |cx, args| translated(cx, args, "not a string value")),
-    Command { flags: WRITE.and(DENY_OOM), ..row("set", 3, true, set) },
-    row("del", 2, true, same),
-    Command { keys: &[], ..row("keys", 1, false, keys) },
-    row("pexpire", 3, true, pexpire),
-    row("pttl", 2, false, same),
-    Command { flags: WRITE.and(DENY_OOM), ..row("zadd", 4, true, zadd) },
-    row("zrem", 3, true, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
-    row("zscore", 3, false, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
-    row("zquery", 6, false, zquery),
+    command("get", 2, false, |cx, args| translated(cx, args, "not a string value")),
+    Command { flags: WRITE.and(DENY_OOM), ..command("set", 3, true, set) },
+    command("del", 2, true, same),
+    Command { keys: &[], ..command("keys", 1, false, keys) },
+    command("pexpire", 3, true, pexpire),
+    command("pttl", 2, false, same),
+    Command { flags: WRITE.and(DENY_OOM), ..command("zadd", 4, true, zadd) },
+    command("zrem", 3, true, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
+    command("zscore", 3, false, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
+    command("zquery", 6, false, zquery),
 ];
 
 const UNKNOWN: &str = "Unknown cmd";
 const NOT_A_SORTED_SET: &str = "expect zset";
 
-/// Runs one request and replies in a frame. [`Flow::NotNow`] and [`Flow::Postponed`]: it is to be run again later, and has
-/// replied nothing.
+/// Runs one request and replies in a frame. [`Flow::NotNow`] and [`Flow::Postponed`]: it is to be run again later,
+/// and has replied nothing.
 pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
     let flow = match find(args) {
-        Some(row) => match admission::admit(engine, session, &Request::of_row(row), now) {
-            Verdict::Run => execute(engine, session, row, args, now, reply),
+        Some(command) => match admission::admit(engine, session, &Request::of_command(command), now) {
+            Verdict::Run => execute(engine, session, command, args, now, reply),
             Verdict::Wait => Flow::Postponed,
             Verdict::Refuse(error) => refuse(reply, &error),
         },
@@ -94,17 +94,17 @@ fn find(args: &Args<'_>) -> Option<&'static Command> {
 fn execute<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
-    row: &'static Command,
+    command: &'static Command,
     args: &mut Args<'_>,
     now: Now,
     reply: &'e mut Reply,
 ) -> Flow {
     let mut key_args = KeyArgs::new();
-    if !row.keys.is_empty() {
+    if !command.keys.is_empty() {
         key_args.push((1, engine.hasher().hash(&args[1])));
     }
     let start = reply.len();
-    let (flow, _) = crate::core::dispatch::call_row(engine, session, row, &key_args, args, now, reply);
+    let (flow, _) = crate::core::dispatch::call_command(engine, session, command, &key_args, args, now, reply);
     if !matches!(flow, Flow::NotNow) {
         return Flow::Next;
     }
@@ -118,7 +118,7 @@ fn execute<'e>(
 
 /// Runs the RESP command of the same name.
 fn same(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    match Table::get().find(cx.row.name.as_bytes()) {
+    match Table::get().find(cx.command.name.as_bytes()) {
         Some(entry) => (entry.command.run)(cx, args),
         None => fail(cx, BookCode::Unknown, UNKNOWN),
     }

@@ -1,4 +1,4 @@
-//! The commands of Redis and Valkey on Cinnabar's engine: one file a family, one row and one function a
+//! The commands of Redis and Valkey on Cinnabar's engine: one file a family, one entry and one function a
 //! command.
 //!
 //! Together with `engine` this is a store without a server. Time is an argument, so what happens is the same
@@ -52,7 +52,7 @@ pub mod version;
 
 use core::command::Command;
 
-/// All rows.
+/// All entries.
 const FAMILIES: &[&[Command]] = &[
     persistence::shutdown::COMMANDS,
     persistence::aof::COMMANDS,

@@ -165,9 +165,9 @@ impl Client {
         let mut args: Args<'_> = words.iter().map(|word| word.as_bytes()).collect();
         let mut reply = Reply::default();
         let prepared = dispatch::prepare(&self.engine, &args);
-        let row = prepared.entry().expect("a known command").command;
+        let command = prepared.entry().expect("a known command").command;
         match dispatch::run(&self.engine, &mut self.session, &prepared, &mut args, self.now, &mut reply) {
-            Flow::More(work) => Begun { client: self, row, work, reply },
+            Flow::More(work) => Begun { client: self, command, work, reply },
             _ => panic!("{words:?} is no command of several pieces"),
         }
     }
@@ -190,7 +190,7 @@ impl Client {
 /// A command in pieces, under way.
 pub struct Begun<'c> {
     client: &'c mut Client,
-    row: &'static Command,
+    command: &'static Command,
     work: Work,
     reply: Reply,
 }
@@ -199,7 +199,7 @@ impl Begun<'_> {
     /// Does one piece; true when it was the last.
     pub fn step(&mut self) -> bool {
         let Client { engine, session, now, .. } = &mut *self.client;
-        dispatch::step(engine, session, self.row, &mut **self.work, *now, &mut self.reply)
+        dispatch::step(engine, session, self.command, &mut **self.work, *now, &mut self.reply)
     }
 
     /// Goes on to the end and shows the reply.

@@ -13,7 +13,7 @@
 
 use crate::bitmaps::bitmap::check_offset;
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::keyspace::value::Str;
 use engine::propagation::effects::EventClass;
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Performs arbitrary bitfield integer operations on strings.",
         complexity: "O(1) for each subcommand specified",
         run: bitfield,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "bitfield_ro",
@@ -51,7 +51,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Performs arbitrary read-only bitfield integer operations on strings.",
         complexity: "O(1) for each subcommand specified",
         run: bitfield_ro,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -5,7 +5,7 @@
 
 use crate::bitmaps::popcount::count_ones;
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::strings::string::{is_reversed, max_length, span};
 use engine::keyspace::edit::Ttl;
@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[
             ("8.0.0", "`end` made optional; when called without argument the command reports the last BYTE."),
         ],
         run: bitcount,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "bitop",
@@ -42,7 +42,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Performs bitwise operations on multiple strings, and stores the result.",
         complexity: "O(N)",
         run: bitop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "bitpos",
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N)",
         history: &[("7.0.0", "Added the `BYTE|BIT` option.")],
         run: bitpos,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "getbit",
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns a bit value by offset.",
         complexity: "O(1)",
         run: getbit,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "setbit",
@@ -82,7 +82,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Sets or clears the bit at offset of the string value. Creates the key if it doesn't exist.",
         complexity: "O(1)",
         run: setbit,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -15,10 +15,10 @@
 //! ```
 //!
 //! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set. A command looks at it here,
-//! and what is [promised](DenyReasons::promises) once more under its locks ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)):
-//! where it has changed the command has done nothing and is admitted anew. Who sets such a bit and has then
-//! [passed all locks](Engine::pass_locks) knows that nothing runs any more that was admitted before: [`Settle`] does that before
-//! a command replies.
+//! and what is [promised](DenyReasons::promises) once more under its locks
+//! ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)): where it has changed the command has done
+//! nothing and is admitted anew. Who sets such a bit and has then [passed all locks](Engine::pass_locks) knows that
+//! nothing runs any more that was admitted before: [`Settle`] does that before a command replies.
 
 use crate::core::args::Args;
 use crate::core::command::{
@@ -75,20 +75,20 @@ impl<'r> Request<'r> {
         Request { asker, name, flags, lacking, has_keys }
     }
 
-    /// One that is told from its row alone.
-    pub fn of_row(row: &'r Command) -> Request<'r> {
-        let (asker, name, flags) = (Asker::Client, row.name, row.flags);
-        Request { asker, name, flags, lacking: flags.complement(), has_keys: !row.keys.is_empty() }
+    /// One that is told from its entry alone.
+    pub fn of_command(command: &'r Command) -> Request<'r> {
+        let (asker, name, flags) = (Asker::Client, command.name, command.flags);
+        Request { asker, name, flags, lacking: flags.complement(), has_keys: !command.keys.is_empty() }
     }
 
     /// One that is read from the log.
-    pub fn replayed(row: &'r Command) -> Request<'r> {
-        Request { asker: Asker::Replay, ..Request::of_row(row) }
+    pub fn replayed(command: &'r Command) -> Request<'r> {
+        Request { asker: Asker::Replay, ..Request::of_command(command) }
     }
 }
 
-/// Whether every command of the client may run, whatever it is: so it nearly always is. Remembers the state of the server
-/// by which that was decided.
+/// Whether every command of the client may run, whatever it is: so it nearly always is. Remembers the state of the
+/// server by which that was decided.
 #[inline(always)]
 pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
     session.admitted = engine.saves().deny_reasons();
@@ -187,12 +187,12 @@ pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, h
 }
 
 /// Whether a client that waits may be served now with the command that it waits with.
-pub(crate) fn admit_retry(engine: &Engine, row: &'static Command) -> Verdict {
+pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict {
     let state = engine.saves().deny_reasons();
     if state.is_none() {
         return Verdict::Run;
     }
-    match refusal_of_write(engine, state, row.flags, !row.flags.has(DENY_OOM), false) {
+    match refusal_of_write(engine, state, command.flags, !command.flags.has(DENY_OOM), false) {
         Some(error) => Verdict::Refuse(error),
         None => Verdict::Run,
     }

@@ -1,18 +1,18 @@
-//! What a command is: one row, from which everything else derives.
+//! What a command is: one entry of the table, from which everything else derives.
 //!
 //! ```text
 //! Command {
 //!     name: "getex", group: Group::String, since: "6.2.0", arity: -2, flags: WRITE.and(FAST),
 //!     keys: &[key(1).rw().access().update()],
 //!     syntax: "key [expiration: EX seconds:int | PX milliseconds:int | ... | PERSIST]",
-//!     summary: "...", complexity: "O(1)", run: getex, ..ROW
+//!     summary: "...", complexity: "O(1)", run: getex, ..Command::DEFAULT
 //! }
 //! ```
 //!
-//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the row. What clients
-//! are told (syntax, summary, complexity, history, tips) is to be what other servers tell them: `fixtures/docs.tsv` has
-//! `syntax` ready to be copied for every command that Valkey knows, and the test in `docs.rs` names each row that
-//! differs.
+//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the entry. What
+//! clients are told (syntax, summary, complexity, history, tips) is to be what other servers tell them:
+//! `fixtures/docs.tsv` has `syntax` ready to be copied for every command that Valkey knows, and the test in `docs.rs`
+//! names each entry that differs.
 
 use crate::core::args::Args;
 use crate::core::context::Cx;
@@ -62,8 +62,8 @@ flags! {
 /// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and those who look into them.
 pub const SYSTEM: Flags = Flags(1 << 23);
 
-/// Nor this one: when it replies no command is under way any more that ran before it, so a transaction that has it takes
-/// all locks.
+/// Nor this one: when it replies no command is under way any more that ran before it, so a transaction that has it
+/// takes all locks.
 pub const SETTLES: Flags = Flags(1 << 24);
 
 /// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
@@ -286,32 +286,32 @@ pub struct Command {
     pub run: Handler,
 }
 
-/// What rows do not say.
-pub const ROW: Command = Command {
-    name: "",
-    group: Group::Generic,
-    since: "1.0.0",
-    arity: 1,
-    flags: Flags::NONE,
-    categories: &[],
-    keys: &[],
-    element: 0,
-    syntax: "",
-    summary: "",
-    complexity: "",
-    history: &[],
-    deprecated: None,
-    tips: &[],
-    subcommands: &[],
-    run: needs_subcommand,
-};
-
 /// Containers do nothing by themselves; their arity keeps this from being reached.
 fn needs_subcommand(_: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::wrong_arity(&String::from_utf8_lossy(&args[0]).to_lowercase()))
 }
 
 impl Command {
+    /// What entries do not say.
+    pub const DEFAULT: Command = Command {
+        name: "",
+        group: Group::Generic,
+        since: "1.0.0",
+        arity: 1,
+        flags: Flags::NONE,
+        categories: &[],
+        keys: &[],
+        element: 0,
+        syntax: "",
+        summary: "",
+        complexity: "",
+        history: &[],
+        deprecated: None,
+        tips: &[],
+        subcommands: &[],
+        run: needs_subcommand,
+    };
+
     pub fn accepts_arity(&self, arguments: usize) -> bool {
         let given = i32::try_from(arguments).unwrap_or(i32::MAX);
         if self.arity >= 0 { given == self.arity } else { given >= -self.arity }

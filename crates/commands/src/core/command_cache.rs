@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!   *2 $3 GET $16 key...          the head of the request picks a slot
-//!   |-- head --| -> slot -> (head as it was seen, row)
+//!   |-- head --| -> slot -> (head as it was seen, entry)
 //! ```
 //!
-//! Where the head equals the one that the slot has, the row and the number of arguments are known without parsing and
+//! Where the head equals the one that the slot has, the entry and the number of arguments are known without parsing and
 //! looking up either. The table of commands does not change after the start, so what was found once stays right.
 
 use crate::core::args::{Args, OwnWords};
@@ -24,8 +24,8 @@ pub struct CommandCache {
 }
 
 impl CommandCache {
-    /// Parses a whole short request and finds its row, if it is to be had with so many arguments. None, and `spans` as
-    /// they were, for any other request. Returns how many bytes it took, too.
+    /// Parses a whole short request and finds its entry, if it is to be had with so many arguments. None, and `spans`
+    /// as they were, for any other request. Returns how many bytes it took, too.
     #[inline(always)]
     pub fn parse(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static Entry>)> {
         let (head, entry) = &self.slots[slot(request)?];
@@ -42,7 +42,7 @@ impl CommandCache {
         let spans = &spans[first..];
         let args = Args::parsed(request, spans, OwnWords::default());
         let entry = accepted(&args);
-        // The row of a subcommand depends on a further argument.
+        // The entry of a subcommand depends on a further argument.
         if entry.is_some_and(|entry| Table::get().find(&args[0]).is_some_and(|found| std::ptr::eq(found, entry)))
             && entry.is_some_and(|entry| entry.subcommands.is_empty())
             && let (Some(slot), Some(head)) = (slot(request), RequestPrefix::of(request, spans))

@@ -14,7 +14,7 @@ use resp::Reply;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The keys of a command, as its row finds them: argument index and hash.
+/// The keys of a command, as its entry finds them: argument index and hash.
 pub type KeyArgs = SmallVec<[(usize, KeyHash); 1]>;
 
 /// The moment at which a command runs; it stands still while it does.
@@ -79,7 +79,7 @@ pub struct Cx<'c> {
     pub keys: Keys<'c>,
     pub reply: &'c mut Reply,
     pub session: &'c mut Session,
-    pub row: &'static Command,
+    pub command: &'static Command,
     pub now: Now,
     pub flow: Flow,
     pub blocking: Blocking,

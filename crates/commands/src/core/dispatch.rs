@@ -1,9 +1,9 @@
 //! From arguments to effects: the path of every command.
 //!
 //! [`prepare`] looks the command up and hashes its keys once; a server that has a batch of prepared
-//! commands asks for their memory ahead ([`ahead`](crate::core::prefetch)) before it runs them in order. [`run`] checks what must hold before any
-//! handler, locks the shards of the keys, calls the handler, puts its write into the change log,
-//! unlocks, and lets the engine carry out what is left.
+//! commands asks for their memory ahead ([`ahead`](crate::core::prefetch)) before it runs them in order. [`run`]
+//! checks what must hold before any handler, locks the shards of the keys, calls the handler, puts its write into the
+//! change log, unlocks, and lets the engine carry out what is left.
 
 use crate::core::admission::{self, Request, Verdict};
 use crate::core::args::Args;
@@ -40,17 +40,17 @@ pub struct Prepared {
 /// Looks the command up, checks its arity and hashes its keys.
 #[inline(always)]
 pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
-    prepare_row(engine, accepted(args), args)
+    prepare_entry(engine, accepted(args), args)
 }
 
-/// The row of the command, unless it is refused for want of one or for the number of its arguments.
+/// The entry of the command, unless it is refused for want of one or for the number of its arguments.
 pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static Entry> {
     lookup(args).filter(|entry| entry.accepts(args.len()))
 }
 
-/// Hashes the keys of a command whose row [is known](crate::core::command_cache).
+/// Hashes the keys of a command whose entry [is known](crate::core::command_cache).
 #[inline]
-pub fn prepare_row(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> Prepared {
+pub fn prepare_entry(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> Prepared {
     match entry {
         Some(entry) if entry.plan != KeyPlan::None => match entry.only_key() {
             Some(index) => Prepared::of_one(engine, entry, index, &args[index]),
@@ -80,14 +80,14 @@ fn many_keys(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) ->
     }
 }
 
-/// The row that the first words name, of a subcommand where the command has some.
+/// The entry that the first words name, of a subcommand where the command has some.
 #[inline(always)]
 pub(crate) fn lookup(args: &Args<'_>) -> Option<&'static Entry> {
     let entry = Table::get().find(&args[0])?;
     if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
 }
 
-/// The row for these arguments, or why there is none.
+/// The entry for these arguments, or why there is none.
 pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
     let Some(entry) = lookup(args) else {
         return Err(match Table::get().find(&args[0]) {
@@ -102,7 +102,7 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
 }
 
 impl Prepared {
-    /// A command with this row and one key, the argument number `index`.
+    /// A command with this entry and one key, the argument number `index`.
     #[inline(always)]
     pub fn of_one(engine: &Engine, entry: &'static Entry, index: usize, key: &[u8]) -> Prepared {
         Prepared { entry: Some(entry), keys: KeyArgs::from_buf([(index, engine.hasher().hash(key))]) }
@@ -123,7 +123,7 @@ impl Prepared {
         }
     }
 
-    /// The row and the key of a [plain](Entry::is_plain) command.
+    /// The entry and the key of a [plain](Entry::is_plain) command.
     #[inline(always)]
     pub fn plain(&self) -> Option<(&'static Entry, &[(usize, KeyHash); 1])> {
         let entry = self.entry.filter(|entry| entry.is_plain)?;
@@ -142,13 +142,13 @@ impl Prepared {
         self.entry.is_some_and(|entry| entry.runs_scripts)
     }
 
-    /// Whether the command can run while a script has its thread: it runs none itself, and its row names the locks that
-    /// it takes.
+    /// Whether the command can run while a script has its thread: it runs none itself, and its entry names the locks
+    /// that it takes.
     pub fn runs_meanwhile(&self) -> bool {
         self.entry.is_none_or(|entry| !entry.runs_scripts && !entry.may_touch_more)
     }
 
-    /// The row, unless the command is refused anyway.
+    /// The entry, unless the command is refused anyway.
     pub fn entry(&self) -> Option<&'static Entry> {
         self.entry
     }
@@ -292,7 +292,7 @@ pub(crate) fn call(
     reply: &mut Reply,
 ) -> Flow {
     let start = instrument::begin(engine, session, entry, args, now, reply);
-    let (flow, failed) = call_row(engine, session, entry.command, key_args, args, now, reply);
+    let (flow, failed) = call_command(engine, session, entry.command, key_args, args, now, reply);
     end_call(engine, session, entry, args, start, now, flow, failed, reply)
 }
 
@@ -322,10 +322,10 @@ fn end_call(
 
 /// Runs a handler under the locks of its keys and follows up on what it did; true if it replied an error.
 #[inline(always)]
-pub(crate) fn call_row<'e>(
+pub(crate) fn call_command<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
-    row: &'static Command,
+    command: &'static Command,
     key_args: &'e [(usize, KeyHash)],
     args: &mut Args<'_>,
     now: Now,
@@ -334,7 +334,7 @@ pub(crate) fn call_row<'e>(
     match Held::keys_with(engine, key_args.iter().map(|(_, hash)| *hash), session.patience) {
         // The locks are free for who changes what it was admitted by, and this command has done nothing.
         Some(_) if session.admitted.promises() != engine.saves().deny_reasons().promises() => (Flow::NotNow, false),
-        Some(held) => call_locked(engine, session, row, held, key_args, args, now, reply),
+        Some(held) => call_locked(engine, session, command, held, key_args, args, now, reply),
         None => (Flow::NotNow, false),
     }
 }
@@ -344,7 +344,7 @@ pub(crate) fn call_row<'e>(
 fn call_locked<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
-    row: &'static Command,
+    command: &'static Command,
     held: Held<'e>,
     key_args: &'e [(usize, KeyHash)],
     args: &mut Args<'_>,
@@ -356,7 +356,8 @@ fn call_locked<'e>(
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
     keys.set_admitted(session.admitted);
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
+    let mut cx =
+        Cx { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);
     // All that it owned has been taken out.
@@ -364,8 +365,8 @@ fn call_locked<'e>(
     (flow, failed)
 }
 
-/// Runs the handler of the context's row under the locks of its keys, which end with it, and follows up on what it did;
-/// true if it replied an error.
+/// Runs the handler of the context's entry under the locks of its keys, which end with it, and follows up on what it
+/// did; true if it replied an error.
 #[inline(always)]
 pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db: u32) -> bool {
     // Under the locks: the log is not turned on or off meanwhile.
@@ -374,7 +375,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
         args.make_lasting();
     }
     let start = cx.reply.len();
-    let failed = match (cx.row.run)(cx, args) {
+    let failed = match (cx.command.run)(cx, args) {
         Ok(()) => false,
         Err(error) if error.is_not_now() => {
             cx.flow = Flow::NotNow;
@@ -394,7 +395,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {
         let mut effects = std::mem::take(&mut cx.keys.effects);
-        lazy_free::settle(engine, cx.row, &mut effects);
+        lazy_free::settle(engine, cx.command, &mut effects);
         let foreground = effects.take_foreground();
         follow_up(engine, effects, cx.session, cx.now);
         if !foreground.is_empty() {
@@ -424,10 +425,10 @@ pub(crate) fn replay<'e>(
     let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
     let origin = Origin { asker: Asker::Replay, now: now.unix_ms() };
     let keys = Keys::new(engine, held, session.db, origin);
-    let (row, key_args) = (entry.command, &prepared.keys[..]);
+    let (command, key_args) = (entry.command, &prepared.keys[..]);
     let (flow, blocking) = (Flow::Next, Blocking::Refused);
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow, blocking, key_args };
-    if let Err(error) = (row.run)(&mut cx, args) {
+    let mut cx = Cx { engine, keys, reply, session, command, now, flow, blocking, key_args };
+    if let Err(error) = (command.run)(&mut cx, args) {
         instrument::count_unexpected(engine, cx.session.worker, &entry.full_name, entry, &error);
         cx.reply.error(&error);
     }
@@ -458,7 +459,7 @@ fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now)
 pub fn step<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
-    row: &'static Command,
+    command: &'static Command,
     work: &mut dyn Piecewise,
     now: Now,
     reply: &'e mut Reply,
@@ -467,7 +468,7 @@ pub fn step<'e>(
     let mut keys = Keys::new(engine, Held::Nothing, session.db, session.origin(engine, now));
     keys.set_patience(session.patience);
     let mut cx =
-        Cx { engine, keys, reply, session, row, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
+        Cx { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
     let done = work.step(&mut cx);
     let Cx { keys, reply, session, .. } = cx;
     follow_up(engine, keys.release(), session, now);
@@ -479,8 +480,8 @@ pub fn step<'e>(
     done
 }
 
-/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes. One that has to wait
-/// for the end of a pause has done and replied nothing ([`Flow::Postponed`]).
+/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes. One that has to
+/// wait for the end of a pause has done and replied nothing ([`Flow::Postponed`]).
 pub fn execute<'e>(
     engine: &'e Engine,
     session: &'e mut Session,

@@ -4,14 +4,14 @@
 //! it): a section for each command, headed by its name in brackets, without the lines that all of them have in common.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, LOADING, ROW, STALE};
+use crate::core::command::{Command, LOADING, STALE};
 use crate::core::context::Cx;
 use engine::Error;
 use resp::Reply;
 
 const TEXT: &str = include_str!("help.txt");
 
-/// The row of `<container> HELP`, but for group and version.
+/// The entry of `<container> HELP`, but for group and version.
 pub const HELP: Command = Command {
     name: "help",
     arity: 2,
@@ -19,7 +19,7 @@ pub const HELP: Command = Command {
     summary: "Returns helpful text about the different subcommands.",
     complexity: "O(1)",
     run: help,
-    ..ROW
+    ..Command::DEFAULT
 };
 
 fn help(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Finding the keys among a command's arguments, by its row.
+//! Finding the keys among a command's arguments, by its entry.
 
 use crate::core::args::Args;
 use crate::core::command::{Begin, Command, FindKeys, KeyFlags, KeySpec};
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// Indices of key arguments, ascending.
 pub type KeyIndices = SmallVec<[usize; 4]>;
 
-/// The arguments cannot be what the row says (COMMAND GETKEYS tells the user).
+/// The arguments cannot be what the entry says (COMMAND GETKEYS tells the user).
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadKeys;
 

@@ -7,12 +7,12 @@ use engine::config::Directive;
 use engine::propagation::effects::{Effects, Garbage};
 
 /// Sorts what the command has left by why it goes.
-pub(crate) fn settle(engine: &Engine, row: &Command, effects: &mut Effects) {
+pub(crate) fn settle(engine: &Engine, command: &Command, effects: &mut Effects) {
     if effects.seen().is_none() {
         return;
     }
     let is_lazy = |directive| engine.config().snapshot().flag(directive);
-    let own = || match (row.group, row.name) {
+    let own = || match (command.group, command.name) {
         (_, "del") => is_lazy(Directive::LazyfreeLazyUserDel),
         // These have decided that themselves, or do nothing else.
         (_, "unlink" | "flushall" | "flushdb" | "debug") => true,

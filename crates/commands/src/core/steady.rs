@@ -2,8 +2,8 @@
 //!
 //! A command is *plain* if it works on one key and leaves its client as it is ([`Entry::is_plain`]); a client is
 //! *steady* if it is authenticated, in no transaction, and gets its replies and nothing else ([`Session::is_steady`]).
-//! For plain commands of a steady client most of what [`dispatch::run`](crate::core::dispatch::run) does once a command is
-//! done once a row:
+//! For plain commands of a steady client most of what [`dispatch::run`](crate::core::dispatch::run) does once a
+//! command is done once a row:
 //!
 //! ```text
 //!   once        context, place of the statistics (again where the command changes)
@@ -37,9 +37,9 @@ pub struct Plain<'e, 'b> {
     pub spans: &'b [Span],
 }
 
-/// Runs the plain commands that `next` gives for a steady client, of which the first has the row `last`, up to one that
-/// comes to more than [`Flow::Next`] or leaves more than `reply_max` bytes in the sink of replies. Returns how many
-/// there were, and what the last one came to.
+/// Runs the plain commands that `next` gives for a steady client, of which the first has the entry `last`, up to one
+/// that comes to more than [`Flow::Next`] or leaves more than `reply_max` bytes in the sink of replies. Returns how
+/// many there were, and what the last one came to.
 #[inline(always)]
 pub fn run_row<'e, 'b>(
     engine: &'e Engine,
@@ -57,8 +57,8 @@ pub fn run_row<'e, 'b>(
     keys.set_no_touch(session.no_touch);
     keys.set_patience(patience);
     let mut stats = turn_to(last, session, worker);
-    let (flow, blocking, row) = (Flow::Next, Blocking::Allowed, last.command);
-    let mut cx = Cx { engine, keys, reply, session, row, now, flow, blocking, key_args: &[] };
+    let (flow, blocking, command) = (Flow::Next, Blocking::Allowed, last.command);
+    let mut cx = Cx { engine, keys, reply, session, command, now, flow, blocking, key_args: &[] };
     let (mut ran, mut calls) = (0, instrument::Row::default());
     while cx.reply.len() <= reply_max
         && let Some(plain) = next()
@@ -68,7 +68,7 @@ pub fn run_row<'e, 'b>(
             calls.count(engine, cx.session, worker, stats);
             last = plain.entry;
             stats = turn_to(last, cx.session, worker);
-            cx.row = last.command;
+            cx.command = last.command;
         }
         let mut args = Args::request(plain.bytes, plain.spans, OwnWords::default());
         let start = instrument::begin_counted(worker, stats, &args, cx.reply);
@@ -99,7 +99,7 @@ pub fn run_row<'e, 'b>(
     (ran, std::mem::take(&mut cx.flow))
 }
 
-/// The commands from here on are of this row. Returns where they are counted.
+/// The commands from here on are of this entry. Returns where they are counted.
 #[inline(never)]
 fn turn_to<'e>(entry: &Entry, session: &Session, worker: &'e WorkerMetrics) -> &'e CommandStats {
     session.info.last_command.store(entry.id + 1, Relaxed);

@@ -19,7 +19,7 @@ pub(crate) enum KeyPlan {
     Specs,
 }
 
-/// A row with what was derived from it once.
+/// An entry with what was derived from it once.
 #[derive(Debug)]
 pub struct Entry {
     pub command: &'static Command,

@@ -2,7 +2,7 @@
 //! in [`crate::geo::search`].
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::sorted_sets::sorted_set::{AddOptions, add_scores};
 use engine::Error;
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N)) for each item added, where N is the number of elements in the sorted set.",
         history: &[("6.2.0", "Added the `CH`, `NX` and `XX` options.")],
         run: geoadd,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "geopos",
@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the longitude and latitude of members from a geospatial index.",
         complexity: "O(1) for each member requested.",
         run: geopos,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "geohash",
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns members from a geospatial index as geohash strings.",
         complexity: "O(1) for each member requested.",
         run: geohash,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "geodist",
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the distance between two members of a geospatial index.",
         complexity: "O(1)",
         run: geodist,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

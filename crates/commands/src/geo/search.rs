@@ -4,7 +4,7 @@
 //! are one search with other words around it.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key, keyword};
+use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keyword};
 use crate::core::context::Cx;
 use crate::geo::points::{place, reply_distance, reply_place, unit};
 use engine::Error;
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[ANY_ADDED, UPPERCASE],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
         run: georadius,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "georadius_ro",
@@ -53,7 +53,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[ANY_ADDED, UPPERCASE],
         deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
         run: georadius_ro,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "georadiusbymember",
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[ANY_ADDED, UPPERCASE],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         run: georadiusbymember,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "georadiusbymember_ro",
@@ -87,7 +87,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[ANY_ADDED, UPPERCASE],
         deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         run: georadiusbymember_ro,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "geosearch",
@@ -101,7 +101,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: SEARCH_COMPLEXITY,
         history: &[UPPERCASE],
         run: geosearch,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "geosearchstore",
@@ -115,7 +115,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: SEARCH_COMPLEXITY,
         history: &[UPPERCASE],
         run: geosearchstore,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -6,7 +6,7 @@
 //! themselves is told in `engine/src/expiry.rs`.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::hashes::hash::{WRONG_FIELD_COUNT, commit_removal, expect, now, reply_item};
 use crate::keys::expire::Conditions;
@@ -15,7 +15,7 @@ use engine::Error;
 use engine::propagation::effects::{EventClass, Record};
 use structures::hash::{Hash, Ttl, Written};
 
-const HASH: Command = Command { group: Group::Hash, ..ROW };
+const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -197,7 +197,7 @@ fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resu
     let word = fields_word(args, 3).ok_or(WRONG_FIELD_COUNT)?;
     let conditions = Conditions::parse(args, 3..word)?;
     let first = first_field(args, word + 1, 1)?;
-    let invalid = || Error::invalid_expire(cx.row.name);
+    let invalid = || Error::invalid_expire(cx.command.name);
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).ok_or_else(invalid)?;
     if number < 0 {

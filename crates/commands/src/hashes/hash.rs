@@ -6,7 +6,7 @@
 //! has not.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::Edit;
@@ -16,7 +16,7 @@ use resp::long_double::LongDouble;
 use structures::hash::{Hash, Limits, Ttl, View, Written};
 use structures::listpack::Item;
 
-const HASH: Command = Command { group: Group::Hash, ..ROW };
+const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -212,7 +212,7 @@ fn hmset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// How many fields were added.
 fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
     if args.len() % 2 == 1 {
-        return Err(Error::wrong_arity(cx.row.name));
+        return Err(Error::wrong_arity(cx.command.name));
     }
     let (limits, now) = (cx.engine.packing().hash(), now(cx));
     let (key, pairs) = (cx.key(args, 1), args.len() as u64 / 2 - 1);

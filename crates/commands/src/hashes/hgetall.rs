@@ -4,7 +4,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::hashes::hash::{now, reply_item};
 use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
@@ -18,7 +18,7 @@ use structures::hash::{Hash, View};
 use structures::listpack::Item;
 use structures::snapshot_iterator::TableWalk;
 
-const HASH: Command = Command { group: Group::Hash, ..ROW };
+const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -330,7 +330,7 @@ mod tests {
     /// An HGETALL under way.
     struct Listing<'c> {
         client: &'c mut Client,
-        row: &'static Command,
+        command: &'static Command,
         work: Work,
         reply: Reply,
     }
@@ -341,10 +341,10 @@ mod tests {
             let mut args: Args<'_> = [&b"HGETALL"[..], b"h"].into_iter().collect();
             let mut reply = Reply::default();
             let prepared = dispatch::prepare(other.engine(), &args);
-            let row = prepared.entry().expect("a known command").command;
+            let command = prepared.entry().expect("a known command").command;
             let now = other.now();
             match dispatch::run(other.engine(), client.session(), &prepared, &mut args, now, &mut reply) {
-                Flow::More(work) => Listing { client, row, work, reply },
+                Flow::More(work) => Listing { client, command, work, reply },
                 _ => panic!("{FIELDS} fields are more than a piece"),
             }
         }
@@ -352,7 +352,7 @@ mod tests {
         fn step(&mut self) -> bool {
             let other = self.client.beside();
             let now = other.now();
-            dispatch::step(other.engine(), self.client.session(), self.row, &mut **self.work, now, &mut self.reply)
+            dispatch::step(other.engine(), self.client.session(), self.command, &mut **self.work, now, &mut self.reply)
         }
 
         fn end(mut self) -> BTreeMap<String, String> {

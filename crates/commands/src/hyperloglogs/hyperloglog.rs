@@ -1,7 +1,7 @@
 //! HyperLogLog: sketches in strings. The bytes and their arithmetic are in [`structures::hyperloglog`].
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY, ROW, SYSTEM, WRITE, key};
+use crate::core::command::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY, SYSTEM, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::Edit;
@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Adds elements to a HyperLogLog key. Creates the key if it doesn't exist.",
         complexity: "O(1) to add every element.",
         run: pfadd,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "pfcount",
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the approximated cardinality of the set(s) observed by the HyperLogLog key(s).",
         complexity: "O(1) with a very small average constant time when called with a single key. O(N) with N being the number of keys, and much bigger constant times, when called with multiple keys.",
         run: pfcount,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "pfmerge",
@@ -51,7 +51,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Merges one or more HyperLogLog values into a single key.",
         complexity: "O(N) to merge N HyperLogLogs, but with high constant times.",
         run: pfmerge,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "pfdebug",
@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Internal commands for debugging HyperLogLog values.",
         complexity: "N/A",
         run: pfdebug,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "pfselftest",
@@ -75,7 +75,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "An internal command for testing HyperLogLog values.",
         complexity: "N/A",
         run: pfselftest,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

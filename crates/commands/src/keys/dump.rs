@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: a value as bytes, in the form of Redis and Valkey.
 
 use crate::core::args::Args;
-use crate::core::command::{ASKING, Command, DENY_OOM, Group, READONLY, ROW, SYSTEM, WRITE, key};
+use crate::core::command::{ASKING, Command, DENY_OOM, Group, READONLY, SYSTEM, WRITE, key};
 use crate::core::context::Cx;
 use crate::persistence::load;
 use engine::Error;
@@ -29,7 +29,7 @@ const RESTORE: Command = Command {
         ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
     ],
     run: restore,
-    ..ROW
+    ..Command::DEFAULT
 };
 
 pub const COMMANDS: &[Command] = &[
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
         tips: &["nondeterministic_output"],
         run: dump_key,
-        ..ROW
+        ..Command::DEFAULT
     },
     RESTORE,
     Command {

@@ -4,7 +4,7 @@
 //! deadline that has passed already removes the key at once, and the log gets the removal.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::propagation::effects::{EventClass, Record};
@@ -17,7 +17,7 @@ const SETTER: Command = Command {
     categories: &["keyspace"],
     keys: &[key(1).rw().update()],
     complexity: "O(1)",
-    ..ROW
+    ..Command::DEFAULT
 };
 
 const GETTER: Command = Command {
@@ -28,7 +28,7 @@ const GETTER: Command = Command {
     keys: &[key(1).ro().access()],
     syntax: "key",
     complexity: "O(1)",
-    ..ROW
+    ..Command::DEFAULT
 };
 
 pub const COMMANDS: &[Command] = &[
@@ -179,7 +179,7 @@ fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resul
     let conditions = Conditions::parse(args, 3..args.len())?;
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
-    let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.row.name))?;
+    let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.command.name))?;
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {

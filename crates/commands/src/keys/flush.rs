@@ -5,7 +5,7 @@
 //! background, or with SYNC piece by piece before the reply.
 
 use crate::core::args::Args;
-use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, ROW, WRITE};
+use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::persistence::save::save_now;
 use crate::transactions::blocking::Blocking;
@@ -32,7 +32,7 @@ const FLUSH: Command = Command {
     categories: &["keyspace", "dangerous"],
     syntax: "[ASYNC | SYNC]",
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    ..ROW
+    ..Command::DEFAULT
 };
 
 pub const COMMANDS: &[Command] = &[
@@ -47,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:agg_sum"],
         run: dbsize,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "flushall",
@@ -86,7 +86,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Swaps two databases.",
         complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
         run: swapdb,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
@@ -156,7 +156,8 @@ fn wants_save(cx: &mut Cx<'_>) -> bool {
     !later
 }
 
-/// Empties one database, or all: what is left to free, unless that is done in the background, and how many keys there were.
+/// Empties one database, or all: what is left to free, unless that is done in the background, and how many keys there
+/// were.
 fn empty(cx: &mut Cx<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;

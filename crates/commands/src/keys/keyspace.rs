@@ -4,7 +4,7 @@
 //! the one lock of the name, and RENAME needs the locks of two names at most.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::{copied, renamed};
@@ -16,7 +16,7 @@ const UNLINK_COMPLEXITY: &str = "O(1) for each key removed regardless of its siz
 /// A cluster's client sends each key to its node and adds up the answers.
 const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
-const GENERIC: Command = Command { group: Group::Generic, categories: &["keyspace"], ..ROW };
+const GENERIC: Command = Command { group: Group::Generic, categories: &["keyspace"], ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[
     Command {

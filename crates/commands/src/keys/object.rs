@@ -1,7 +1,7 @@
 //! OBJECT: what is known of a value besides its contents.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use engine::Error;
@@ -16,7 +16,7 @@ const ABOUT_A_KEY: Command = Command {
     syntax: "key",
     complexity: "O(1)",
     tips: &["nondeterministic_output"],
-    ..ROW
+    ..Command::DEFAULT
 };
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -57,7 +57,7 @@ pub const COMMANDS: &[Command] = &[Command {
             ..ABOUT_A_KEY
         },
     ],
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 fn encoding(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -10,7 +10,7 @@
 //! those that would be are removed on the way.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, ROW, TOUCHES_ARBITRARY_KEYS};
+use crate::core::command::{Command, Group, READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::keys::scan_words::{self, Scanned, Words, parse_cursor};
 use engine::keyspace::keys::Keys;
@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
         history: &[("6.0.0", "Added the `TYPE` subcommand.")],
         run: scan,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "keys",
@@ -49,7 +49,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
         tips: &["request_policy:all_shards", "nondeterministic_output_order"],
         run: keys,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "randomkey",
@@ -62,7 +62,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
         run: randomkey,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
@@ -299,7 +299,7 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Listing::new(walk, filter, None).begin(cx)
 }
 
-/// Whether this key, of which the row knows nothing, is there.
+/// Whether this key, of which the entry knows nothing, is there.
 fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
     let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index(), cx.keys.expiry_now());
     let local = hash.local();
@@ -527,13 +527,13 @@ mod tests {
         let mut args: Args<'_> = [&b"KEYS"[..], b"*"].into_iter().collect();
         let mut reply = Reply::default();
         let prepared = dispatch::prepare(engine.engine(), &args);
-        let row = prepared.entry().expect("a known command").command;
+        let command = prepared.entry().expect("a known command").command;
         let flow = dispatch::run(engine.engine(), client.session(), &prepared, &mut args, now, &mut reply);
         let Flow::More(mut work) = flow else { panic!("3000 keys are more than a piece") };
         assert!(reply.is_empty());
         let mut others = engine.beside();
         let mut added = 0;
-        while !dispatch::step(engine.engine(), client.session(), row, &mut **work, now, &mut reply) {
+        while !dispatch::step(engine.engine(), client.session(), command, &mut **work, now, &mut reply) {
             (0..2000).for_each(|n| _ = others.is(&format!("SET more:{added}:{n} v"), "+OK"));
             added += 1;
         }

@@ -1,12 +1,12 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set in an order, each replaced by what GET asks for.
 //!
-//! Weights (BY) and results (GET) may come from other keys, whose names derive from the elements: no row can name them.
-//! A command that has such patterns takes back the lock that its row asked for, before it has looked at anything, and
-//! runs with the right to any shard. One that has none stays with its own key's lock, or with that and the
-//! destination's.
+//! Weights (BY) and results (GET) may come from other keys, whose names derive from the elements: no entry can name
+//! them. A command that has such patterns takes back the lock that its entry asked for, before it has looked at
+//! anything, and runs with the right to any shard. One that has none stays with its own key's lock, or with that and
+//! the destination's.
 
 use crate::core::args::Args;
-use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeySpec, READONLY, ROW, WRITE, key};
+use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeySpec, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::Ttl;
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Sorts the elements in a list, a set, or a sorted set, optionally storing the result.",
         complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
         run: sort,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sort_ro",
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the sorted elements of a list, a set, or a sorted set.",
         complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
         run: sort_ro,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -4,7 +4,7 @@
 //! What they share is here: the ends by name, and how the rest of the system is told that elements are gone.
 
 use crate::core::args::{Arg, Args};
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::Edit;
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         history: &[("2.4.0", "Accepts multiple `element` arguments.")],
         run: lpush,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "rpush",
@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         history: &[("2.4.0", "Accepts multiple `element` arguments.")],
         run: rpush,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "lpushx",
@@ -54,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         history: &[("4.0.0", "Accepts multiple `element` arguments.")],
         run: lpushx,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "rpushx",
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         history: &[("4.0.0", "Accepts multiple `element` arguments.")],
         run: rpushx,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "llen",
@@ -80,7 +80,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the length of a list.",
         complexity: "O(1)",
         run: llen,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "lindex",
@@ -92,7 +92,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns an element from a list by its index.",
         complexity: "O(N) where N is the number of elements to traverse to get to the element at index. This makes asking for the first or the last element of the list O(1).",
         run: lindex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "lset",
@@ -104,7 +104,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Sets the value of an element in a list by its index.",
         complexity: "O(N) where N is the length of the list. Setting either the first or the last element of the list is O(1).",
         run: lset,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "linsert",
@@ -117,7 +117,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Inserts an element before or after another element in a list.",
         complexity: "O(N) where N is the number of elements to traverse before seeing the value pivot. This means that inserting somewhere on the left end on the list (head) can be considered O(1) and inserting somewhere on the right end (tail) is O(N).",
         run: linsert,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "lrem",
@@ -129,7 +129,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Removes elements from a list. Deletes the list if the last element was removed.",
         complexity: "O(N+M) where N is the length of the list and M is the number of elements removed.",
         run: lrem,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "ltrim",
@@ -141,7 +141,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Removes elements from both ends a list. Deletes the list if all elements were trimmed.",
         complexity: "O(N) where N is the number of elements to be removed by the operation.",
         run: ltrim,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Moving an element from a list to a list: LMOVE, RPOPLPUSH, and BLMOVE, BRPOPLPUSH, which wait for it.
 
 use crate::core::args::Args;
-use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, ROW, WRITE, key};
+use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
 use crate::core::context::Cx;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event, reply_item};
 use crate::transactions::blocking::{Nil, Wait};
@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns an element after popping it from one list and pushing it to another. Deletes the list if the last element was moved.",
         complexity: "O(1)",
         run: lmove,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "rpoplpush",
@@ -40,7 +40,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         deprecated: Some(("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")),
         run: rpoplpush,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "blmove",
@@ -53,7 +53,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Pops an element from a list, pushes it to another list and returns it. Blocks until an element is available otherwise. Deletes the list if the last element was moved.",
         complexity: "O(1)",
         run: blmove,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "brpoplpush",
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
         deprecated: Some(("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")),
         run: brpoplpush,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

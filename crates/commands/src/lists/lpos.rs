@@ -1,7 +1,7 @@
 //! LPOS: where in a list an element is.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::lists::list::symmetric;
 use engine::Error;
@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "Returns the index of matching elements in a list.",
     complexity: "O(N) where N is the number of elements in the list, for the average case. When searching for elements near the head or the tail of the list, or when the MAXLEN option is provided, the command may run in constant time.",
     run: lpos,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 const RANK_ZERO: Error = Error::text(

@@ -5,7 +5,7 @@
 //! the list's lock nor a second copy of it is held while the client takes its time.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::lists::list::{range, reply_item};
 use engine::Error;
@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "Returns a range of elements from a list.",
     complexity: "O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end (HEAD or TAIL) for large lists; and N is the number of elements in the specified range.",
     run: lrange,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// Ranges up to this many elements are written at once.

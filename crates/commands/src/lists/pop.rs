@@ -4,7 +4,7 @@
 //! change log as the LPOP or RPOP that they turned out to be.
 
 use crate::core::args::Args;
-use crate::core::command::{BLOCKING, Command, FAST, Group, ROW, WRITE, key};
+use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
 use crate::core::context::{Cx, Flow};
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of elements returned",
         history: &[("6.2.0", "Added the `count` argument.")],
         run: lpop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "rpop",
@@ -43,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of elements returned",
         history: &[("6.2.0", "Added the `count` argument.")],
         run: rpop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "lmpop",
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns multiple elements from a list after removing them. Deletes the list if the last element was popped.",
         complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
         run: lmpop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "blpop",
@@ -70,7 +70,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of provided keys.",
         history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
         run: blpop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "brpop",
@@ -84,7 +84,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of provided keys.",
         history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
         run: brpop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "blmpop",
@@ -97,7 +97,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Pops the first element from one of multiple lists. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
         complexity: "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
         run: blmpop,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
@@ -119,7 +119,7 @@ fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
             let count = resp::number::parse_i64(&args[2]).and_then(|count| usize::try_from(count).ok());
             Some(count.ok_or(Error::OUT_OF_RANGE_POSITIVE)?)
         }
-        _ => return Err(Error::wrong_arity(cx.row.name)),
+        _ => return Err(Error::wrong_arity(cx.command.name)),
     };
     let (key, rules) = (cx.key(args, 1), cx.engine.packing().list());
     let reply = &mut *cx.reply;

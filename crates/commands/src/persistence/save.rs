@@ -1,10 +1,11 @@
 //! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
 //!
-//! Saving is the same in all ways: a [cut](engine::snapshot::capture) is walked by a thread of the host's while all others serve. SAVE
-//! lets its client wait for the end, and nobody else. One save at a time; [`Saves`](engine::snapshot::persistence_status::Saves) knows of it.
+//! Saving is the same in all ways: a [cut](engine::snapshot::capture) is walked by a thread of the host's while all
+//! others serve. SAVE lets its client wait for the end, and nobody else. One save at a time;
+//! [`Saves`](engine::snapshot::persistence_status::Saves) knows of it.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::Cx;
 use crate::keys::dump;
 use crate::persistence::aof;
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const SAVING: Command =
-    Command { group: Group::Server, since: "1.0.0", categories: &["dangerous"], flags: ADMIN, ..ROW };
+    Command { group: Group::Server, since: "1.0.0", categories: &["dangerous"], flags: ADMIN, ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -1,7 +1,7 @@
 //! SHUTDOWN.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Cx, Flow};
 use crate::persistence::save::{self, Ending};
 use engine::Error;
@@ -19,7 +19,7 @@ pub const COMMANDS: &[Command] = &[Command {
         ("9.0.0", "Added the `SAFE` and `FAILOVER` modifiers."),
     ],
     run: shutdown,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// There are no replicas to wait for and no cluster to hand over, so all ways to shut down are one.

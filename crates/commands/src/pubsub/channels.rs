@@ -12,7 +12,7 @@
 //! Who listens is in [`engine::clients::pubsub`]; a session knows its own names, to count them and to leave them.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, ROW, STALE, key};
+use crate::core::command::{Command, FAST, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use crate::core::session::{Replies, Session};
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Listens for messages published to channels.",
         complexity: "O(N) where N is the number of channels to subscribe to.",
         run: subscribe,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "unsubscribe",
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stops listening to messages posted to channels.",
         complexity: "O(N) where N is the number of channels to unsubscribe.",
         run: unsubscribe,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "psubscribe",
@@ -60,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Listens for messages published to channels that match one or more patterns.",
         complexity: "O(N) where N is the number of patterns to subscribe to.",
         run: pattern_subscribe,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "punsubscribe",
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stops listening to messages published to channels that match one or more patterns.",
         complexity: "O(N) where N is the number of patterns to unsubscribe.",
         run: pattern_unsubscribe,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "ssubscribe",
@@ -85,7 +85,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Listens for messages published to shard channels.",
         complexity: "O(N) where N is the number of shard channels to subscribe to.",
         run: shard_subscribe,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sunsubscribe",
@@ -98,7 +98,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stops listening to messages posted to shard channels.",
         complexity: "O(N) where N is the number of shard channels to unsubscribe.",
         run: shard_unsubscribe,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "publish",
@@ -110,7 +110,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Posts a message to a channel.",
         complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
         run: publish,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "spublish",
@@ -123,7 +123,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Post a message to a shard channel",
         complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
         run: shard_publish,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "pubsub",
@@ -143,7 +143,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the active channels.",
                 complexity: "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
                 run: channels,
-                ..ROW
+                ..Command::DEFAULT
             },
             Command { group: Group::PubSub, since: "6.2.0", ..HELP },
             Command {
@@ -155,7 +155,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns a count of unique pattern subscriptions.",
                 complexity: "O(1)",
                 run: pattern_count,
-                ..ROW
+                ..Command::DEFAULT
             },
             Command {
                 name: "numsub",
@@ -167,7 +167,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns a count of subscribers to channels.",
                 complexity: "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
                 run: subscriber_counts,
-                ..ROW
+                ..Command::DEFAULT
             },
             Command {
                 name: "shardchannels",
@@ -179,7 +179,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the active shard channels.",
                 complexity: "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
                 run: shard_channels,
-                ..ROW
+                ..Command::DEFAULT
             },
             Command {
                 name: "shardnumsub",
@@ -191,10 +191,10 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the count of subscribers of shard channels.",
                 complexity: "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
                 run: shard_subscriber_counts,
-                ..ROW
+                ..Command::DEFAULT
             },
         ],
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 /// The names that a client listens to, by kind.

@@ -8,7 +8,7 @@
 //! are left out, secrets are blotted out. A monitor may not touch the keyspace itself.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::context::{Cx, Now};
 use crate::core::redact::{REDACTED, is_secret};
 use crate::core::session::Session;
@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[Command {
     flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE),
     summary: "Listens for all requests received by the server in real-time.",
     run: monitor,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// A monitor counts as a replica, which has its keys from elsewhere.

@@ -243,7 +243,7 @@ pub(crate) fn tracking_info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Err
 pub(crate) fn remember(cx: &mut Cx<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]) {
     let Some(tracker) = cx.session.tracker.clone() else { return };
     // What a script reads is remembered by the commands that it calls.
-    if !cx.row.flags.has(READONLY) || cx.row.flags.has(PUBSUB) || cx.row.group == Group::Scripting {
+    if !cx.command.flags.has(READONLY) || cx.command.flags.has(PUBSUB) || cx.command.group == Group::Scripting {
         return;
     }
     let wanted = match tracker.mode {

@@ -12,7 +12,7 @@ use crate::core::args::Args;
 use crate::core::command::{
     ALLOW_BUSY, Command, DENY_OOM, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT,
 };
-use crate::core::command::{READONLY, ROW, SKIP_MONITOR, STALE, WRITE, key};
+use crate::core::command::{READONLY, SKIP_MONITOR, STALE, WRITE, key};
 use crate::core::context::{Cx, Flow};
 use crate::core::dispatch;
 use crate::core::help::HELP;
@@ -25,7 +25,7 @@ use engine::scripts::script_cache::Sha;
 use mlua::Value;
 use std::rc::Rc;
 
-const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..ROW };
+const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..Command::DEFAULT };
 
 const EVAL: Command = Command {
     arity: -3,

@@ -8,7 +8,7 @@ use super::interpreter::Interpreter;
 use super::run::{Call, Code};
 use crate::core::args::Args;
 use crate::core::command::{
-    ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, ROW,
+    ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY,
 };
 use crate::core::command::{SKIP_MONITOR, STALE, WRITE, key};
 use crate::core::context::Cx;
@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..ROW };
+const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..Command::DEFAULT };
 
 const FCALL: Command = Command {
     arity: -3,

@@ -1,4 +1,4 @@
-//! The ACL categories of a command: what its group and flags imply, and what its row adds.
+//! The ACL categories of a command: what its group and flags imply, and what its entry adds.
 
 use crate::core::command::{ADMIN, BLOCKING, Command, FAST, Group, PUBSUB, READONLY, WRITE};
 
@@ -28,13 +28,13 @@ pub const CATEGORIES: [&str; 21] = [
 ];
 
 /// The category that the commands of a group have. Containers have none: their subcommands do.
-fn of_group(row: &Command) -> Option<&'static str> {
-    if !row.subcommands.is_empty() {
+fn of_group(command: &Command) -> Option<&'static str> {
+    if !command.subcommands.is_empty() {
         return None;
     }
-    match row.group {
-        // Generic commands on certain types (SORT) or on none (WAIT) say so in their rows.
-        Group::Generic => row.categories.iter().all(|name| *name == "dangerous").then_some("keyspace"),
+    match command.group {
+        // Generic commands on certain types (SORT) or on none (WAIT) say so in their entries.
+        Group::Generic => command.categories.iter().all(|name| *name == "dangerous").then_some("keyspace"),
         Group::String => Some("string"),
         Group::List => Some("list"),
         Group::Set => Some("set"),
@@ -52,9 +52,9 @@ fn of_group(row: &Command) -> Option<&'static str> {
 }
 
 /// The command's categories, in the order of [`CATEGORIES`].
-pub fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
-    let group = of_group(row);
-    let flags = row.flags;
+pub fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
+    let group = of_group(command);
+    let flags = command.flags;
     let implied = move |name: &str| match name {
         // What a script does is not known; that it says it only reads is not what the category is about.
         "read" => flags.has(READONLY) && group != Some("scripting"),
@@ -67,6 +67,6 @@ pub fn categories(row: &Command) -> impl Iterator<Item = &'static str> {
         "blocking" => flags.has(BLOCKING),
         _ => false,
     };
-    let own = row.categories;
+    let own = command.categories;
     CATEGORIES.into_iter().filter(move |name| group == Some(name) || implied(name) || own.contains(name))
 }

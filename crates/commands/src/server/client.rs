@@ -1,9 +1,7 @@
 //! CLIENT: what the server knows of its clients, and what a client says of itself.
 
 use crate::core::args::Args;
-use crate::core::command::{
-    ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, ROW, SETTLES, STALE,
-};
+use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, SETTLES, STALE};
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
@@ -29,10 +27,11 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "A container for client connection commands.",
     complexity: "Depends on subcommand.",
     subcommands: SUBCOMMANDS,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
-const SUB: Command = Command { group: Group::Connection, arity: 2, flags: EVEN_BUSY, complexity: "O(1)", ..ROW };
+const SUB: Command =
+    Command { group: Group::Connection, arity: 2, flags: EVEN_BUSY, complexity: "O(1)", ..Command::DEFAULT };
 const EACH_CLIENT: &str = "O(N) where N is the number of client connections";
 
 const SUBCOMMANDS: &[Command] = &[

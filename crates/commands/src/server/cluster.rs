@@ -5,15 +5,19 @@
 //! CLUSTER it says in Valkey's words that it is alone, by which client libraries know to go on without a cluster.
 
 use crate::core::args::Args;
-use crate::core::command::{
-    ADMIN, Command, FAST, Group, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, ROW, STALE,
-};
+use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
 use crate::core::context::Cx;
 use engine::Error;
 use std::sync::atomic::Ordering::Relaxed;
 
-const ASKED_OF_A_CLUSTER: Command =
-    Command { group: Group::Cluster, arity: 2, flags: LOADING.and(STALE), complexity: "O(1)", run: disabled, ..ROW };
+const ASKED_OF_A_CLUSTER: Command = Command {
+    group: Group::Cluster,
+    arity: 2,
+    flags: LOADING.and(STALE),
+    complexity: "O(1)",
+    run: disabled,
+    ..Command::DEFAULT
+};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -26,7 +30,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         categories: &["connection"],
         run: disabled,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "cluster",
@@ -295,7 +299,7 @@ pub const COMMANDS: &[Command] = &[
                 ..ASKED_OF_A_CLUSTER
             },
         ],
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "readonly",
@@ -307,7 +311,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         categories: &["connection"],
         run: read_only,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "readwrite",
@@ -319,7 +323,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         categories: &["connection"],
         run: read_write,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

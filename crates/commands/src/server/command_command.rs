@@ -1,9 +1,9 @@
-//! COMMAND: what the server tells of its commands, all of it read off their rows.
+//! COMMAND: what the server tells of its commands, all of it read off their entries.
 
 use crate::core::args::Args;
 use crate::core::command::{
     ALL_DBS, Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MAY_REPLICATE,
-    MOVABLE_KEYS_NAME, NO_MANDATORY_KEYS, PROTECTED, ROW, STALE, TOUCHES_ARBITRARY_KEYS,
+    MOVABLE_KEYS_NAME, NO_MANDATORY_KEYS, PROTECTED, STALE, TOUCHES_ARBITRARY_KEYS,
 };
 use crate::core::context::Cx;
 use crate::core::help::HELP;
@@ -34,7 +34,7 @@ const SUB: Command = Command {
     categories: &["connection"],
     complexity: "O(N) where N is the number of commands",
     tips: &["nondeterministic_output_order"],
-    ..ROW
+    ..Command::DEFAULT
 };
 const KEYS: Command =
     Command { complexity: "O(N) where N is the number of arguments to the command", arity: -3, tips: &[], ..SUB };
@@ -142,12 +142,12 @@ const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS).and(
 
 /// One element of COMMAND INFO.
 fn describe(reply: &mut Reply, entry: &Entry) {
-    let row = entry.command;
-    let legacy = Legacy::of(row);
+    let command = entry.command;
+    let legacy = Legacy::of(command);
     reply.array(10);
     reply.bulk(entry.full_name.as_bytes());
-    reply.int(row.arity.into());
-    let shown = |flag: Flags| row.flags.has(flag) && !NOT_SHOWN.has(flag);
+    reply.int(command.arity.into());
+    let shown = |flag: Flags| command.flags.has(flag) && !NOT_SHOWN.has(flag);
     let mut flags: Vec<&str> = FLAG_NAMES.iter().filter(|(flag, _)| shown(*flag)).map(|(_, name)| *name).collect();
     if legacy.movable {
         flags.push(MOVABLE_KEYS_NAME);
@@ -156,14 +156,14 @@ fn describe(reply: &mut Reply, entry: &Entry) {
     for number in [legacy.first, legacy.last, legacy.step] {
         reply.int(number);
     }
-    let names: Vec<String> = categories(row).map(|name| format!("@{name}")).collect();
+    let names: Vec<String> = categories(command).map(|name| format!("@{name}")).collect();
     reply_statuses(reply, &names);
-    reply.set(row.tips.len());
-    for tip in row.tips {
+    reply.set(command.tips.len());
+    for tip in command.tips {
         reply.bulk(tip.as_bytes());
     }
-    reply.set(row.keys.len());
-    for spec in row.keys {
+    reply.set(command.keys.len());
+    for spec in command.keys {
         describe_keys(reply, spec);
     }
     // Valkey has a set when there are none.
@@ -247,12 +247,12 @@ struct Legacy {
 }
 
 impl Legacy {
-    fn of(row: &Command) -> Legacy {
+    fn of(command: &Command) -> Legacy {
         let mut legacy = Legacy::default();
-        for spec in row.keys {
+        for spec in command.keys {
             match (spec.begin, spec.find) {
                 (Begin::Index(index), FindKeys::Range { last, step, .. }) => {
-                    let plain = step == 1 || row.keys.len() == 1;
+                    let plain = step == 1 || command.keys.len() == 1;
                     legacy.add(index as i64, last.into(), step as i64, plain);
                     legacy.movable |= spec.flags.has(KeyFlags::INCOMPLETE);
                 }
@@ -321,24 +321,25 @@ fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), E
     if !entry.subcommands.is_empty() && inner.len() > 1 {
         entry = entry.subcommand(&inner[1]).ok_or(Error::text("ERR Invalid command specified"))?;
     }
-    let row = entry.command;
-    if row.keys.iter().all(|spec| spec.flags.has(KeyFlags::NOT_KEY)) {
+    let command = entry.command;
+    if command.keys.iter().all(|spec| spec.flags.has(KeyFlags::NOT_KEY)) {
         return Err(Error::text("ERR The command has no key arguments"));
     }
-    if !row.accepts_arity(inner.len()) {
+    if !command.accepts_arity(inner.len()) {
         return Err(Error::text("ERR Invalid number of arguments specified for command"));
     }
     let mut found = Vec::new();
-    let result = key_spec::for_each(row, &inner, |index, spec| found.push((index, flags_now(row, &inner, spec))));
-    if row.name == "sort" {
+    let result =
+        key_spec::for_each(command, &inner, |index, spec| found.push((index, flags_now(command, &inner, spec))));
+    if command.name == "sort" {
         found.extend(sort_destination(&inner).map(|index| (index, KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0))));
     }
-    if row.name == "migrate" {
-        found = migrate::key_indices(&inner).map(|index| (index, row.keys[0].flags)).collect();
+    if command.name == "migrate" {
+        found = migrate::key_indices(&inner).map(|index| (index, command.keys[0].flags)).collect();
     }
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
-    if invalid || found.is_empty() || key_spec::counts_none(row, &inner) {
-        if !row.flags.has(NO_MANDATORY_KEYS) {
+    if invalid || found.is_empty() || key_spec::counts_none(command, &inner) {
+        if !command.flags.has(NO_MANDATORY_KEYS) {
             return Err(Error::text("ERR Invalid arguments specified for command"));
         }
         found.clear();
@@ -364,11 +365,11 @@ fn sort_destination(args: &Args<'_>) -> Option<usize> {
 }
 
 /// What is done to a key, when that depends on the other arguments.
-fn flags_now(row: &Command, args: &Args<'_>, spec: &KeySpec) -> KeyFlags {
+fn flags_now(command: &Command, args: &Args<'_>, spec: &KeySpec) -> KeyFlags {
     let has = |word: &str| (0..args.len()).any(|index| args.is(index, word));
     let writes = KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0);
     let reads = KeyFlags(KeyFlags::RO.0 | KeyFlags::ACCESS.0);
-    match row.name {
+    match command.name {
         "set" if !has("get") => writes,
         "bitfield" if !has("set") && !has("incrby") => reads,
         _ => KeyFlags(spec.flags.0 & !KeyFlags::VARIABLE.0),
@@ -432,18 +433,18 @@ mod tests {
 
     fn check(entry: &Entry, reference: &HashMap<&str, Vec<&str>>, wrong: &mut Vec<String>) {
         entry.subcommands.iter().for_each(|sub| check(sub, reference, wrong));
-        let (name, row) = (entry.full_name.as_str(), entry.command);
+        let (name, command) = (entry.full_name.as_str(), entry.command);
         let Some(fields) = reference.get(name) else { return wrong.push(format!("{name} is no command")) };
         let mut compare = |what: &str, ours: String, theirs: String| {
             if ours != theirs {
                 wrong.push(format!("{name} {what}: {ours}, not {theirs}"));
             }
         };
-        compare("arity", row.arity.to_string(), fields[1].to_owned());
-        let flags = FLAG_NAMES.iter().filter(|(flag, _)| row.flags.has(*flag)).map(|(_, name)| *name);
+        compare("arity", command.arity.to_string(), fields[1].to_owned());
+        let flags = FLAG_NAMES.iter().filter(|(flag, _)| command.flags.has(*flag)).map(|(_, name)| *name);
         let flags: Vec<&str> = flags.collect();
         compare("flags", format!("{:?}", words(&flags.join(","), ',')), format!("{:?}", words(fields[2], ',')));
-        let ours: Vec<&str> = categories(row).collect();
+        let ours: Vec<&str> = categories(command).collect();
         compare("categories", format!("{:?}", words(&ours.join(","), ',')), format!("{:?}", words(fields[3], ',')));
         let theirs: Vec<(BTreeSet<String>, String)> = fields[4]
             .split(" ; ")
@@ -451,12 +452,12 @@ mod tests {
             .map(|text| text.split_once(' ').unwrap_or((text, "")))
             .map(|(flags, search)| (words(flags, '/'), search.to_owned()))
             .collect();
-        let ours: Vec<_> = row.keys.iter().map(spec_text).collect();
+        let ours: Vec<_> = command.keys.iter().map(spec_text).collect();
         compare("keys", format!("{ours:?}"), format!("{theirs:?}"));
     }
 
     #[test]
-    fn every_row_agrees_with_the_reference() {
+    fn every_command_agrees_with_the_reference() {
         let rows = REFERENCE.lines().map(|line| line.split('\t').collect::<Vec<_>>());
         let reference: HashMap<&str, Vec<&str>> = rows.map(|fields| (fields[0], fields)).collect();
         let mut wrong = Vec::new();
@@ -483,7 +484,7 @@ mod tests {
     #[test]
     fn ranges_that_follow_each_other_are_one_legacy_range() {
         let legacy = |keys: &'static [KeySpec]| {
-            let Legacy { first, last, step, movable } = Legacy::of(&Command { keys, ..ROW });
+            let Legacy { first, last, step, movable } = Legacy::of(&Command { keys, ..Command::DEFAULT });
             (first, last, step, movable)
         };
         use crate::core::command::{key, keyword};

@@ -1,4 +1,4 @@
-//! COMMAND DOCS: what people and their tools are told of commands, read off the rows.
+//! COMMAND DOCS: what people and their tools are told of commands, read off the entries.
 //!
 //! ```text
 //! name -> summary, since, group, complexity, doc_flags, deprecated_since, replaced_by, history, arguments, subcommands
@@ -35,22 +35,22 @@ fn write_pair(reply: &mut Reply, entry: &Entry) {
 }
 
 fn write(reply: &mut Reply, entry: &Entry) {
-    let row = entry.command;
-    // That every row's syntax can be read is tested.
-    let arguments = parse(row.syntax).unwrap_or_default();
+    let command = entry.command;
+    // That every entry's syntax can be read is tested.
+    let arguments = parse(command.syntax).unwrap_or_default();
     let texts = [
-        ("summary", Some(row.summary)),
-        ("since", Some(row.since)),
-        ("group", Some(group_name(row.group))),
-        ("complexity", Some(row.complexity).filter(|text| !text.is_empty())),
+        ("summary", Some(command.summary)),
+        ("since", Some(command.since)),
+        ("group", Some(group_name(command.group))),
+        ("complexity", Some(command.complexity).filter(|text| !text.is_empty())),
     ];
     let deprecation = [
-        ("deprecated_since", row.deprecated.map(|(since, _)| since)),
-        ("replaced_by", row.deprecated.map(|(_, replacement)| replacement)),
+        ("deprecated_since", command.deprecated.map(|(since, _)| since)),
+        ("replaced_by", command.deprecated.map(|(_, replacement)| replacement)),
     ];
-    let flags = [("deprecated", row.deprecated.is_some()), ("syscmd", row.flags.has(SYSTEM))];
+    let flags = [("deprecated", command.deprecated.is_some()), ("syscmd", command.flags.has(SYSTEM))];
     let set = flags.iter().filter(|(_, set)| *set).count();
-    let lists = [set, row.history.len(), arguments.len(), entry.subcommands.len()];
+    let lists = [set, command.history.len(), arguments.len(), entry.subcommands.len()];
     let fields = texts.iter().chain(&deprecation).filter(|(_, text)| text.is_some()).count();
     reply.map(fields + lists.iter().filter(|len| **len > 0).count());
     write_texts(reply, &texts);
@@ -60,10 +60,10 @@ fn write(reply: &mut Reply, entry: &Entry) {
         flags.iter().filter(|(_, set)| *set).for_each(|(name, _)| reply.simple(name));
     }
     write_texts(reply, &deprecation);
-    if !row.history.is_empty() {
+    if !command.history.is_empty() {
         reply.bulk(b"history");
-        reply.set(row.history.len());
-        for (version, change) in row.history {
+        reply.set(command.history.len());
+        for (version, change) in command.history {
             reply.array(2);
             reply.bulk(version.as_bytes());
             reply.bulk(change.as_bytes());
@@ -110,8 +110,8 @@ mod tests {
     use resp::value::{Decoder, Value};
     use std::collections::HashMap;
 
-    /// Of every command: its name, its syntax in the notation of the rows, and what Valkey 8.1.1 (9.1.2 for what 8.1.1
-    /// lacks) answers to COMMAND DOCS, without subcommands, as JSON.
+    /// Of every command: its name, its syntax in the notation of the entries, and what Valkey 8.1.1 (9.1.2 for what
+    /// 8.1.1 lacks) answers to COMMAND DOCS, without subcommands, as JSON.
     const REFERENCE: &str = include_str!("fixtures/docs.tsv");
 
     fn json(value: &Value) -> String {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_says_what_valkey_says() {
+    fn every_command_says_what_valkey_says() {
         let rows = REFERENCE.lines().map(|line| line.split('\t').collect::<Vec<_>>());
         let reference: HashMap<&str, Vec<&str>> = rows.map(|fields| (fields[0], fields)).collect();
         let mut wrong = Vec::new();

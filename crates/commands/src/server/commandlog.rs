@@ -1,7 +1,7 @@
 //! COMMANDLOG: the last commands that took long, asked much or answered much.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Group, LOADING, ROW, STALE};
+use crate::core::command::{ADMIN, Command, Group, LOADING, STALE};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use crate::server::slowlog::{parse_count, reply_entries};
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(N) where N is the number of entries returned",
             tips: &["request_policy:all_nodes", "nondeterministic_output"],
             run: get,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             group: Group::Server,
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
             run: len,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "reset",
@@ -59,10 +59,10 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(N) where N is the number of entries in the commandlog",
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
             run: reset,
-            ..ROW
+            ..Command::DEFAULT
         },
     ],
-    ..ROW
+    ..Command::DEFAULT
 }];
 fn reason(args: &Args<'_>, index: usize) -> Result<Reason, Error> {
     match () {

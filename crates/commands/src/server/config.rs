@@ -5,7 +5,7 @@
 
 use crate::core::admission::Settle;
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
@@ -30,10 +30,10 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "A container for server configuration commands.",
     complexity: "Depends on subcommand.",
     subcommands: SUBCOMMANDS,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
-const SUB: Command = Command { group: Group::Server, flags: COMMON, arity: 2, complexity: "O(1)", ..ROW };
+const SUB: Command = Command { group: Group::Server, flags: COMMON, arity: 2, complexity: "O(1)", ..Command::DEFAULT };
 
 const SUBCOMMANDS: &[Command] = &[
     Command {

@@ -1,7 +1,7 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
 
 use crate::core::args::Args;
-use crate::core::command::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::core::context::{Cx, Flow};
 use crate::core::dispatch::before_nul;
 use crate::core::session::Replies;
@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
         run: ping,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "echo",
@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the given string.",
         complexity: "O(1)",
         run: echo,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "hello",
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
             ),
         ],
         run: hello,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "auth",
@@ -73,7 +73,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of passwords defined for the user",
         history: &[("6.0.0", "Added ACL style (username and password).")],
         run: auth,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "select",
@@ -84,7 +84,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Changes the selected database.",
         complexity: "O(1)",
         run: select,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "quit",
@@ -95,7 +95,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         deprecated: Some(("7.2.0", "just closing the connection")),
         run: quit,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "reset",
@@ -106,7 +106,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Resets the connection.",
         complexity: "O(1)",
         run: reset,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -1,7 +1,7 @@
 //! DEBUG: what test suites and the curious need. Only where `enable-debug-command` allows it.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, ROW, STALE, SYSTEM};
+use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, PROTECTED, STALE, SYSTEM};
 use crate::core::context::Cx;
 use crate::core::dispatch::shown;
 use crate::core::help::reply_help;
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "A container for debugging commands.",
     complexity: "Depends on subcommand.",
     run: debug,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 const NOT_ALLOWED: Error = Error::text(

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Fields have the names and the order that Valkey gives them. Those of what this server has no equivalent of (child
-//! processes, io threads), or no feature for yet, stand in one table, [`crate::server::absent`]; certificates and cluster links
-//! have sections only with their features.
+//! processes, io threads), or no feature for yet, stand in one table, [`crate::server::absent`]; certificates and
+//! cluster links have sections only with their features.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, LOADING, ROW, STALE};
+use crate::core::command::{Command, Group, LOADING, STALE};
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::core::table::Table;
 use crate::core::worker_barrier::Others;
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[Command {
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     history: &[("7.0.0", "Added support for taking multiple section arguments.")],
     run: info,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// Writes the fields of a section.

@@ -1,7 +1,7 @@
 //! LATENCY: what took long, and how long commands take.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use crate::core::table::{Entry, Table};
@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
             run: doctor,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "graph",
@@ -41,7 +41,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
             run: graph,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command { group: Group::Server, since: "2.8.13", ..HELP },
         Command {
@@ -55,7 +55,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(N) where N is the number of commands with latency information being retrieved.",
             tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
             run: histogram,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "history",
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
             run: history,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "latest",
@@ -80,7 +80,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
             run: latest,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "reset",
@@ -93,10 +93,10 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(1)",
             tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
             run: reset,
-            ..ROW
+            ..Command::DEFAULT
         },
     ],
-    ..ROW
+    ..Command::DEFAULT
 }];
 fn history(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let series = cx.engine.latency().get(&args[2]).unwrap_or_default();

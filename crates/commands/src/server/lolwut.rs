@@ -4,7 +4,7 @@
 //! dots of the Braille alphabet, two by four to a character. Version 6 is a town at night, in colours of the terminal.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group, READONLY, ROW};
+use crate::core::command::{Command, FAST, Group, READONLY};
 use crate::core::context::Cx;
 use crate::version;
 use engine::Error;
@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[Command {
     syntax: "[VERSION version:int]",
     summary: "Displays computer art and the server version",
     run: lolwut,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// `LOLWUT [VERSION 5 [columns [squares in a row [rows]]] | VERSION 6 [columns [rows]]]`

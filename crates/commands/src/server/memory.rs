@@ -6,7 +6,7 @@
 //! ```
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, LOADING, READONLY, ROW, key};
+use crate::core::command::{Command, Group, LOADING, READONLY, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use engine::host::surroundings::MemoryStats;
@@ -15,7 +15,7 @@ use engine::stats::keyspace_stats::Overview;
 use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
 
-const SUB: Command = Command { group: Group::Server, since: "4.0.0", arity: 2, ..ROW };
+const SUB: Command = Command { group: Group::Server, since: "4.0.0", arity: 2, ..Command::DEFAULT };
 const REPORT: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
 pub const COMMANDS: &[Command] = &[Command {

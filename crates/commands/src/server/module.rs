@@ -1,7 +1,7 @@
 //! MODULE: there are none, which tools that look for them are told.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, PROTECTED, ROW};
+use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, PROTECTED};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use engine::Error;
@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(N) where N is the number of loaded modules.",
             tips: &["nondeterministic_output_order"],
             run: list,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "load",
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[Command {
             summary: "Loads a module.",
             complexity: "O(1)",
             run: load,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "loadex",
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[Command {
             summary: "Loads a module using extended parameters.",
             complexity: "O(1)",
             run: load,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "unload",
@@ -62,10 +62,10 @@ pub const COMMANDS: &[Command] = &[Command {
             summary: "Unloads a module.",
             complexity: "O(1)",
             run: unload,
-            ..ROW
+            ..Command::DEFAULT
         },
     ],
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 fn list(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 //! It is the primary of nobody, so ROLE lists none, and WAIT counts none, in time or after it.
 
 use crate::core::args::Args;
-use crate::core::command::{BLOCKING, Command, FAST, Group, LOADING, NO_SCRIPT, ROW, STALE};
+use crate::core::command::{BLOCKING, Command, FAST, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::context::Cx;
 use crate::server::absent;
 use crate::transactions::blocking::Wait;
@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the replication role.",
         complexity: "O(1)",
         run: role,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "wait",
@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
         run: wait,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

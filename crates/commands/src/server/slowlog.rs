@@ -1,7 +1,7 @@
 //! SLOWLOG, the older name of the command log's slow part, and what both commands answer.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, Group, LOADING, ROW, STALE};
+use crate::core::command::{ADMIN, Command, Group, LOADING, STALE};
 use crate::core::context::Cx;
 use crate::core::dispatch::shown;
 use crate::core::help::HELP;
@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[Command {
             history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
             deprecated: Some(("8.1.0", "`COMMANDLOG GET <count> SLOW`")),
             run: get,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             group: Group::Server,
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[Command {
             tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
             deprecated: Some(("8.1.0", "`COMMANDLOG LEN SLOW`")),
             run: len,
-            ..ROW
+            ..Command::DEFAULT
         },
         Command {
             name: "reset",
@@ -63,10 +63,10 @@ pub const COMMANDS: &[Command] = &[Command {
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
             deprecated: Some(("8.1.0", "`COMMANDLOG RESET SLOW`")),
             run: reset,
-            ..ROW
+            ..Command::DEFAULT
         },
     ],
-    ..ROW
+    ..Command::DEFAULT
 }];
 /// Entries that SLOWLOG GET answers when it is not told how many.
 const DEFAULT_COUNT: usize = 10;

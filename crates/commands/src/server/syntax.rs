@@ -1,4 +1,4 @@
-//! The notation in which a row writes its arguments, and the tree that COMMAND DOCS makes of it.
+//! The notation in which an entry writes its arguments, and the tree that COMMAND DOCS makes of it.
 //!
 //! ```text
 //! key value [condition: NX@2.6.12 | XX@2.6.12] [GET]@6.2.0 [LIMIT limit: offset:int count:int] (data: field value)...
@@ -56,7 +56,7 @@ pub enum Kind<'s> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub usize);
 
-/// Reads a row's arguments.
+/// Reads an entry's arguments.
 pub fn parse(syntax: &str) -> Result<Vec<Argument<'_>>, Malformed> {
     let mut parser = Parser { text: syntax, at: 0, keys: 0 };
     let (arguments, _) = parser.nodes()?;

@@ -1,7 +1,7 @@
 //! TIME.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group, LOADING, ROW, STALE};
+use crate::core::command::{Command, FAST, Group, LOADING, STALE};
 use crate::core::context::Cx;
 use engine::Error;
 
@@ -15,7 +15,7 @@ pub const COMMANDS: &[Command] = &[Command {
     complexity: "O(1)",
     tips: &["nondeterministic_output"],
     run: time,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// Unix time: seconds, and the microseconds of the present one.

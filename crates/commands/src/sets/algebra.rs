@@ -8,7 +8,7 @@
 //! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::sets::chunked_algebra::{self, Operation};
 use crate::sets::set::{self, reply_member};
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
         tips: &["nondeterministic_output_order"],
         run: sinter,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sinterstore",
@@ -51,7 +51,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores the intersect of multiple sets in a key.",
         complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
         run: sinterstore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sintercard",
@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of members of the intersect of multiple sets.",
         complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
         run: sintercard,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sunion",
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the total number of elements in all given sets.",
         tips: &["nondeterministic_output_order"],
         run: sunion,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sunionstore",
@@ -91,7 +91,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores the union of multiple sets in a key.",
         complexity: "O(N) where N is the total number of elements in all given sets.",
         run: sunionstore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sdiff",
@@ -105,7 +105,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the total number of elements in all given sets.",
         tips: &["nondeterministic_output_order"],
         run: sdiff,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sdiffstore",
@@ -118,7 +118,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores the difference of multiple sets in a key.",
         complexity: "O(N) where N is the total number of elements in all given sets.",
         run: sdiffstore,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -5,7 +5,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{Command, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::sets::set::{Members, commit_removal, reply_member};
 use engine::config::Directive;
@@ -31,7 +31,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[("3.2.0", "Added the `count` argument.")],
         tips: &["nondeterministic_output"],
         run: spop,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "srandmember",
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[("2.6.0", "Added the optional `count` argument.")],
         tips: &["nondeterministic_output"],
         run: srandmember,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

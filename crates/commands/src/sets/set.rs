@@ -4,7 +4,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
@@ -33,7 +33,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         history: &[("2.4.0", "Accepts multiple `member` arguments.")],
         run: sadd,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "srem",
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of members to be removed.",
         history: &[("2.4.0", "Accepts multiple `member` arguments.")],
         run: srem,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "smove",
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Moves a member from one set to another.",
         complexity: "O(1)",
         run: smove,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sismember",
@@ -75,7 +75,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Determines whether a member belongs to a set.",
         complexity: "O(1)",
         run: sismember,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "smismember",
@@ -89,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Determines whether multiple members belong to a set.",
         complexity: "O(N) where N is the number of elements being checked for membership",
         run: smismember,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "scard",
@@ -102,7 +102,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of members in a set.",
         complexity: "O(1)",
         run: scard,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "smembers",
@@ -116,7 +116,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the set cardinality.",
         tips: &["nondeterministic_output_order"],
         run: smembers,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "sscan",
@@ -130,7 +130,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
         tips: &["nondeterministic_output"],
         run: sscan,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -5,7 +5,7 @@
 //! scores are added up; a difference keeps the order of the arguments.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::sorted_sets::sorted_set::{reply_pairs, store};
 use engine::Error;
@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the union of multiple sorted sets.",
         complexity: "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the number of elements in the resulting sorted set.",
         run: zunion,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zinter",
@@ -43,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the intersect of multiple sorted sets.",
         complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
         run: zinter,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zdiff",
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the difference between multiple sorted sets.",
         complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
         run: zdiff,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zunionstore",
@@ -69,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores the union of multiple sorted sets in a key.",
         complexity: "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being the number of elements in the resulting sorted set.",
         run: zunionstore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zinterstore",
@@ -82,7 +82,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores the intersect of multiple sorted sets in a key.",
         complexity: "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number of input sorted sets and M being the number of elements in the resulting sorted set.",
         run: zinterstore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zdiffstore",
@@ -95,7 +95,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores the difference of multiple sorted sets in a key.",
         complexity: "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is the size of the first set, and K is the size of the result set.",
         run: zdiffstore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zintercard",
@@ -108,7 +108,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of members of the intersect of multiple sorted sets.",
         complexity: "O(N*K) worst case with N being the smallest input sorted set, K being the number of input sorted sets.",
         run: zintercard,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
@@ -195,7 +195,7 @@ impl Request {
         let count_at = if form == Form::Store { 2 } else { 1 };
         let inputs = args.int(count_at)?;
         if inputs < 1 {
-            return Err(Error::new(format!("ERR at least 1 input key is needed for '{}' command", cx.row.name)));
+            return Err(Error::new(format!("ERR at least 1 input key is needed for '{}' command", cx.command.name)));
         }
         let first = count_at + 1;
         let inputs = usize::try_from(inputs).ok().filter(|n| *n <= args.len() - first).ok_or(Error::SYNTAX)?;

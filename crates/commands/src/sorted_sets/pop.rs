@@ -11,7 +11,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, ROW, WRITE, key};
+use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, WRITE, key};
 use crate::core::context::Cx;
 use crate::sorted_sets::range::Pairs;
 use crate::sorted_sets::sorted_set::{commit_removal, reply_pair};
@@ -35,7 +35,7 @@ const POP: Command = Command {
     keys: &[POPPED],
     syntax: "key [count:int]",
     complexity: "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of elements popped.",
-    ..ROW
+    ..Command::DEFAULT
 };
 
 const BLOCKING_POP: Command = Command {

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::sorted_sets::sorted_set::{begin_pairs, reply_pair, reply_pairs};
 use engine::Error;
@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[Command {
     complexity: "O(N) where N is the number of members returned",
     tips: &["nondeterministic_output"],
     run: zrandmember,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 const COUNT_OUT_OF_RANGE: Error =

@@ -5,7 +5,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::sorted_sets::bounds::{Bounds, By};
 use crate::sorted_sets::sorted_set::{begin_pairs, commit_removal, reply_pair, store};
@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the count of members in a sorted set that have scores within a range.",
         complexity: "O(log(N)) with N being the number of elements in the sorted set.",
         run: zcount,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zlexcount",
@@ -43,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of members in a sorted set within a lexicographical range.",
         complexity: "O(log(N)) with N being the number of elements in the sorted set.",
         run: zlexcount,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrange",
@@ -57,7 +57,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements returned.",
         history: &[("6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.")],
         run: zrange,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrangestore",
@@ -70,7 +70,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Stores a range of members from sorted set in a key.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements stored into the destination key.",
         run: zrangestore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrangebyscore",
@@ -85,7 +85,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[("2.0.0", "Added the `WITHSCORES` modifier.")],
         deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
         run: zrangebyscore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrevrangebyscore",
@@ -100,7 +100,7 @@ pub const COMMANDS: &[Command] = &[
         history: &[("2.1.6", "`min` and `max` can be exclusive.")],
         deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
         run: zrevrangebyscore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrangebylex",
@@ -114,7 +114,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
         deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
         run: zrangebylex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrevrangebylex",
@@ -128,7 +128,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
         deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
         run: zrevrangebylex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrevrange",
@@ -142,7 +142,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements returned.",
         deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
         run: zrevrange,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zremrangebyrank",
@@ -155,7 +155,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Removes members in a sorted set within a range of indexes. Deletes the sorted set if all members were removed.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
         run: zremrangebyrank,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zremrangebyscore",
@@ -168,7 +168,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Removes members in a sorted set within a range of scores. Deletes the sorted set if all members were removed.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
         run: zremrangebyscore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zremrangebylex",
@@ -181,7 +181,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Removes members in a sorted set within a lexicographical range. Deletes the sorted set if all members were removed.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation.",
         run: zremrangebylex,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -4,7 +4,7 @@
 //! means does not change when the table grows, so a member that is there all the time is told.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[Command {
     history: &[("8.0.0", "Added noscores option.")],
     tips: &["nondeterministic_output"],
     run: zscan,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 //! `zset_scan.rs`, `zset_random.rs` and `zset_pop.rs`.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::{Edit, Ttl};
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[
             ("6.2.0", "Added the `GT` and `LT` options."),
         ],
         run: zadd,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zincrby",
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Increments the score of a member in a sorted set.",
         complexity: "O(log(N)) where N is the number of elements in the sorted set.",
         run: zincrby,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrem",
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(M*log(N)) with N being the number of elements in the sorted set and M the number of elements to be removed.",
         history: &[("2.4.0", "Accepts multiple elements.")],
         run: zrem,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zscore",
@@ -75,7 +75,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the score of a member in a sorted set.",
         complexity: "O(1)",
         run: zscore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zmscore",
@@ -89,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the score of one or more members in a sorted set.",
         complexity: "O(N) where N is the number of members being requested.",
         run: zmscore,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zcard",
@@ -102,7 +102,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of members in a sorted set.",
         complexity: "O(1)",
         run: zcard,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrank",
@@ -117,7 +117,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N))",
         history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
         run: zrank,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "zrevrank",
@@ -132,7 +132,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log(N))",
         history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
         run: zrevrank,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
@@ -438,7 +438,7 @@ fn zrevrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
     if args.len() > 4 {
-        return Err(Error::wrong_arity(cx.row.name));
+        return Err(Error::wrong_arity(cx.command.name));
     }
     let with_score = args.len() == 4;
     if with_score && !args.is(3, "withscore") {

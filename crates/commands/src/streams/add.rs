@@ -3,7 +3,7 @@
 //! The change log gets the id that the entry got, and trimming to about some length as trimming to what came of it.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
 use crate::core::context::Cx;
 use crate::streams::stream::{GivenId, reply_id};
 use crate::streams::trim::Trim;
@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ],
     tips: &["nondeterministic_output"],
     run: xadd,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 const ZERO_ID: Error = Error::text("ERR The ID specified in XADD must be greater than 0-0");

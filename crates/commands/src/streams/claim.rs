@@ -3,7 +3,7 @@
 //! The change log gets an XCLAIM for each entry, and an XACK for one that is pending but deleted from the stream.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group as Family, ROW, WRITE, key};
+use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use crate::streams::consume::claim_record;
@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(log N) with N being the number of messages in the PEL of the consumer group.",
         tips: &["nondeterministic_output"],
         run: xclaim,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xautoclaim",
@@ -44,7 +44,7 @@ pub const COMMANDS: &[Command] = &[
         )],
         tips: &["nondeterministic_output"],
         run: xautoclaim,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -4,7 +4,7 @@
 //! The change log gets what became of the group: an XCLAIM for each entry that was given out, and how far it has read.
 
 use crate::core::args::Args;
-use crate::core::command::{BLOCKING, Command, Group as Family, ROW, WRITE};
+use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use crate::streams::read::{Answers, Options, stream_keys};
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "Returns new or historical messages from a stream for a consumer in a group. Blocks until a message is available otherwise.",
     complexity: "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP blocks, XADD will pay the O(N) time in order to serve the N clients blocked on the stream getting new data.",
     run: xreadgroup,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// What a consumer asks of one stream.

@@ -2,7 +2,7 @@
 //! entries back.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group as Family, ROW, WRITE, key};
+use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Cx;
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::parse_id;
@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Deletes one or multiple entries from the stream.",
         complexity: "O(1) for each single item to delete in the stream, regardless of the stream size.",
         run: xdelex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xackdel",
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Acknowledges and conditionally deletes one or multiple entries for a stream consumer group.",
         complexity: "O(1) for each entry ID processed.",
         run: xackdel,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xnack",
@@ -49,7 +49,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Releases pending messages back to the group's PEL without acknowledging them, making them available for re-delivery.",
         complexity: "O(1) for each message ID processed.",
         run: xnack,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -1,7 +1,7 @@
 //! XGROUP: consumer groups and consumers come and go. XACK: what they are done with.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group as Family, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group as Family, WRITE, key};
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
@@ -11,7 +11,7 @@ use engine::keyspace::edit::Edit;
 use engine::propagation::effects::EventClass;
 use structures::stream::{Group, Id, Stream};
 
-const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..ROW };
+const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -1,7 +1,7 @@
 //! XINFO: what a stream, its groups and their consumers are made of.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group as Family, READONLY, ROW, key};
+use crate::core::command::{Command, Group as Family, READONLY, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use crate::streams::group::no_group;
@@ -11,7 +11,7 @@ use engine::Error;
 use resp::Reply;
 use structures::stream::{Consumer, Group, Id, Stream};
 
-const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..ROW };
+const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..Command::DEFAULT };
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "xinfo",

@@ -1,7 +1,7 @@
 //! XPENDING: what consumers of a group were given and have not acknowledged.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group as Family, READONLY, ROW, key};
+use crate::core::command::{Command, Group as Family, READONLY, key};
 use crate::core::context::Cx;
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::{parse_range, reply_id};
@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[Command {
     history: &[("6.2.0", "Added the `IDLE` option and exclusive range intervals.")],
     tips: &["nondeterministic_output"],
     run: xpending,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// Which entries are asked for.

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::streams::stream::{parse_range, reply_entry};
 use engine::Error;
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) with N being the number of elements being returned. If N is constant (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1).",
         history: &[("6.2.0", "Added exclusive ranges.")],
         run: |cx, args| range(cx, args, false),
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xrevrange",
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) with N being the number of elements returned. If N is constant (e.g. always asking for the first 10 elements with COUNT), you can consider it O(1).",
         history: &[("6.2.0", "Added exclusive ranges.")],
         run: |cx, args| range(cx, args, true),
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -1,7 +1,7 @@
 //! XREAD: entries of several streams after given ids, waiting for them if there are none.
 
 use crate::core::args::Args;
-use crate::core::command::{BLOCKING, Command, Group, READONLY, ROW, keyword};
+use crate::core::command::{BLOCKING, Command, Group, READONLY, keyword};
 use crate::core::context::Cx;
 use crate::core::instrument;
 use crate::streams::range;
@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[Command {
     syntax: "[COUNT count:int] [BLOCK milliseconds:int] (STREAMS streams: key... id...)",
     summary: "Returns messages from multiple streams with IDs greater than the ones requested. Blocks until a message is available otherwise.",
     run: xread,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// Keys in the first half of what follows STREAMS.

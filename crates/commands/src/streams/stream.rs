@@ -2,7 +2,7 @@
 //! reading ranges in `stream_range`, reading on from an id in `stream_read`.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use engine::Error;
@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Return the number of messages in a stream.",
         complexity: "O(1)",
         run: xlen,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xdel",
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of messages after removing them from a stream.",
         complexity: "O(1) for each single item to delete in the stream, regardless of the stream size.",
         run: xdel,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xsetid",
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         history: &[("7.0.0", "Added the `entries_added` and `max_deleted_entry_id` arguments.")],
         run: xsetid,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "xcfgset",
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Sets the IDMP configuration parameters for a stream.",
         complexity: "O(1)",
         run: xcfgset,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Keeping streams short: XTRIM, and the options of XADD that do the same.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, ROW, WRITE, key};
+use crate::core::command::{Command, Group, WRITE, key};
 use crate::core::context::Cx;
 use crate::streams::stream::parse_id;
 use engine::Error;
@@ -21,7 +21,7 @@ pub const COMMANDS: &[Command] = &[Command {
     history: &[("6.2.0", "Added the `MINID` trimming strategy and the `LIMIT` option.")],
     tips: &["nondeterministic_output"],
     run: xtrim,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 const BOTH_BOUNDS: Error =

@@ -1,7 +1,7 @@
 //! Strings as numbers: INCR and its kin.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
 use engine::keyspace::edit::Ttl;
@@ -54,14 +54,14 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What the rows of this family have in common.
+/// What the entries of this family have in common.
 const COUNTER: Command = Command {
     group: Group::String,
     since: "1.0.0",
     flags: WRITE.and(DENY_OOM).and(FAST),
     keys: &[key(1).rw().access().update()],
     complexity: "O(1)",
-    ..ROW
+    ..Command::DEFAULT
 };
 
 const DECREMENT_OVERFLOW: Error = Error::text("ERR decrement would overflow");

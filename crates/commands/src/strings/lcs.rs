@@ -14,7 +14,7 @@
 //! smaller and the upper one is it.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, ROW, key};
+use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::strings::string::max_length;
 use engine::Error;
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[Command {
     summary: "Finds the longest common substring.",
     complexity: "O(N*M) where N and M are the lengths of s1 and s2, respectively",
     run: lcs,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 const NOT_STRINGS: Error = Error::text("ERR The specified keys must contain string values");

@@ -1,7 +1,7 @@
 //! Many strings at once: MGET, MSET and their kin.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::keys::expire_option::{Lifetime, pxat};
 use crate::strings::string::reply_string;
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of keys to retrieve.",
         tips: &["request_policy:multi_shard"],
         run: mget,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "mset",
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of keys to set.",
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
         run: mset,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "msetex",
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(N) where N is the number of keys to set.",
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
         run: msetex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "msetnx",
@@ -65,7 +65,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Atomically modifies the string values of one or more keys only when all keys don't exist.",
         complexity: "O(N) where N is the number of keys to set.",
         run: msetnx,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
@@ -108,7 +108,7 @@ fn msetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// The arity says only that there is a pair.
 fn whole_pairs(cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    if args.len() % 2 == 1 { Ok(()) } else { Err(Error::wrong_arity(cx.row.name)) }
+    if args.len() % 2 == 1 { Ok(()) } else { Err(Error::wrong_arity(cx.command.name)) }
 }
 
 /// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit

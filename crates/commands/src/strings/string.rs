@@ -1,7 +1,7 @@
 //! Strings as values: GET, SET and their kin, and the commands that work on a part of one.
 
 use crate::core::args::{Arg, Args};
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, ROW, WRITE, key};
+use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::keys::expire_option::{ExpireOption, Lifetime, pxat};
 use engine::config::Directive;
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Appends a string to the value of a key. Creates the key if it doesn't exist.",
         complexity: "O(1). The amortized time complexity is O(1) assuming the appended value is small and the already present value is of any size, since the dynamic string library used by the server will double the free space available on every reallocation.",
         run: append,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "delifeq",
@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Delete key if value matches string.",
         complexity: "O(1)",
         run: delifeq,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "get",
@@ -50,7 +50,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the string value of a key.",
         complexity: "O(1)",
         run: get,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "getdel",
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the string value of a key after deleting the key.",
         complexity: "O(1)",
         run: getdel,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "getex",
@@ -76,7 +76,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the string value of a key after setting its expiration time.",
         complexity: "O(1)",
         run: getex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "getrange",
@@ -89,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns a substring of the string stored at a key.",
         complexity: PART_COMPLEXITY,
         run: getrange,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "getset",
@@ -103,7 +103,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
         run: getset,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "psetex",
@@ -117,7 +117,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         deprecated: Some(("2.6.12", "`SET` with the `PX` argument")),
         run: psetex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "set",
@@ -137,7 +137,7 @@ pub const COMMANDS: &[Command] = &[
             ("8.1.0", "Added the `IFEQ` option."),
         ],
         run: set,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "setex",
@@ -151,7 +151,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         deprecated: Some(("2.6.12", "`SET` with the `EX` argument")),
         run: setex,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "setnx",
@@ -165,7 +165,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         deprecated: Some(("2.6.12", "`SET` with the `NX` argument")),
         run: setnx,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "setrange",
@@ -178,7 +178,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Overwrites a part of a string value with another by an offset. Creates the key if it doesn't exist.",
         complexity: "O(1), not counting the time taken to copy the new string in place. Usually, this string is very small so the amortized complexity is O(1). Otherwise, complexity is O(M) with M being the length of the value argument.",
         run: setrange,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "strlen",
@@ -191,7 +191,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the length of a string value.",
         complexity: "O(1)",
         run: strlen,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "substr",
@@ -205,7 +205,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: PART_COMPLEXITY,
         deprecated: Some(("2.0.0", "`GETRANGE`")),
         run: getrange,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 

@@ -13,11 +13,12 @@
 //! }
 //! ```
 //!
-//! The same handler runs again, on whichever worker makes a key ready ([`engine::clients::waiters`]), with the same arguments
-//! and in the client's name, database and protocol, and ends the wait by replying or by an error; when it calls
-//! [`Cx::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`]) before it
-//! has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with [`Args::own`]
-//! before it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is nothing.
+//! The same handler runs again, on whichever worker makes a key ready ([`engine::clients::waiters`]), with the same
+//! arguments and in the client's name, database and protocol, and ends the wait by replying or by an error; when it
+//! calls [`Cx::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`])
+//! before it has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with
+//! [`Args::own`] before it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is
+//! nothing.
 //!
 //! The change log must not get a command that waits: on success a handler names its other form with
 //! [`log_as`](engine::keyspace::edit::Edit::log_as).
@@ -153,7 +154,7 @@ impl Cx<'_> {
         }
         let request = Blocked {
             client: Arc::clone(&self.session.info),
-            row: self.row,
+            command: self.command,
             args: Mutex::new(args.iter().collect()),
             key_args: self.key_args.iter().copied().collect(),
             db: self.session.db,
@@ -255,7 +256,7 @@ pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
 /// A blocked client's command.
 struct Blocked {
     client: Arc<ClientInfo>,
-    row: &'static Command,
+    command: &'static Command,
     args: Mutex<Args<'static>>,
     key_args: KeyArgs,
     db: u32,
@@ -298,7 +299,7 @@ impl Request for Blocked {
             keys,
             reply: &mut reply,
             session: &mut session,
-            row: self.row,
+            command: self.command,
             now,
             flow: Flow::Next,
             blocking: Blocking::Waiting,
@@ -307,9 +308,9 @@ impl Request for Blocked {
         if engine.has_log() {
             args.make_lasting();
         }
-        let ran = match admission::admit_retry(engine, self.row) {
+        let ran = match admission::admit_retry(engine, self.command) {
             Verdict::Refuse(error) => Err(error),
-            _ => (self.row.run)(&mut cx, &mut args),
+            _ => (self.command.run)(&mut cx, &mut args),
         };
         if let Err(error) = ran {
             engine.metrics()[server.worker].count_error(error.as_bytes());

@@ -1,7 +1,7 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
 //! After MULTI commands are checked and queued in the session; an error on the way makes EXEC refuse all of them. EXEC
-//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its row
+//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its entry
 //! does not name, the right to take any. Then it looks whether a watched key has changed, runs the commands in order,
 //! and gives the locks up. So the transaction is one moment for everybody else:
 //!
@@ -15,7 +15,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
-use crate::core::command::{NO_MULTI, NO_SCRIPT, READONLY, ROW, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key};
+use crate::core::command::{NO_MULTI, NO_SCRIPT, READONLY, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key};
 use crate::core::context::{Cx, Flow, KeyArgs};
 use crate::core::instrument;
 use crate::core::key_spec::key_indices;
@@ -41,7 +41,7 @@ const TRANSACTION: Command = Command {
     group: Family::Transactions,
     since: "2.0.0",
     flags: LOADING.and(STALE).and(NO_SCRIPT).and(FAST).and(ALLOW_BUSY),
-    ..ROW
+    ..Command::DEFAULT
 };
 
 pub const COMMANDS: &[Command] = &[
@@ -349,7 +349,7 @@ fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
 pub(crate) struct Group {
     batch: Batch,
     effects: Effects,
-    row: &'static Command,
+    command: &'static Command,
 }
 
 impl Group {
@@ -357,7 +357,7 @@ impl Group {
         cx.blocking = Blocking::Refused;
         // The commands inside have others.
         cx.key_args = &[];
-        Group { batch: Batch::default(), effects: std::mem::take(&mut cx.keys.effects), row: cx.row }
+        Group { batch: Batch::default(), effects: std::mem::take(&mut cx.keys.effects), command: cx.command }
     }
 
     /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to
@@ -369,7 +369,7 @@ impl Group {
             args.make_lasting();
         }
         let flow = std::mem::take(&mut cx.flow);
-        cx.row = entry.command;
+        cx.command = entry.command;
         cx.keys.select(db);
         // What is kept to be shown of the outer command is not this one's.
         let kept = cx.session.kept.take();
@@ -382,7 +382,7 @@ impl Group {
                 instrument::count_failed(cx.engine, worker, entry);
                 cx.engine.metrics()[worker].count_error(error.as_bytes());
             } else {
-                instrument::count_unexpected(cx.engine, worker, self.row.name, entry, &error);
+                instrument::count_unexpected(cx.engine, worker, self.command.name, entry, &error);
             }
             cx.reply.error(&error);
         }
@@ -412,11 +412,11 @@ impl Group {
 
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Cx<'_>) {
-        let Group { batch, effects, row } = self;
+        let Group { batch, effects, command } = self;
         if let Some(length) = cx.engine.record_together(&batch) {
             cx.session.logged_at = length;
         }
-        cx.row = row;
+        cx.command = command;
         cx.keys.effects = effects;
     }
 }

@@ -114,7 +114,7 @@ pub struct Connection {
 /// A command in pieces, with what it was called with.
 pub struct Job {
     pub work: Work,
-    pub row: &'static commands::core::command::Command,
+    pub command: &'static commands::core::command::Command,
     /// The client has enough to read for now.
     pub resting: bool,
     /// Bytes that it has replied.

@@ -6,8 +6,8 @@
 //!   window   (row, hash)      (row, hash)      (row, hash)        at most WINDOW items
 //! ```
 //!
-//! The memory of a window's commands is asked for some commands at a time ([`commands::core::prefetch`]): their keys' buckets when
-//! so many are parsed, and the rest while those before them run ([`LookAhead`]).
+//! The memory of a window's commands is asked for some commands at a time ([`commands::core::prefetch`]): their keys'
+//! buckets when so many are parsed, and the rest while those before them run ([`LookAhead`]).
 
 use crate::connection::state::{Connection, Wire};
 use commands::core::command::{MAY_REPLICATE, READONLY, WRITE};
@@ -140,8 +140,8 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names no
-    /// key and does nothing of that is answered in any case.
+    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names
+    /// no key and does nothing of that is answered in any case.
     #[cold]
     pub fn may_push(&self, engine: &Engine) -> bool {
         match &self.what {
@@ -420,7 +420,7 @@ impl<'b> Filler<'_, 'b> {
                 }
                 None => {
                     let prepared =
-                        dispatch::prepare_row(engine, entry, &Args::request(rest, &self.spans[first..], own));
+                        dispatch::prepare_entry(engine, entry, &Args::request(rest, &self.spans[first..], own));
                     self.push_short(rest, first, prepared, db);
                 }
             }

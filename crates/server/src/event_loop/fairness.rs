@@ -95,16 +95,16 @@ impl Worker {
                 connection.job.iter_mut().for_each(|job| job.resting = true);
                 continue;
             }
-            let Some(Job { mut work, row, replied, .. }) = connection.job.take() else { continue };
+            let Some(Job { mut work, command, replied, .. }) = connection.job.take() else { continue };
             let start = self.reply.len();
             self.reply.set_protocol(connection.protocol);
             let engine = &self.shared.engine;
-            let done = dispatch::step(engine, &mut connection.session, row, &mut **work, now, &mut self.reply);
+            let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, &mut self.reply);
             if done {
                 self.reply.raw(&std::mem::take(&mut connection.held_back));
             } else {
                 let replied = replied + self.reply.len().saturating_sub(start);
-                connection.job = Some(Job { work, row, replied, resting: false });
+                connection.job = Some(Job { work, command, replied, resting: false });
             }
             self.note_reply(token, start);
             self.deliver_own();

@@ -603,7 +603,7 @@ fn run_command(
 fn as_job(connection: &mut Connection, entry: Option<&'static Entry>, flow: Flow) -> Flow {
     match (flow, entry) {
         (Flow::More(work), Some(entry)) => {
-            connection.job = Some(Job { work, row: entry.command, replied: 0, resting: false });
+            connection.job = Some(Job { work, command: entry.command, replied: 0, resting: false });
             Flow::Next
         }
         (flow, _) => flow,

@@ -16,9 +16,9 @@
 //! ```
 //!
 //! So a key leaves in the state in which the target has it, whatever was written meanwhile. A key that does not rest is
-//! sent a few times, then clients [do not write](engine::clients::pause::Pause::hold) until it has gone. When the target fails
-//! on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by itself: only
-//! those that rest leave at one moment.
+//! sent a few times, then clients [do not write](engine::clients::pause::Pause::hold) until it has gone. When the
+//! target fails on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by
+//! itself: only those that rest leave at one moment.
 //!
 //! Where nobody can wait, in transactions and scripts, it is all done at once under the locks that they hold: their
 //! atomicity is worth more than others' time. A key that is on its way already is refused there.
@@ -27,7 +27,7 @@ mod exchange;
 mod run;
 
 use crate::core::args::Args;
-use crate::core::command::{Command, ROW, WRITE, key, keyword};
+use crate::core::command::{Command, WRITE, key, keyword};
 use crate::core::context::Cx;
 use engine::host::peer_connections::Address;
 use engine::{Engine, Error};
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ],
     tips: &["nondeterministic_output"],
     run: migrate,
-    ..ROW
+    ..Command::DEFAULT
 }];
 
 /// Milliseconds that the target has for each step, where none are named.
@@ -130,7 +130,7 @@ fn migrate(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (order, names) = options(args)?;
     let (engine, waits) = (cx.engine, cx.may_block());
     if waits {
-        // The row may have named others.
+        // The entry may have named others.
         cx.keys.unlock();
         let hashes: Vec<_> = names.clone().map(|index| engine.hasher().hash(&args[index])).collect();
         cx.keys.hold(hashes.into_iter())?;

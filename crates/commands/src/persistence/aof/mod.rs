@@ -15,7 +15,7 @@ pub use start::{load_and_begin, stop_at_end};
 pub use wait::end_waits;
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, ROW};
+use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT};
 use crate::core::context::Cx;
 use engine::config::{Config, Directive};
 use engine::{Engine, Error};
@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Asynchronously rewrites the append-only file to disk.",
         complexity: "O(1)",
         run: rewrite_command,
-        ..ROW
+        ..Command::DEFAULT
     },
     Command {
         name: "waitaof",
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
         run: wait::waitaof,
-        ..ROW
+        ..Command::DEFAULT
     },
 ];
 
