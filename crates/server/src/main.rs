@@ -8,6 +8,8 @@ mod host;
 mod listener;
 mod process;
 mod start;
+mod system;
+mod workers;
 
 use cinnabar_allocator as _;
 use commands::core::table::Table;
@@ -36,17 +38,17 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
         Err(LoadError::File { message }) => {
-            process::log::warning(message);
+            system::log::warning(message);
             return ExitCode::FAILURE;
         }
     };
-    process::log::open(&loaded.config);
+    system::log::open(&loaded.config);
     process::crash::catch_panics();
     process::banner::starting(!arguments.is_empty());
     match run(loaded, config_file, executable) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            process::log::warning(message);
+            system::log::warning(message);
             ExitCode::FAILURE
         }
     }
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
 fn answer(invocation: &Invocation) -> ExitCode {
     let well = match invocation {
         Invocation::Version => {
-            let (malloc, build) = (&*host::allocator::VERSION, build_id());
+            let (malloc, build) = (&*system::allocator::VERSION, build_id());
             println!("Cinnabar server v={CINNABAR} sha=00000000:0 malloc={malloc} bits=64 build={build:016x}");
             true
         }
@@ -72,7 +74,7 @@ fn answer(invocation: &Invocation) -> ExitCode {
         }
         Invocation::CheckSystem => process::self_test::check_system(std::io::stdout()).unwrap_or(false),
         Invocation::Sentinel => {
-            process::log::warning("There is no Sentinel in Cinnabar. Exiting...");
+            system::log::warning("There is no Sentinel in Cinnabar. Exiting...");
             false
         }
         Invocation::Help | Invocation::Serve(_) => {

@@ -1,23 +1,23 @@
 //! From a configuration to running threads, and back.
 
 use crate::aof::writer;
-use crate::event_loop::mailbox::Mailbox;
-use crate::event_loop::shared::Shared;
+use crate::workers::mailbox::Mailbox;
+use crate::workers::shared::Shared;
 use crate::event_loop::worker::Worker;
-use crate::host::allocator;
-use crate::host::clock;
+use crate::system::allocator;
+use crate::system::clock;
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::Reaper;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
-use crate::process::affinity;
+use crate::system::affinity;
 use crate::process::banner;
 use crate::process::crash;
 use crate::process::daemon::Daemon;
-use crate::process::log;
-use crate::process::oom;
-use crate::process::prefault;
-use crate::process::rlimit;
+use crate::system::log;
+use crate::system::oom;
+use crate::system::prefault;
+use crate::system::rlimit;
 use crate::process::signals::Front;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};

@@ -1,4 +1,7 @@
-//! The thread that writes and syncs the append-only file, and the replies that wait for it.
+//! The append-only file's place on the disk, and the thread that writes and syncs it.
+//!
+//! In: the log's journal, and a notifier's ring. Out: the file, and messages to workers that replies may go. It knows
+//! nothing of replies or connections.
 
 pub mod durable_replies;
 pub mod writer;

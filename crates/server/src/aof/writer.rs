@@ -10,9 +10,9 @@
 //! for a little when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the
 //! commands had run, whether they wrote or read what others had written.
 
-use crate::event_loop::mailbox::WorkerMessage;
-use crate::event_loop::shared::Shared;
-use crate::process::affinity;
+use crate::workers::mailbox::WorkerMessage;
+use crate::workers::shared::Shared;
+use crate::system::affinity;
 use commands::persistence::aof::{end_waits, regulate, wrote};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::config::Directive;
@@ -234,7 +234,7 @@ impl Group {
 fn note(shared: &Shared, aof: &Aof, took: Duration) {
     let (nanos, known) = (took.as_nanos() as u64, aof.stats.sync_nanos.load(Relaxed));
     aof.stats.sync_nanos.store(known - known / 8 + nanos / 8, Relaxed);
-    shared.engine.latency().note("aof-fsync-always", nanos, crate::host::clock::now().unix_ms());
+    shared.engine.latency().note("aof-fsync-always", nanos, crate::system::clock::now().unix_ms());
 }
 
 /// Whether nothing is to be synced now.

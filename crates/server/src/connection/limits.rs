@@ -13,9 +13,9 @@
 
 use crate::connection::output_buffer::CHUNK;
 use crate::connection::state::{Connection, Wire};
-use crate::event_loop::mailbox::WorkerMessage;
+use crate::workers::mailbox::WorkerMessage;
 use crate::event_loop::worker::Worker;
-use crate::process::log;
+use crate::system::log;
 use commands::server::client_list::described;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::config::value::ClientClass;

@@ -1,13 +1,15 @@
-//! What a worker's thread does: one turn after another, each a batch of requests of the connections that it owns.
+//! What a worker's thread does: tick after tick, each a batch of requests of the connections that it owns.
+//!
+//! In: events of sockets, messages from other threads, timers. Out: replies to sockets, records to the log's file,
+//! messages to other workers. It knows the engine through commands only, and nothing of the host or the process.
 
 pub mod batch;
 pub mod coalescing;
-pub mod congestion;
 pub mod fairness;
-pub mod mailbox;
+pub mod push;
 pub mod quiet;
+pub mod replies;
 pub mod script_reentry;
 pub mod settings;
-pub mod shared;
 pub mod tick;
 pub mod worker;

@@ -16,10 +16,10 @@
 //! and what was done of it is marked, since the turn goes on when the script is over. Only the script's own connection
 //! waits. Nothing is closed that would have to give up watched keys, and messages that need locks are kept for later.
 
-use crate::event_loop::mailbox::{WAKE, WorkerMessage};
+use crate::workers::mailbox::{WAKE, WorkerMessage};
 use crate::event_loop::tick::{Rest, SMALL_ARENA};
 use crate::event_loop::worker::Worker;
-use crate::host::clock;
+use crate::system::clock;
 use crate::listener::acceptor::LISTENERS;
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};

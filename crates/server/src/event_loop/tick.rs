@@ -1,12 +1,12 @@
 //! One turn of a worker: read, parse, prefetch, run, write.
 
-use crate::connection::replies::{REPLY_HIGH, REPLY_LOW};
+use crate::event_loop::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::connection::state::{Connection, Job, Wire};
 use crate::event_loop::batch::{self, Filled, Filler, Item, What};
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_BYTES};
 use crate::event_loop::quiet::Quiet;
 use crate::event_loop::worker::Worker;
-use crate::process::log::{self, Level};
+use crate::system::log::{self, Level};
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
 use commands::core::table::Entry;

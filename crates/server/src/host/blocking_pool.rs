@@ -3,7 +3,7 @@
 //! There are a few threads, made when there is something to do; one that has nothing to do for a while ends. What is
 //! too much for them waits in a queue, in the order in which it came.
 
-use crate::event_loop::shared::Shared;
+use crate::workers::shared::Shared;
 use engine::host::surroundings::{Peer, Task};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;

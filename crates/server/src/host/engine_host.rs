@@ -1,17 +1,17 @@
 //! What the server does for the engine and for loading a configuration.
 
-use crate::event_loop::mailbox::WorkerMessage;
+use crate::workers::mailbox::WorkerMessage;
 use crate::event_loop::script_reentry;
-use crate::event_loop::shared::{Shared, this_worker};
-use crate::host::allocator;
+use crate::workers::shared::{Shared, this_worker};
+use crate::system::allocator;
 use crate::host::blocking_pool::{self, Abroad};
-use crate::host::clock;
+use crate::system::clock;
 use crate::host::lazy_free::Reaper;
-use crate::process::affinity;
+use crate::system::affinity;
 use crate::process::crash;
-use crate::process::log;
-use crate::process::oom;
-use crate::process::rlimit;
+use crate::system::log;
+use crate::system::oom;
+use crate::system::rlimit;
 use crate::process::title;
 use engine::clients::waiters::Ticket;
 use engine::config::{Config, Directive};

@@ -1,6 +1,6 @@
 //! Background threads that free what takes long: big collections, flushed tables.
 
-use crate::process::affinity;
+use crate::system::affinity;
 use crossbeam_channel::{Sender, unbounded};
 use engine::config::{Config, Directive};
 use engine::propagation::effects::Garbage;

@@ -1,7 +1,8 @@
-//! What the server does for the engine: time, memory, files, threads, other servers.
+//! What the engine asks of the process around it, and the threads that do it: freeing, waiting for other servers.
+//!
+//! In: calls of the engine's host traits. Out: messages to workers, system calls. It is the only room that the engine
+//! calls into, and no other room but the start knows it.
 
-pub mod allocator;
 pub mod blocking_pool;
-pub mod clock;
 pub mod engine_host;
 pub mod lazy_free;

@@ -3,11 +3,11 @@
 //! The first worker hears of those who want to be connected, and accepts a few of them a turn. Every worker looks for
 //! some in its ticks, too: one that is busy for long keeps nobody waiting.
 
-use crate::event_loop::mailbox::WorkerMessage;
-use crate::event_loop::shared::Shared;
-use crate::host::clock;
+use crate::workers::mailbox::WorkerMessage;
+use crate::workers::shared::Shared;
+use crate::system::clock;
 use crate::listener::sockets::{self, Accepted, Listener};
-use crate::process::log;
+use crate::system::log;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive};
 use mio::{Registry, Token};

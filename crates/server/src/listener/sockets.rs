@@ -1,7 +1,7 @@
 //! Listening sockets: TCP on every bound address, a Unix socket, the book port.
 
 use crate::connection::socket::Stream;
-use crate::process::log;
+use crate::system::log;
 use engine::config::{Config, Directive, os_message};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};

@@ -1,7 +1,7 @@
 //! What the log says when the server starts. Tools wait for some of it: the process id, in the picture or in the line
 //! instead of it, before "Server initialized".
 
-use crate::process::log;
+use crate::system::log;
 use commands::server::absent;
 use commands::version::CINNABAR;
 use engine::config::{Config, Directive};

@@ -21,9 +21,9 @@
 //! Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
 //! served last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
-use crate::event_loop::shared::Shared;
-use crate::host::clock;
-use crate::process::log;
+use crate::workers::shared::Shared;
+use crate::system::clock;
+use crate::system::log;
 use commands::Session;
 use commands::core::dispatch;
 use commands::core::table::{Entry, Table};

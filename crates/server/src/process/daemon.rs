@@ -1,6 +1,6 @@
 //! The process among others: in the background, under a supervisor, with a file that names it.
 
-use crate::process::log;
+use crate::system::log;
 use engine::config::{Config, Directive, os_message};
 use nix::unistd::daemon;
 use rustix::process::{Signal, getpid, kill_process};

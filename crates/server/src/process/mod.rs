@@ -1,13 +1,11 @@
-//! The process in its surroundings: background and signals, log and crash report, title, limits, processors.
+//! The life of the process: its start in the background, its title, signals, its end, and the report of a crash.
+//!
+//! In: the configuration, signals, and the engine for what a report tells of it. Out: lines of the log, messages that
+//! stop the workers. It knows nothing of the event loop.
 
-pub mod affinity;
 pub mod banner;
 pub mod crash;
 pub mod daemon;
-pub mod log;
-pub mod oom;
-pub mod prefault;
-pub mod rlimit;
 pub mod self_test;
 pub mod signals;
 pub mod title;

@@ -1,8 +1,8 @@
 //! The main thread once the server runs: it waits for signals, and ends the server.
 
-use crate::event_loop::mailbox::WorkerMessage;
-use crate::event_loop::shared::Shared;
-use crate::process::log;
+use crate::workers::mailbox::WorkerMessage;
+use crate::workers::shared::Shared;
+use crate::system::log;
 use commands::persistence::save::{Ending, before_end};
 use engine::config::Directive;
 use mio::{Events, Poll, Token, Waker};

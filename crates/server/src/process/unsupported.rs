@@ -6,7 +6,7 @@
 //! nothing here acts on stands in their rows: with some of them there is no start either, the others are named in the log.
 
 use crate::host::engine_host::path;
-use crate::process::log;
+use crate::system::log;
 use engine::config::{Config, Directive, Loaded, Unmet, os_message};
 use sha2::{Digest, Sha256};
 

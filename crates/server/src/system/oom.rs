@@ -1,6 +1,6 @@
 //! `oom-score-adj`: how willing the kernel is to end this process when memory runs out.
 
-use crate::process::log;
+use crate::system::log;
 use engine::config::{Config, Directive};
 use parking_lot::Mutex;
 use std::fs;

@@ -3,7 +3,7 @@
 //! | message | how many there can be |
 //! |---|---|
 //! | connection, reply, kill, task, settle | one for each client that is counted, or that waits for it |
-//! | pushes | as many bytes as [`congestion`](crate::event_loop::congestion) lets through |
+//! | pushes | as many bytes as [`congestion`](crate::workers::congestion) lets through |
 //! | pause changed, durable | one: the second says nothing that the first does not |
 //! | sleep, stop | one for each command, which nobody else can give meanwhile |
 

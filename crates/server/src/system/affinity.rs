@@ -4,7 +4,7 @@
 //! A thread has the processors of the one that made it until it asks for others. What the system refuses is left as it
 //! is: the server works on other processors, too.
 
-use crate::process::log;
+use crate::system::log;
 use engine::config::{Config, Directive};
 use rustix::thread::{CpuSet, disable_transparent_huge_pages, sched_setaffinity};
 use std::fs::read_to_string;

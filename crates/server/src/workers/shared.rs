@@ -1,8 +1,8 @@
 //! What all threads of the server share.
 
 use crate::aof::writer::Notifier;
-use crate::event_loop::congestion::Congestion;
-use crate::event_loop::mailbox::{Mailbox, WorkerMessage};
+use crate::workers::congestion::Congestion;
+use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::listener::acceptor::Acceptor;
 use engine::Engine;
 use engine::clients::pubsub::Push;

@@ -1,6 +1,6 @@
 //! How many files the process may have open: each client is one.
 
-use crate::process::log;
+use crate::system::log;
 use engine::config::os_message;
 use rlimit::Resource;
 use std::fs::read_to_string;
