@@ -84,7 +84,7 @@ class Server:
         for thread in os.listdir(f"/proc/{self.process.pid}/task"):
             place = f"/proc/{self.process.pid}/task/{thread}/"
             name = open(place + "comm").read()
-            if not name.startswith(("reaper", "bio_", "jemalloc")):
+            if not name.startswith(("lazy-free", "bio_", "jemalloc")):
                 times[thread] = int(open(place + "schedstat").read().split()[0])
         return times
 

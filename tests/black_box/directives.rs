@@ -24,11 +24,11 @@ fn threads_stay_on_the_processors_that_they_are_given() {
     let server = Server::start(&["--server-cpulist", &first, "--bio_cpulist", &last, "--appendonly", "yes"]);
     // A thread asks for its processors when it runs first.
     assert!(eventually(|| processors(&server, "worker-") == [first.clone(), first.clone()]));
-    for name in ["reaper-", "aof"] {
+    for name in ["lazy-free-", "aof"] {
         assert!(eventually(|| processors(&server, name).iter().all(|list| *list == last)), "{name}");
         assert!(!processors(&server, name).is_empty(), "{name}");
     }
-    assert!(processors(&free, "reaper-").iter().all(|list| *list == all));
+    assert!(processors(&free, "lazy-free-").iter().all(|list| *list == all));
 }
 
 #[test]

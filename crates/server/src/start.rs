@@ -1,24 +1,24 @@
 //! From a configuration to running threads, and back.
 
 use crate::aof::writer;
-use crate::workers::mailbox::Mailbox;
-use crate::workers::shared::Shared;
 use crate::event_loop::worker::Worker;
-use crate::system::allocator;
-use crate::system::clock;
 use crate::host::engine_host::EngineHost;
-use crate::host::lazy_free::Reaper;
+use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
-use crate::system::affinity;
 use crate::process::banner;
 use crate::process::crash;
 use crate::process::daemon::Daemon;
+use crate::process::signals::SignalLoop;
+use crate::system::affinity;
+use crate::system::allocator;
+use crate::system::clock;
 use crate::system::log;
 use crate::system::oom;
 use crate::system::prefault;
 use crate::system::rlimit;
-use crate::process::signals::Front;
+use crate::workers::mailbox::Mailbox;
+use crate::workers::shared::Shared;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
@@ -32,7 +32,7 @@ use std::thread;
 
 /// Threads that free memory in the background: they run only when nobody else wants to. More of them have a larger share of
 /// busy cores, so that memory comes back sooner; with four others wait longer.
-const REAPERS: usize = 3;
+const LAZY_FREE_THREADS: usize = 3;
 /// Shards for each worker: enough that two workers seldom want the same one.
 const SHARDS_PER_WORKER: usize = 32;
 /// Shards at least: smaller tables, so that the arrays that a resize leaves behind are soon used by another one.
@@ -46,7 +46,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     oom::apply(&config)?;
     affinity::choose_pages(&config);
     allocator::give_back_in_background(config.flag(Directive::JemallocBgThread));
-    let reaper = Reaper::start(REAPERS, &Arc::new(config.clone()))
+    let lazy_free = LazyFree::start(LAZY_FREE_THREADS, &Arc::new(config.clone()))
         .map_err(|error| format!("Can't start a background thread: {error}"))?;
     let options = Options {
         shards: (workers * SHARDS_PER_WORKER).max(SHARDS_MIN),
@@ -58,7 +58,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     prefault::code();
     let listeners = sockets::open(&config)?;
     let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
-    let host = Arc::new(EngineHost::new(reaper, config_file, executable, daemon.supervisor()));
+    let host = Arc::new(EngineHost::new(lazy_free, config_file, executable, daemon.supervisor()));
     let engine =
         Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::surroundings::Host>));
     engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
@@ -71,7 +71,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
     let acceptor = Acceptor::new(polls[0].registry()).map_err(failed)?;
     let shared = Arc::new(Shared::new(engine, workers, notifier, acceptor));
-    let front = Front::new(Arc::clone(&shared)).map_err(failed)?;
+    let signals = SignalLoop::new(Arc::clone(&shared)).map_err(failed)?;
     let threads = start_workers(&shared, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
     host.set_server(&shared);
     crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
@@ -81,7 +81,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     shared.acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
     affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
-    let result = front.run().map_err(|error| format!("Can't wait for signals: {error}"));
+    let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.notifier.ring();
     for thread in threads.into_iter().chain([logger]) {
         // A worker that panicked has ended the process.

@@ -8,7 +8,7 @@
 //!                                                                             those of clients whose own writes wait
 //! ```
 //!
-//! Where replies are kept these are all of a turn, also those of commands that only read: what they saw may not be
+//! Where replies are kept these are all of a tick, also those of commands that only read: what they saw may not be
 //! durable yet. Once it is known that the log cannot be written, nobody waits but who has written what may be lost: how
 //! that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
 //!
@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Replies of a turn.
+/// Replies of a tick.
 #[derive(Default)]
 pub struct Kept {
     /// How long the log was after it.
@@ -97,13 +97,13 @@ impl Worker {
         self.metrics().log_nanos.add(self.nanos() - began);
     }
 
-    /// Keeps the replies of this turn.
+    /// Keeps the replies of this tick.
     fn keep_all(&mut self, offset: u64, now: Now) {
         let (replies, bytes) = (std::mem::take(&mut self.replies), self.reply.take());
         self.keep(Kept { offset, bytes, replies: Vec::with_capacity(replies.len()) }, replies, now);
     }
 
-    /// Keeps those of this turn's replies that are for such connections.
+    /// Keeps those of this tick's replies that are for such connections.
     fn keep_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
         let (mut kept, mut replies) = (Kept { offset, ..Kept::default() }, Vec::new());
         self.replies.retain(|(token, range)| {
@@ -196,7 +196,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(reply.token) else { return };
         connection.note_memory(&self.shared.engine.metrics()[self.index]);
         if connection.closing || had_much && !connection.has_much_kept() {
-            self.list(reply.token);
+            self.enqueue(reply.token);
         }
     }
 }

@@ -10,9 +10,9 @@
 //! for a little when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the
 //! commands had run, whether they wrote or read what others had written.
 
+use crate::system::affinity;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use crate::system::affinity;
 use commands::persistence::aof::{end_waits, regulate, wrote};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use engine::config::Directive;

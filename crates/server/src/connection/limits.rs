@@ -7,15 +7,15 @@
 //!                            grown adds up the counters, and disconnects the largest clients when that is too much
 //! ```
 //!
-//! A client's memory is worked out at the end of each turn in which it did something, and costs a few loads where the
+//! A client's memory is worked out at the end of each tick in which it did something, and costs a few loads where the
 //! client holds nothing, as nearly all do. Whoever disconnects a client takes it off the list of clients first, so that
 //! two workers do not both do it, and the one that has the client closes its connection when it comes to it.
 
 use crate::connection::output_buffer::CHUNK;
 use crate::connection::state::{Connection, Wire};
-use crate::workers::mailbox::WorkerMessage;
 use crate::event_loop::worker::Worker;
 use crate::system::log;
+use crate::workers::mailbox::WorkerMessage;
 use commands::server::client_list::described;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::config::value::ClientClass;
@@ -86,7 +86,7 @@ impl ClientLimits {
     /// Whether a connection has too much to read when `more` bytes come to what waits.
     #[inline]
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: i64) -> bool {
-        let bytes = connection.outbox.len().max(connection.job_output()) + connection.kept_bytes + more;
+        let bytes = connection.output.len().max(connection.job_output()) + connection.kept_bytes + more;
         if bytes <= self.least_output && !skip_first {
             connection.over_soft_since = None;
             return false;
@@ -96,7 +96,7 @@ impl ClientLimits {
 
     #[cold]
     fn is_over_by_class(&self, connection: &mut Connection, bytes: usize, skip_first: bool, now: i64) -> bool {
-        let (room, _) = connection.outbox.room();
+        let (room, _) = connection.output.room();
         let beyond = bytes.saturating_sub(if skip_first { 0 } else { room }).div_ceil(CHUNK).saturating_mul(CHUNK);
         let session = &connection.session;
         if beyond > UNAUTHENTICATED_OUTPUT && !session.authenticated && !session.was_authenticated {
@@ -130,7 +130,7 @@ impl Connection {
         let (info, parser) = (&self.session.info, self.parser_memory());
         let prefixes = info.prefix_bytes.load(Relaxed);
         let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed) + prefixes;
-        let output = self.outbox.memory() + self.held_back.capacity() + self.kept_bytes;
+        let output = self.output.memory() + self.held_back.capacity() + self.kept_bytes;
         let buffers = self.pending.capacity() + parser + output;
         let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.queued_memory();
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
@@ -170,8 +170,8 @@ impl Connection {
             Wire::Resp(parser) => parser.large_len(),
             Wire::Book => 0,
         };
-        let (reply_room, reply_peak) = self.outbox.room();
-        let (reply_chunks, reply_bytes) = self.outbox.list();
+        let (reply_room, reply_peak) = self.output.room();
+        let (reply_chunks, reply_bytes) = self.output.list();
         let free = self.pending.capacity() - self.pending.len();
         // Arguments before a large one are complete.
         let (query, args) = if large > 0 { (large, self.pending.len()) } else { (self.pending.len(), 0) };
@@ -181,7 +181,7 @@ impl Connection {
             args: args + self.queued_memory(),
             reply_room,
             reply_peak,
-            reply_first: self.outbox.first_len(),
+            reply_first: self.output.first_len(),
             reply_chunks: reply_chunks + usize::from(self.kept > 0),
             reply_bytes: reply_bytes + self.kept_bytes,
         }
@@ -211,7 +211,7 @@ impl Worker {
         self.close(token);
     }
 
-    /// Ends the connections that got too many pushes in this turn.
+    /// Ends the connections that got too many pushes in this tick.
     pub fn end_slow_readers(&mut self, now: i64) {
         for (token, client) in std::mem::take(&mut self.over_limit) {
             // Another connection may have the token by now.
@@ -283,7 +283,7 @@ impl Worker {
 
     /// Every tick: who of those that wait for their peers has been above a soft limit for too long, and whose first
     /// reply buffer does not fit any more.
-    pub fn tend_outboxes(&mut self, waiting: &[usize], now: i64) {
+    pub fn enforce_output_limits(&mut self, waiting: &[usize], now: i64) {
         let buffers = &self.shared.engine.clients().reply_buffers;
         let (connections, limits) = (&mut self.connections, &self.settings.clients);
         let is_over = |token: &usize| connections.get_mut(*token).is_some_and(|c| limits.is_over(c, 0, false, now));

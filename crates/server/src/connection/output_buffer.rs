@@ -6,7 +6,7 @@
 //!           [ unsent |    free   ]
 //! ```
 //!
-//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an outbox is a few
+//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an output buffer is a few
 //! numbers. The first buffer is no reason to disconnect anybody; the others are what `client-output-buffer-limit`
 //! limits.
 
@@ -16,7 +16,7 @@ use std::io::{self, IoSlice};
 
 /// Unsent bytes, and how large the first buffer for them should be.
 #[derive(Debug)]
-pub struct Outbox {
+pub struct OutputBuffer {
     buffers: VecDeque<Vec<u8>>,
     /// The front one is the first buffer.
     has_first: bool,
@@ -59,9 +59,9 @@ pub enum Resized {
     Larger,
 }
 
-impl Default for Outbox {
+impl Default for OutputBuffer {
     fn default() -> Self {
-        Outbox {
+        OutputBuffer {
             buffers: VecDeque::new(),
             has_first: false,
             sent: 0,
@@ -74,7 +74,7 @@ impl Default for Outbox {
     }
 }
 
-impl Outbox {
+impl OutputBuffer {
     pub fn len(&self) -> usize {
         self.len
     }
@@ -224,57 +224,57 @@ mod tests {
     fn what_the_socket_does_not_take_goes_later_in_the_same_order() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut stream = Stream::Unix(ours);
-        let mut outbox = Outbox::default();
+        let mut output = OutputBuffer::default();
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         for part in sent.chunks(70_001) {
-            outbox.send(&mut stream, part, usize::MAX).unwrap();
+            output.send(&mut stream, part, usize::MAX).unwrap();
         }
-        let (count, bytes) = outbox.list();
-        assert!(count > 1 && outbox.first_len() > 0 && outbox.len() <= outbox.first_len() + bytes);
-        assert!(outbox.memory() >= outbox.len());
+        let (count, bytes) = output.list();
+        assert!(count > 1 && output.first_len() > 0 && output.len() <= output.first_len() + bytes);
+        assert!(output.memory() >= output.len());
         let mut got = Vec::new();
         let mut buffer = vec![0; 100_000];
         while got.len() < sent.len() {
             while let Ok(n) = theirs.read(&mut buffer) {
                 got.extend_from_slice(&buffer[..n]);
             }
-            let Flushed { went, more } = outbox.flush(&mut stream, FLUSH_MAX).unwrap();
+            let Flushed { went, more } = output.flush(&mut stream, FLUSH_MAX).unwrap();
             assert!(went < 2 * FLUSH_MAX && (!more || went >= FLUSH_MAX));
         }
         assert!(got == sent);
-        assert_eq!((outbox.len(), outbox.list(), outbox.memory()), (0, (0, 0), 0));
+        assert_eq!((output.len(), output.list(), output.memory()), (0, (0, 0), 0));
     }
 
     #[test]
     fn no_more_goes_at_once_than_may() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut stream = Stream::Unix(ours);
-        let mut outbox = Outbox::default();
-        assert!(outbox.send(&mut stream, b"0123456789", 4).unwrap(), "the socket takes more");
-        assert!(!outbox.send(&mut stream, b"ab", 4).unwrap(), "nothing was tried");
+        let mut output = OutputBuffer::default();
+        assert!(output.send(&mut stream, b"0123456789", 4).unwrap(), "the socket takes more");
+        assert!(!output.send(&mut stream, b"ab", 4).unwrap(), "nothing was tried");
         let mut buffer = [0; 20];
-        assert_eq!((theirs.read(&mut buffer).unwrap(), outbox.len()), (4, 8));
-        outbox.flush_all(&mut stream).unwrap();
+        assert_eq!((theirs.read(&mut buffer).unwrap(), output.len()), (4, 8));
+        output.flush_all(&mut stream).unwrap();
         assert_eq!(theirs.read(&mut buffer[4..]).unwrap(), 8);
         assert_eq!(&buffer[..12], b"0123456789ab");
-        assert!(!outbox.send(&mut stream, b"cd", 2).unwrap(), "nothing is left");
+        assert!(!output.send(&mut stream, b"cd", 2).unwrap(), "nothing is left");
     }
 
     #[test]
     fn the_first_buffer_follows_the_size_of_replies() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut stream = Stream::Unix(ours);
-        let mut outbox = Outbox::default();
-        assert_eq!(outbox.resize(101, 100), Resized::No, "until now all of it might have been needed");
-        outbox.send(&mut stream, &[0; 3000], usize::MAX).unwrap();
-        assert_eq!((outbox.resize(150, 100), outbox.room()), (Resized::Smaller, (3001, 3000)));
-        assert_eq!((outbox.resize(202, 100), outbox.resize(203, 100)), (Resized::No, Resized::Smaller));
-        assert_eq!(outbox.room(), (1024, 0));
+        let mut output = OutputBuffer::default();
+        assert_eq!(output.resize(101, 100), Resized::No, "until now all of it might have been needed");
+        output.send(&mut stream, &[0; 3000], usize::MAX).unwrap();
+        assert_eq!((output.resize(150, 100), output.room()), (Resized::Smaller, (3001, 3000)));
+        assert_eq!((output.resize(202, 100), output.resize(203, 100)), (Resized::No, Resized::Smaller));
+        assert_eq!(output.room(), (1024, 0));
         for (room, peak) in [(2048, 1024), (4096, 2048), (8192, 4096), (16384, 8192)] {
-            outbox.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
-            assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::Larger, (room, peak)));
+            output.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
+            assert_eq!((output.resize(300, -1), output.room()), (Resized::Larger, (room, peak)));
         }
-        outbox.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
-        assert_eq!((outbox.resize(300, -1), outbox.room()), (Resized::No, (16384, 16384)));
+        output.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
+        assert_eq!((output.resize(300, -1), output.room()), (Resized::No, (16384, 16384)));
     }
 }

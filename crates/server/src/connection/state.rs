@@ -1,8 +1,8 @@
 //! One client's connection: its socket, its unfinished input, its unsent output.
 
-use crate::connection::output_buffer::Outbox;
+use crate::connection::output_buffer::OutputBuffer;
 use crate::connection::socket::Stream;
-use crate::event_loop::fairness::HEAVY_VISITS;
+use crate::event_loop::fairness::DEPRIORITIZED_VISITS;
 use commands::{Args, Session, Work};
 use engine::clients::waiters::Ticket;
 use resp::{Protocol, ProtocolError, RequestParser};
@@ -25,7 +25,7 @@ pub struct Socket {
     pub stream: Stream,
     /// It may have more than was read.
     pub readable: bool,
-    /// It may take more of the outbox.
+    /// It may take more of the output.
     pub writable: bool,
     /// The peer will send no more; what it sent before may still have to be read.
     pub hung_up: bool,
@@ -64,7 +64,7 @@ pub struct Connection {
     pub pending: Vec<u8>,
     /// Commands that were parsed behind one that waits.
     pub queued: VecDeque<Args<'static>>,
-    pub outbox: Outbox,
+    pub output: OutputBuffer,
     /// A command that goes on in pieces; nothing else of this connection runs before it has ended.
     pub job: Option<Job>,
     /// A command that waits for a key or a time; likewise.
@@ -79,18 +79,18 @@ pub struct Connection {
     pub violation: Option<ProtocolError>,
     /// `pending` was put back before it was parsed to its end.
     pub unparsed: bool,
-    /// Closed as soon as the outbox is empty.
+    /// Closed as soon as the output buffer is empty.
     pub closing: bool,
-    /// It has a reply in this turn that is not written yet.
+    /// It has a reply in this tick that is not written yet.
     pub noted: bool,
     /// Replies that wait until the log is durable, and their bytes.
     pub kept: u32,
     pub kept_bytes: usize,
-    /// It has pushes in its outbox that no write was tried for yet.
+    /// It has pushes in its output buffer that no write was tried for yet.
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
     pub held_back: Vec<u8>,
-    /// Replies in the outbox wait for the end of the command in pieces: it may turn out that there is too much of them.
+    /// Replies in the output buffer wait for the end of the command in pieces: it may tick out that there is too much of them.
     pub withheld: bool,
     /// Since when it has been above the soft limit of its output, Unix time in milliseconds.
     pub over_soft_since: Option<i64>,
@@ -99,13 +99,13 @@ pub struct Connection {
     pub counted_memory: usize,
     /// For how many visits more it is served after others: it sent much lately, or ran for long, or has never been
     /// served.
-    pub heavy_visits: u8,
-    /// It got much in this turn: the rest of its commands waits for the next one.
+    pub deprioritized_visits: u8,
+    /// It got much in this tick: the rest of its commands waits for the next one.
     pub has_enough: bool,
     /// Its command may run a script, and has its session.
     pub is_apart: bool,
-    /// Already on the list of connections that have something to do in this turn.
-    pub listed: bool,
+    /// Already on the list of connections that have something to do in this tick.
+    pub enqueued: bool,
     /// Unix time in milliseconds of the last input or output, and of the last output that the socket took.
     pub active_at: i64,
     pub progress_at: i64,
@@ -116,19 +116,19 @@ pub struct Job {
     pub work: Work,
     pub command: &'static commands::core::command::Command,
     /// The client has enough to read for now.
-    pub resting: bool,
+    pub throttled: bool,
     /// Bytes that it has replied.
     pub replied: usize,
 }
 
 /// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read
 /// is to touch little memory for the first time, which may take milliseconds where it comes in huge pages.
-const OUTBOX_FULL: usize = 256 << 10;
+const OUTPUT_FULL: usize = 256 << 10;
 /// It goes on after this long without the peer reading: a client that writes a long pipeline before it reads must not
-/// be locked out for good. Milliseconds for as much as an outbox that is full; longer where there is more.
-const OUTBOX_PATIENCE: i64 = 25;
+/// be locked out for good. Milliseconds for as much as an output buffer that is full; longer where there is more.
+const OUTPUT_PATIENCE: i64 = 25;
 /// So many connections that wait for their peers make each of them wait longer, in proportion.
-const STUFFED_MANY: usize = 8;
+const THROTTLED_MANY: usize = 8;
 /// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
 const WITHHELD_MAX: usize = 1 << 20;
 
@@ -138,32 +138,32 @@ const INPUT_ROOM_MAX: usize = 64 << 10;
 /// Milliseconds of silence after which no room for input is kept.
 const INPUT_IDLE: i64 = 2000;
 
-/// Milliseconds after which connections go on whose peers do not read, when `stuffed` of a worker's have too much
+/// Milliseconds after which connections go on whose peers do not read, when `throttled_count` of a worker's have too much
 /// unsent and all of them together have `unsent` bytes: many are to take no more memory than a few.
-pub fn patience(unsent: usize, stuffed: usize) -> i64 {
-    let crowd = (stuffed / STUFFED_MANY).max(1) as i64;
-    OUTBOX_PATIENCE * crowd * (unsent / OUTBOX_FULL).max(1) as i64
+pub fn patience(unsent: usize, throttled_count: usize) -> i64 {
+    let crowd = (throttled_count / THROTTLED_MANY).max(1) as i64;
+    OUTPUT_PATIENCE * crowd * (unsent / OUTPUT_FULL).max(1) as i64
 }
 
 impl Connection {
     /// Whether nothing is left to be sent.
     pub fn is_drained(&self) -> bool {
-        self.outbox.is_empty() && self.kept == 0
+        self.output.is_empty() && self.kept == 0
     }
 
     /// Whether it has more to read than it should.
     pub fn is_full(&self) -> bool {
-        self.outbox.len() > OUTBOX_FULL && !self.withheld
+        self.output.len() > OUTPUT_FULL && !self.withheld
     }
 
     /// Whether its peer is to read something, or was when that was looked at last.
     pub fn waits_for_peer(&self) -> bool {
-        !self.outbox.is_empty() || self.job.is_some() || self.over_soft_since.is_some()
+        !self.output.is_empty() || self.job.is_some() || self.over_soft_since.is_some()
     }
 
     /// Whether something may be sent as soon as the socket takes it.
     pub fn has_unsent(&self) -> bool {
-        !self.outbox.is_empty() && !self.withheld
+        !self.output.is_empty() && !self.withheld
     }
 
     /// Something came from its peer or went to it. Whether it is the first thing at this time, in milliseconds.
@@ -184,7 +184,7 @@ impl Connection {
 
     /// Sends a part of what waits, of about `most` bytes.
     pub fn flush(&mut self, most: usize, now: i64) -> io::Result<()> {
-        let flushed = self.outbox.flush(&mut self.socket.stream, most)?;
+        let flushed = self.output.flush(&mut self.socket.stream, most)?;
         if flushed.went > 0 {
             self.progress_at = now;
             self.note_active(now);
@@ -195,7 +195,7 @@ impl Connection {
 
     /// True when the connection should not produce more output at `now`. `patience`: that of its worker's connections.
     pub fn output_full(&self, now: i64, worker_patience: i64) -> bool {
-        let len = self.outbox.len();
+        let len = self.output.len();
         self.is_full() && now - self.progress_at < patience(len, 1).max(worker_patience)
     }
 
@@ -238,14 +238,14 @@ impl Connection {
         }
     }
 
-    pub fn set_heavy(&mut self) {
-        self.heavy_visits = HEAVY_VISITS;
+    pub fn deprioritize(&mut self) {
+        self.deprioritized_visits = DEPRIORITIZED_VISITS;
     }
 
     /// True when it is served after others: it asks for much, or for more than it reads.
     #[inline]
     pub fn deprioritized(&self) -> bool {
-        self.heavy_visits > 0 || !self.outbox.is_empty()
+        self.deprioritized_visits > 0 || !self.output.is_empty()
     }
 
     /// True while a command in pieces waits for the peer to read. A peer that does not is waited for, unless it has
@@ -256,20 +256,20 @@ impl Connection {
 
     /// Keeps a part of a reply that may still come to be above a limit, as long as it is not much.
     pub fn withhold(&mut self, bytes: &[u8]) -> bool {
-        let may = self.job.is_some() && self.outbox.len() + bytes.len() <= WITHHELD_MAX;
-        if may && (self.withheld || self.outbox.is_empty()) {
+        let may = self.job.is_some() && self.output.len() + bytes.len() <= WITHHELD_MAX;
+        if may && (self.withheld || self.output.is_empty()) {
             self.withheld = true;
-            self.outbox.append(bytes);
+            self.output.append(bytes);
             return true;
         }
         false
     }
 
-    /// Whether a resting command may go on; it does not rest any more then.
+    /// Whether a throttled command may go on; it does not rest any more then.
     pub fn wakes(&mut self, now: i64, patience: i64) -> bool {
         let may = !self.throttled(now, patience);
         match &mut self.job {
-            Some(job) if may => std::mem::take(&mut job.resting),
+            Some(job) if may => std::mem::take(&mut job.throttled),
             _ => false,
         }
     }
@@ -278,7 +278,7 @@ impl Connection {
     #[cold]
     pub fn abort(&mut self) {
         self.closing = true;
-        self.outbox = Outbox::default();
+        self.output = OutputBuffer::default();
     }
 
     /// True while its commands may run as they come: it has no command that is not over, and its client is
@@ -295,7 +295,7 @@ impl Connection {
 
     /// Whether so much waits for the log that it runs nothing more before that has gone: its peer cannot read it yet.
     pub fn has_much_kept(&self) -> bool {
-        self.kept_bytes > OUTBOX_FULL
+        self.kept_bytes > OUTPUT_FULL
     }
 
     /// True while a command is not over: it goes on in pieces, or waits, or is to be tried again.

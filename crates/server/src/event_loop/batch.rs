@@ -344,7 +344,7 @@ impl<'b> Filler<'_, 'b> {
     pub fn fill(&mut self, connection: &mut Connection, bytes: &'b [u8], offset: &mut usize) -> Filled {
         connection.put_back = 0;
         if self.over_budget {
-            connection.set_heavy();
+            connection.deprioritize();
         }
         connection.unparsed =
             connection.is_held() || connection.output_full(self.now, self.patience) || self.over_budget;

@@ -1,6 +1,6 @@
 //! When a worker lets work gather before it looks for more.
 //!
-//! A turn for one connection costs about as much for itself (the wait for events, two wake-ups) as for what was asked
+//! A tick for one connection costs about as much for itself (the wait for events, two wake-ups) as for what was asked
 //! for. A network card has the same trouble with interrupts, and moderates them: while much comes in, it waits some
 //! microseconds for more. So does a worker, as long as many connections ask for something so often that several more
 //! come in [`PAUSE`]. One client or a few never wait, and a worker that has enough to do looks at once.
@@ -18,7 +18,7 @@ const PERIOD: i64 = 4;
 const VISITS: usize = 64 * PERIOD as usize;
 /// The same of connections, each counted once a millisecond: of a few, all would soon wait for the worker.
 const ACTIVE: usize = 20 * PERIOD as usize;
-/// Visits in one turn that are enough for one.
+/// Visits in one tick that are enough for one.
 const ENOUGH: usize = 16;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub struct Coalescer {
     period: i64,
     visits: usize,
     active: usize,
-    in_turn: usize,
+    in_tick: usize,
     is_on: bool,
     waits: bool,
 }
@@ -42,20 +42,20 @@ impl Coalescer {
 
     /// A connection was served that had sent something, `is_first`: for the first time in this millisecond.
     pub fn count_visit(&mut self, is_first: bool) {
-        self.in_turn += 1;
+        self.in_tick += 1;
         self.active += usize::from(is_first);
     }
 
-    /// A turn is over. `now`: when it began, Unix time in milliseconds.
-    pub fn end_turn(&mut self, now: i64) {
-        let in_turn = std::mem::take(&mut self.in_turn);
-        self.visits += in_turn;
+    /// A tick is over. `now`: when it began, Unix time in milliseconds.
+    pub fn end_tick(&mut self, now: i64) {
+        let in_tick = std::mem::take(&mut self.in_tick);
+        self.visits += in_tick;
         let period = now / PERIOD;
         if period != self.period {
             self.is_on = period == self.period + 1 && self.visits >= VISITS && self.active >= ACTIVE;
             (self.period, self.visits, self.active) = (period, 0, 0);
         }
-        self.waits = self.is_on && in_turn < ENOUGH;
+        self.waits = self.is_on && in_tick < ENOUGH;
     }
 
     /// Lets work gather, if it is worth that.
@@ -70,23 +70,23 @@ impl Coalescer {
 mod tests {
     use super::*;
 
-    /// Turns of `visits` each for `millis` milliseconds, so many a millisecond. Returns in how many of them it waits.
+    /// Ticks of `visits` each for `millis` milliseconds, so many a millisecond. Returns in how many of them it waits.
     fn waits(
         coalescer: &mut Coalescer,
         millis: std::ops::Range<i64>,
-        turns: usize,
+        ticks: usize,
         visits: usize,
         clients: usize,
     ) -> usize {
         let mut waits = 0;
         for now in millis {
             let mut seen = 0;
-            for _ in 0..turns {
+            for _ in 0..ticks {
                 for _ in 0..visits {
                     coalescer.count_visit(seen < clients);
                     seen += 1;
                 }
-                coalescer.end_turn(now);
+                coalescer.end_tick(now);
                 waits += usize::from(coalescer.waits);
             }
         }

@@ -1,12 +1,12 @@
 //! Who is served after others: clients that ask for much, and commands in pieces.
 //!
 //! ```text
-//!   turn   | ready: all of them, and their replies | pieces | heavy: one, the next ... | what happened meanwhile?
-//!   turn   | ready                                          | heavy: the next ...      | ...
+//!   tick   | ready: all of them, and their replies | pieces | deprioritized: one, the next ... | what happened meanwhile?
+//!   tick   | ready                                          | deprioritized: the next ...    | ...
 //! ```
 //!
-//! Heavy is who sent much in one of his last visits, or ran for long, or does not read what he gets, or has never been
-//! served. They stand in a queue of their own, and one turn serves as many as its slice of time is enough for: to send
+//! Deprioritized is a client that sent much in one of his last visits, or ran for long, or does not read what he gets, or has never been
+//! served. They stand in a queue of their own, and one tick serves as many as its slice of time is enough for: to send
 //! what waits for them, to read, to run, to reply. A slice is short while there are others, who would notice a long
 //! one.
 
@@ -17,7 +17,7 @@ use commands::core::dispatch;
 
 /// Nanoseconds for any one connection without a look at others.
 pub const VISIT_MAX: u64 = 200_000;
-/// Nanoseconds of a turn for all heavy connections together, and for all commands in pieces.
+/// Nanoseconds of a tick for all deprioritized connections together, and for all commands in pieces.
 const SLICE: u64 = 200_000;
 /// The same while others are served too, and of that for any one connection: the slice is over when one has used its
 /// visit up.
@@ -26,35 +26,35 @@ const SHORT_VISIT: u64 = 15_000;
 /// Bytes that are read from one connection in a visit, and of what waits for it sent. To copy them takes about as long
 /// as a visit may, with what the kernel does at it.
 pub const VISIT_BYTES: usize = 64 << 10;
-/// The same while others are served too, and for one that is not heavy. Who has sent as many, or of whose request as
-/// many are there and it is not complete, is heavy from then on.
+/// The same while others are served too, and for one that is not deprioritized. Who has sent as many, or of whose request as
+/// many are there and it is not complete, is deprioritized from then on.
 pub const LIGHT_BYTES: usize = 8 << 10;
 /// For so many visits. The end of a long pipeline is short, and the next one begins at once.
-pub const HEAVY_VISITS: u8 = 8;
+pub const DEPRIORITIZED_VISITS: u8 = 8;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 
 impl Worker {
     /// Takes those off the list who are served after the others.
-    pub fn set_aside_heavy(&mut self, ready: &mut Vec<usize>) {
-        let (connections, heavy) = (&self.connections, &mut self.heavy);
+    pub fn set_aside_deprioritized(&mut self, ready: &mut Vec<usize>) {
+        let (connections, deprioritized) = (&self.connections, &mut self.deprioritized);
         ready.retain(|&token| {
             let is_light = !connections.get(token).is_some_and(Connection::deprioritized);
             if !is_light {
-                heavy.push_back(token);
+                deprioritized.push_back(token);
             }
             is_light
         });
     }
 
     /// Serves those who ask for much, one after the other, for as long as they may together take. `after_others`:
-    /// somebody has been served before them in this turn.
-    pub fn serve_heavy(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
+    /// somebody has been served before them in this tick.
+    pub fn serve_deprioritized(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
         let began = self.nanos();
         if after_others {
             self.light_at = began;
         }
-        if self.heavy.is_empty() && self.jobs.is_empty() {
+        if self.deprioritized.is_empty() && self.jobs.is_empty() {
             return;
         }
         self.write_replies(now);
@@ -68,8 +68,8 @@ impl Worker {
         self.write_replies(now);
         let until = self.nanos() + slice;
         let mut inputs = Vec::with_capacity(1);
-        while let Some(token) = self.heavy.pop_front() {
-            self.in_turn.push(token);
+        while let Some(token) = self.deprioritized.pop_front() {
+            self.in_tick.push(token);
             self.gather(token, arena, &mut 0, &mut inputs, now);
             self.process(arena, &mut inputs, now);
             self.write_replies(now);
@@ -92,7 +92,7 @@ impl Worker {
         {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             if connection.throttled(now.unix_ms(), self.patience) {
-                connection.job.iter_mut().for_each(|job| job.resting = true);
+                connection.job.iter_mut().for_each(|job| job.throttled = true);
                 continue;
             }
             let Some(Job { mut work, command, replied, .. }) = connection.job.take() else { continue };
@@ -104,12 +104,12 @@ impl Worker {
                 self.reply.raw(&std::mem::take(&mut connection.held_back));
             } else {
                 let replied = replied + self.reply.len().saturating_sub(start);
-                connection.job = Some(Job { work, command, replied, resting: false });
+                connection.job = Some(Job { work, command, replied, throttled: false });
             }
             self.note_reply(token, start);
             self.deliver_own();
             if done {
-                self.list(token);
+                self.enqueue(token);
             } else {
                 self.jobs.push(token);
             }

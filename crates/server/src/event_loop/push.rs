@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   command -> pushes -> its own worker's connections, when the command has ended
-//!                     -> other workers, once a turn: one message, one wake-up each
+//!                     -> other workers, once a tick: one message, one wake-up each
 //! ```
 //!
-//! To a connection that was replied to in this turn a push goes behind that reply, so a publisher that listens to
-//! itself sees the reply first. To any other it goes into the outbox, and the connections that got some are written to
-//! once, at the end of the turn. A reply that is written over several turns is not interrupted: pushes wait for its
+//! To a connection that was replied to in this tick a push goes behind that reply, so a publisher that listens to
+//! itself sees the reply first. To any other it goes into the output, and the connections that got some are written to
+//! once, at the end of the tick. A reply that is written over several ticks is not interrupted: pushes wait for its
 //! end.
 
 use crate::connection::state::Connection;
@@ -75,7 +75,7 @@ impl Worker {
                         _ => replies.push((token, start..reply.len())),
                     }
                 } else {
-                    connection.outbox.append(bytes);
+                    connection.output.append(bytes);
                     if !std::mem::replace(&mut connection.pushed, true) {
                         pushed.push(token);
                     }
@@ -102,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Sends what is left of this turn's pushes: to this worker's connections and to other workers.
+    /// Sends what is left of this tick's pushes: to this worker's connections and to other workers.
     pub fn send_pushes(&mut self, now: i64) {
         self.post_pushes();
         for token in std::mem::take(&mut self.pushed) {
@@ -113,7 +113,7 @@ impl Worker {
             connection.pushed = false;
             let metrics = &self.shared.engine.metrics()[self.index];
             match flush(connection, metrics, now) {
-                Ok(()) if connection.socket.writable => self.list(token),
+                Ok(()) if connection.socket.writable => self.enqueue(token),
                 Ok(()) => {}
                 Err(_) => self.close(token),
             }

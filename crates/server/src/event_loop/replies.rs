@@ -1,4 +1,4 @@
-//! Replies on their way out: all of a turn are gathered in one buffer, and sent when the commands have run.
+//! Replies on their way out: all of a tick are gathered in one buffer, and sent when the commands have run.
 //!
 //! ```text
 //!   reply    [ connection 7 ... | connection 3 ... | connection 7 ... ]
@@ -12,7 +12,7 @@ use commands::Now;
 use engine::stats::metrics::WorkerMetrics;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Replies are written before the end of a turn when they are this many bytes.
+/// Replies are written before the end of a tick when they are this many bytes.
 pub const REPLY_HIGH: usize = 1 << 20;
 /// The same where memory has a limit, which they would count towards.
 pub const REPLY_LOW: usize = 64 << 10;
@@ -33,14 +33,14 @@ impl Worker {
         }
     }
 
-    /// What this connection was replied in this turn is not sent.
+    /// What this connection was replied in this tick is not sent.
     #[cold]
     pub fn take_back_replies(&mut self, token: usize) {
         let end = self.reply.len();
         self.replies.iter_mut().filter(|(of, _)| *of == token).for_each(|(_, range)| *range = end..end);
     }
 
-    /// Sends what was replied in this turn: one write a connection.
+    /// Sends what was replied in this tick: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
         self.post_pushes();
         if self.shared.engine.has_log() || !self.kept.is_empty() {
@@ -67,7 +67,7 @@ impl Worker {
             drop(self.reply.take());
         }
         self.reply.truncate(0);
-        unfinished.into_iter().for_each(|token| self.list(token));
+        unfinished.into_iter().for_each(|token| self.enqueue(token));
         for (token, end) in unsent {
             self.end_unsent(token, end, now);
         }
@@ -117,15 +117,15 @@ fn send(
     if connection.job.is_some() && settings.clients.is_hard(connection) && connection.withhold(bytes) {
         return Ok(());
     }
-    if connection.outbox.is_empty() {
+    if connection.output.is_empty() {
         connection.progress_at = now.unix_ms();
     }
     connection.note_active(now.unix_ms());
     let sent = if std::mem::take(&mut connection.withheld) {
-        connection.outbox.append(bytes);
-        connection.outbox.flush_all(&mut connection.socket.stream)
+        connection.output.append(bytes);
+        connection.output.flush_all(&mut connection.socket.stream)
     } else {
-        let sent = connection.outbox.send(&mut connection.socket.stream, bytes, most);
+        let sent = connection.output.send(&mut connection.socket.stream, bytes, most);
         sent.map(|more| connection.socket.writable |= more)
     };
     sent.map_err(|_| Unsent::Gone)

@@ -2,25 +2,25 @@
 //!
 //! A command that may run a script is run apart from its connection: its session and the buffer of replies are taken
 //! out, and the worker is lent to the thread for the time. When the script has run for a while the engine calls the
-//! host now and then ([`serve`]), which has the worker do a small turn from within: poll, read, run, write. What is run
+//! host now and then ([`serve`]), which has the worker do a small tick from within: poll, read, run, write. What is run
 //! then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later.
 //! After `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the
 //! keyspace.
 //!
 //! ```text
-//!   turn - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the turn
-//!                                                      while_busy - small turn: GET; SCRIPT KILL, GET -> -BUSY
+//!   tick - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the tick
+//!                                                      while_busy - small tick: GET; SCRIPT KILL, GET -> -BUSY
 //! ```
 //!
-//! What the turn had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker,
-//! and what was done of it is marked, since the turn goes on when the script is over. Only the script's own connection
+//! What the tick had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker,
+//! and what was done of it is marked, since the tick goes on when the script is over. Only the script's own connection
 //! waits. Nothing is closed that would have to give up watched keys, and messages that need locks are kept for later.
 
-use crate::workers::mailbox::{WAKE, WorkerMessage};
 use crate::event_loop::tick::{Rest, SMALL_ARENA};
 use crate::event_loop::worker::Worker;
-use crate::system::clock;
 use crate::listener::acceptor::LISTENERS;
+use crate::system::clock;
+use crate::workers::mailbox::{WAKE, WorkerMessage};
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
 use commands::{Args, Now, Session};
@@ -54,7 +54,7 @@ struct Lending<'l, 'b> {
     token: usize,
     /// What it has sent since, in debugging.
     said: Vec<u8>,
-    /// What is left of the turn that the script began in.
+    /// What is left of the tick that the script began in.
     rest: Option<Rest<'l, 'b>>,
 }
 
@@ -62,9 +62,9 @@ impl Lent for Lending<'_, '_> {
     fn serve(&mut self, is_lent: bool) {
         self.worker.is_lent = is_lent;
         if let Some(rest) = self.rest.take() {
-            self.worker.end_turn(rest, clock::now());
+            self.worker.end_tick(rest, clock::now());
         }
-        self.worker.serve_meanwhile();
+        self.worker.serve_in_script();
         self.worker.is_lent = false;
     }
 
@@ -86,7 +86,7 @@ pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     if LENT.is_set() { LENT.with(|lent| lent.converse(bytes)) } else { None }
 }
 
-/// Nanoseconds of a small turn for all commands in pieces together.
+/// Nanoseconds of a small tick for all commands in pieces together.
 const JOBS: u64 = 40_000;
 
 /// How long a debugged script's thread waits at a time, and what a request to the debugger may come to.
@@ -131,8 +131,8 @@ impl Worker {
         (flow, start)
     }
 
-    /// Does what is left of the turn but for the connection whose command is not over.
-    fn end_turn(&mut self, rest: Rest<'_, '_>, now: Now) {
+    /// Does what is left of the tick but for the connection whose command is not over.
+    fn end_tick(&mut self, rest: Rest<'_, '_>, now: Now) {
         let Rest { token, mut items, spans, unparsed } = rest;
         while let Some(item) = items.first() {
             let done = if item.token == token { 1 } else { self.run_some(items, spans, &unparsed, now) };
@@ -143,31 +143,31 @@ impl Worker {
         self.run_windows(unparsed, Some(token), now);
         unparsed.inputs.iter().for_each(|input| input.give_back(&mut self.connections));
         self.write_replies(now);
-        let in_turn = std::mem::replace(&mut self.in_turn, vec![token]);
-        for other in in_turn.into_iter().filter(|other| *other != token) {
+        let in_tick = std::mem::replace(&mut self.in_tick, vec![token]);
+        for other in in_tick.into_iter().filter(|other| *other != token) {
             // Who has not been read from yet.
-            if self.connections.get(other).is_some_and(|connection| connection.listed) {
+            if self.connections.get(other).is_some_and(|connection| connection.enqueued) {
                 self.ready.push(other);
             }
             self.settle(other, now);
         }
     }
 
-    fn serve_meanwhile(&mut self) {
+    fn serve_in_script(&mut self) {
         let now = clock::now();
-        self.try_again(now);
+        self.retry_delayed(now);
         self.note_events(Duration::ZERO, now);
-        if self.has_callers {
+        if self.accept_pending {
             self.accept();
         }
-        self.take_letters_meanwhile(now);
+        self.take_messages_in_script(now);
         self.step_jobs(self.nanos() + JOBS, now);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
-        let heavy = std::mem::take(&mut self.heavy);
-        for token in std::mem::take(&mut self.ready).into_iter().chain(heavy) {
+        let deprioritized = std::mem::take(&mut self.deprioritized);
+        for token in std::mem::take(&mut self.ready).into_iter().chain(deprioritized) {
             let waits = |worker: &Worker| worker.connections.get(token).is_some_and(|c| c.session.watching.is_some());
-            if self.in_turn.contains(&token) || waits(self) {
+            if self.in_tick.contains(&token) || waits(self) {
                 self.ready.push(token);
                 continue;
             }
@@ -183,7 +183,7 @@ impl Worker {
     /// Nobody else is served: they may want what the script has locked.
     fn converse(&mut self, token: usize, bytes: &[u8], said: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let connection = self.connections.get_mut(token)?;
-        connection.outbox.send(&mut connection.socket.stream, bytes, usize::MAX).ok()?;
+        connection.output.send(&mut connection.socket.stream, bytes, usize::MAX).ok()?;
         loop {
             if let Some(words) = take_request(said)? {
                 return Some(words);
@@ -194,7 +194,7 @@ impl Worker {
             let read = connection.socket.read(&mut said[filled..]);
             said.truncate(filled + *read.as_ref().unwrap_or(&0));
             let waits = read.ok()? == 0;
-            connection.outbox.flush_all(&mut connection.socket.stream).ok()?;
+            connection.output.flush_all(&mut connection.socket.stream).ok()?;
             if self.stopping || connection.socket.ended || said.len() > DEBUG_REQUEST_MAX {
                 return None;
             }
@@ -202,8 +202,8 @@ impl Worker {
                 self.note_events(DEBUG_WAIT, clock::now());
                 while let Some(message) = self.inbox.take() {
                     match message {
-                        WorkerMessage::Stop => self.take_letter(message, clock::now()),
-                        others => self.keep_letter(others),
+                        WorkerMessage::Stop => self.take_message(message, clock::now()),
+                        others => self.defer_message(others),
                     }
                 }
             }
@@ -220,7 +220,7 @@ impl Worker {
         for event in &events {
             match event.token() {
                 WAKE => self.inbox.hear(),
-                LISTENERS => self.has_callers = true,
+                LISTENERS => self.accept_pending = true,
                 _ => {}
             }
             let token = event.token().0;
@@ -233,32 +233,32 @@ impl Worker {
             if connection.wakes(now.unix_ms(), self.patience) {
                 self.jobs.push(token);
             }
-            self.list(token);
+            self.enqueue(token);
         }
     }
 
-    fn take_letters_meanwhile(&mut self, now: Now) {
+    fn take_messages_in_script(&mut self, now: Now) {
         self.settle_at_once();
         while let Some(message) = self.inbox.take() {
             match message {
-                WorkerMessage::Connection { .. } | WorkerMessage::Pushes { .. } => self.take_letter(message, now),
+                WorkerMessage::Connection { .. } | WorkerMessage::Pushes { .. } => self.take_message(message, now),
                 // Nobody is to wait for a script in silence.
                 WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
                 WorkerMessage::Stop => {
                     self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
-                    self.take_letter(message, now);
+                    self.take_message(message, now);
                 }
-                others => self.keep_letter(others),
+                others => self.defer_message(others),
             }
         }
     }
 
     /// For the end of the script; what need not be said twice is kept once.
-    fn keep_letter(&mut self, message: WorkerMessage) {
+    fn defer_message(&mut self, message: WorkerMessage) {
         let is_same = |other: &WorkerMessage| discriminant(other) == discriminant(&message);
         let once = matches!(message, WorkerMessage::PauseChanged | WorkerMessage::Durable);
-        if !once || !self.kept_letters.iter().any(is_same) {
-            self.kept_letters.push(message);
+        if !once || !self.deferred_messages.iter().any(is_same) {
+            self.deferred_messages.push(message);
         }
     }
 }

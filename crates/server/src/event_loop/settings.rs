@@ -6,8 +6,8 @@ use resp::Limits;
 
 /// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them. Half of
 /// what expiry is allowed to be late.
-const TICK_MAX: i64 = 50;
-/// Keys that expire in one turn with the least effort, so that clients are served in between; each further step of `active-expire-effort` adds a quarter.
+const TIMER_INTERVAL_MAX: i64 = 50;
+/// Keys that expire in one tick with the least effort, so that clients are served in between; each further step of `active-expire-effort` adds a quarter.
 const EXPIRE_BUDGET: usize = 256;
 
 /// A worker's copy.
@@ -20,7 +20,7 @@ pub struct Settings {
     /// The same for connections of the book protocol.
     pub book_timeout: i64,
     /// Milliseconds between two looks at what is due.
-    pub tick: i64,
+    pub timer_interval: i64,
     /// Keys that may expire at once.
     pub expire_budget: usize,
     pub clients: ClientLimits,
@@ -54,7 +54,7 @@ impl Settings {
             timeout: config.int(Directive::Timeout).saturating_mul(1000),
             book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
             clients: ClientLimits::of(config),
-            tick: (1000 / config.int(Directive::Hz).max(1)).min(TICK_MAX),
+            timer_interval: (1000 / config.int(Directive::Hz).max(1)).min(TIMER_INTERVAL_MAX),
             expire_budget: EXPIRE_BUDGET + EXPIRE_BUDGET / 4 * (config.int(Directive::ActiveExpireEffort) - 1) as usize,
         }
     }
@@ -77,7 +77,7 @@ mod tests {
                 config.set_int(Directive::ActiveExpireEffort, effort);
             });
             let settings = Settings::new(&store);
-            assert_eq!((settings.tick, settings.expire_budget), (tick, budget), "{hz} {effort}");
+            assert_eq!((settings.timer_interval, settings.expire_budget), (tick, budget), "{hz} {effort}");
         }
     }
 }

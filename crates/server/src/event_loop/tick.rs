@@ -1,10 +1,10 @@
-//! One turn of a worker: read, parse, prefetch, run, write.
+//! One tick of a worker: read, parse, prefetch, run, write.
 
-use crate::event_loop::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::connection::state::{Connection, Job, Wire};
 use crate::event_loop::batch::{self, Filled, Filler, Item, What};
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_BYTES};
 use crate::event_loop::quiet::Quiet;
+use crate::event_loop::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::event_loop::worker::Worker;
 use crate::system::log::{self, Level};
 use commands::core::context::Flow;
@@ -23,7 +23,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The arena: what a turn reads before it runs anything.
+/// The arena: what a tick reads before it runs anything.
 pub const ARENA: usize = 256 << 10;
 /// How many times as much may be read at a time when it belongs to a large argument, which is not parsed.
 const LARGE: usize = 4;
@@ -34,20 +34,20 @@ const PENDING_COPY_MAX: usize = 16 << 10;
 const VISIT_REPLY_MAX: usize = 64 << 10;
 /// The same for one whose replies have a hard limit, which is for those that wait together.
 const LIMITED_REPLY_MAX: usize = 256 << 10;
-/// Nanoseconds for the visit of such a one: what a turn has cleared of fresh memory may be most of it.
+/// Nanoseconds for the visit of such a one: what a tick has cleared of fresh memory may be most of it.
 const LIMITED_VISIT_MAX: u64 = 20_000_000;
-/// The arena of a turn within a turn, for one connection at a time.
+/// The arena of a tick within a tick, for one connection at a time.
 pub const SMALL_ARENA: usize = VISIT_BYTES + PENDING_COPY_MAX;
 
 impl Worker {
-    pub fn turn(&mut self, now: Now) {
+    pub fn tick(&mut self, now: Now) {
         if !self.delayed.is_empty() || self.shared.engine.has_leftovers() {
-            self.try_again(now);
+            self.retry_delayed(now);
         }
         let mut ready = std::mem::take(&mut self.ready);
-        self.set_aside_heavy(&mut ready);
-        self.in_turn.clear();
-        self.in_turn.extend_from_slice(&ready);
+        self.set_aside_deprioritized(&mut ready);
+        self.in_tick.clear();
+        self.in_tick.extend_from_slice(&ready);
         let mut arena = std::mem::take(&mut self.arena);
         let mut inputs = Vec::with_capacity(ready.len());
         let mut fill = 0;
@@ -59,21 +59,21 @@ impl Worker {
             self.gather(token, &mut arena, &mut fill, &mut inputs, now);
         }
         self.process(&arena, &mut inputs, now);
-        self.serve_heavy(&mut arena, !ready.is_empty(), now);
+        self.serve_deprioritized(&mut arena, !ready.is_empty(), now);
         self.arena = arena;
-        if self.has_callers {
+        if self.accept_pending {
             self.write_replies(now);
             self.accept();
         }
-        self.take_letters(now);
+        self.take_messages(now);
         self.end_waits(now);
         self.write_replies(now);
         for &token in &ready {
             match self.connections.get_mut(token) {
                 // To close a socket takes long, and nobody waits for it.
                 Some(connection) if connection.closing => {
-                    connection.set_heavy();
-                    self.list(token);
+                    connection.deprioritize();
+                    self.enqueue(token);
                 }
                 _ => self.settle(token, now),
             }
@@ -89,7 +89,7 @@ impl Worker {
     /// Reads from a connection's socket and notes what there is to parse.
     pub fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<Input>, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        connection.listed = false;
+        connection.enqueued = false;
         connection.has_enough = false;
         if connection.socket.writable {
             if connection.flush(self.visit_bytes, now.unix_ms()).is_err() {
@@ -123,8 +123,8 @@ impl Worker {
             self.coalescer.count_visit(connection.note_active(now.unix_ms()));
             connection.session.info.count_input(gathered.read);
             match gathered.is_large || kept + gathered.read >= LIGHT_BYTES {
-                true => connection.set_heavy(),
-                false => connection.heavy_visits = connection.heavy_visits.saturating_sub(1),
+                true => connection.deprioritize(),
+                false => connection.deprioritized_visits = connection.deprioritized_visits.saturating_sub(1),
             }
             if gathered.is_large {
                 // Before it becomes a value.
@@ -376,7 +376,7 @@ impl Worker {
         }
     }
 
-    /// After the turn: a connection ends, or goes on in the next turn when there is more to do.
+    /// After the tick: a connection ends, or goes on in the next tick when there is more to do.
     pub fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.is_waiting() && connection.socket.hung_up {
@@ -401,7 +401,7 @@ impl Worker {
         let has_work = connection.socket.readable || !nothing_left;
         let may_run = !connection.is_held() && !connection.output_full(now.unix_ms(), self.patience);
         if connection.socket.writable || has_work && may_run {
-            self.list(token);
+            self.enqueue(token);
         }
     }
 }
@@ -460,7 +460,7 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, mos
     Ok(Gathered { bytes: Bytes::Arena(start..end), read, more: more || read > 0, is_large })
 }
 
-/// Input of one connection in a turn.
+/// Input of one connection in a tick.
 pub struct Input {
     token: usize,
     bytes: Bytes,
@@ -486,7 +486,7 @@ impl Input {
     }
 }
 
-/// Inputs of a turn, and where the filling of windows stands in them.
+/// Inputs of a tick, and where the filling of windows stands in them.
 #[derive(Clone, Copy)]
 pub struct Unparsed<'b> {
     arena: &'b [u8],
@@ -494,7 +494,7 @@ pub struct Unparsed<'b> {
     place: Place,
 }
 
-/// What else there is to do in the turn in which a connection's command runs apart.
+/// What else there is to do in the tick in which a connection's command runs apart.
 pub struct Rest<'w, 'b> {
     pub token: usize,
     pub items: &'w mut [Item<'b>],
@@ -603,7 +603,7 @@ fn run_command(
 fn as_job(connection: &mut Connection, entry: Option<&'static Entry>, flow: Flow) -> Flow {
     match (flow, entry) {
         (Flow::More(work), Some(entry)) => {
-            connection.job = Some(Job { work, command: entry.command, replied: 0, resting: false });
+            connection.job = Some(Job { work, command: entry.command, replied: 0, throttled: false });
             Flow::Next
         }
         (flow, _) => flow,

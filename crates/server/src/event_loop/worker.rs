@@ -1,6 +1,6 @@
 //! A worker: a thread with an event loop that does all work of its connections.
 //!
-//! A turn of the loop is a batch:
+//! A tick of the loop is a batch:
 //!
 //! ```text
 //!   poll -> read every ready socket into the arena -> for each window of commands:
@@ -13,18 +13,18 @@
 //! memory for input or output.
 
 use crate::aof::durable_replies::Kept;
-use crate::connection::output_buffer::{Outbox, Resized};
+use crate::connection::output_buffer::{OutputBuffer, Resized};
 use crate::connection::state::{Connection, Socket, Wire, patience};
 use crate::event_loop::batch::{self, Item, LookAhead};
 use crate::event_loop::coalescing::Coalescer;
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_MAX};
-use crate::workers::mailbox::{Inbox, WAKE, WorkerMessage};
 use crate::event_loop::settings::{Settings, requires_password};
-use crate::workers::shared::{Shared, become_worker};
 use crate::event_loop::tick::ARENA;
-use crate::system::clock;
 use crate::listener::acceptor::LISTENERS;
+use crate::system::clock;
 use crate::system::log;
+use crate::workers::mailbox::{Inbox, WAKE, WorkerMessage};
+use crate::workers::shared::{Shared, become_worker};
 use commands::core::command_cache::CommandCache;
 use commands::core::dispatch;
 use commands::core::instrument;
@@ -62,34 +62,34 @@ const RESIZE_MIN: usize = 5;
 const PATIENCE_LOSS: i64 = 16;
 /// Room for arguments of commands that a worker keeps between two ticks.
 const SPANS_KEPT: usize = 16 << 10;
-/// Letters that are taken at a time, and new connections among them, so that a flood does not keep everybody else
+/// Messages that are taken at a time, and new connections among them, so that a flood does not keep everybody else
 /// waiting.
-const LETTERS_MAX: usize = 256;
+const MESSAGES_MAX: usize = 256;
 const CONNECTIONS_MAX: usize = 4;
-/// Turns after which a worker has done what had reached it: the one in which it is told so began before, the next
+/// Ticks after which a worker has done what had reached it: the one in which it is told so began before, the next
 /// reads, and one more serves who is put last.
-const TURNS_TO_SETTLE: usize = 3;
+const TICKS_TO_SETTLE: usize = 3;
 /// It does not wait longer for those who are served last: there may always be more of them.
-const TURNS_MAX: usize = 100;
+const TICKS_MAX: usize = 100;
 
 pub struct Worker {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub poll: Poll,
     pub inbox: Inbox,
-    /// Letters that have to wait for the end of a script.
-    pub kept_letters: Vec<WorkerMessage>,
+    /// Messages that have to wait for the end of a script.
+    pub deferred_messages: Vec<WorkerMessage>,
     pub connections: Slab<Connection>,
     pub settings: Settings,
     /// Somebody may wait to be connected.
-    pub has_callers: bool,
+    pub accept_pending: bool,
     pub coalescer: Coalescer,
-    /// Connections that have something to do in the next turn.
+    /// Connections that have something to do in the next tick.
     pub ready: Vec<usize>,
-    /// Likewise, but they are served after the others, one after the other (`heavy.rs`).
-    pub heavy: VecDeque<usize>,
+    /// Likewise, but they are served after the others, one after the other (see `fairness`).
+    pub deprioritized: VecDeque<usize>,
     /// Connections that are served in this one.
-    pub in_turn: Vec<usize>,
+    pub in_tick: Vec<usize>,
     /// Connections with a command that wants what a script has for long, and when they are tried again, by the host's
     /// clock.
     pub delayed: Vec<usize>,
@@ -106,7 +106,7 @@ pub struct Worker {
     pub visit_replies: usize,
     /// Milliseconds after which a connection goes on whose peer does not read.
     pub patience: i64,
-    /// When somebody was last served who is not heavy, in the host's nanoseconds.
+    /// When a connection was last served that is not deprioritized, in the host's nanoseconds.
     pub light_at: u64,
     pub arena: Vec<u8>,
     pub spans: Vec<Span>,
@@ -121,11 +121,11 @@ pub struct Worker {
     pub apart_reply: Reply,
     /// Which part of `reply` is for which connection, in order.
     pub replies: Vec<(usize, Range<usize>)>,
-    /// Replies of earlier turns that wait until the log is durable, in order.
+    /// Replies of earlier ticks that wait until the log is durable, in order.
     pub kept: VecDeque<Kept>,
     /// Since when a write of the log waits for a sync (Unix time in milliseconds).
     pub postponed_since: Option<i64>,
-    /// Connections that got pushes in this turn.
+    /// Connections that got pushes in this tick.
     pub pushed: Vec<usize>,
     /// Connections that got more pushes than they may have to read.
     pub over_limit: Vec<(usize, u64)>,
@@ -135,9 +135,9 @@ pub struct Worker {
     deadlines: BTreeSet<(i64, u64, usize)>,
     shards: Range<usize>,
     expire_more: bool,
-    next_tick: i64,
+    next_timers: i64,
     next_idle_check: i64,
-    /// Who waits for this worker to have done what has reached it, and for how many turns.
+    /// Who waits for this worker to have done what has reached it, and for how many ticks.
     settling: Vec<(Arc<AtomicUsize>, usize)>,
     /// DEBUG SLEEP stops all workers until then.
     asleep_until: Option<Instant>,
@@ -152,19 +152,19 @@ impl Worker {
             index,
             poll,
             inbox,
-            kept_letters: Vec::new(),
+            deferred_messages: Vec::new(),
             connections: Slab::new(),
             settings,
-            has_callers: false,
+            accept_pending: false,
             coalescer: Coalescer::default(),
             ready: Vec::new(),
-            heavy: VecDeque::new(),
+            deprioritized: VecDeque::new(),
             visit_max: VISIT_MAX,
             visit_bytes: LIGHT_BYTES,
             visit_replies: usize::MAX,
             patience: patience(0, 0),
             light_at: 0,
-            in_turn: Vec::new(),
+            in_tick: Vec::new(),
             delayed: Vec::new(),
             next_try: 0,
             is_lent: false,
@@ -186,7 +186,7 @@ impl Worker {
             deadlines: BTreeSet::new(),
             shards,
             expire_more: false,
-            next_tick: 0,
+            next_timers: 0,
             next_idle_check: 0,
             settling: Vec::new(),
             asleep_until: None,
@@ -218,13 +218,13 @@ impl Worker {
                 self.note(event, now);
             }
             let now = self.sleep().unwrap_or(now);
-            self.turn(now);
+            self.tick(now);
             let background = self.nanos();
             self.background(now);
             self.send_pushes(now.unix_ms());
             self.settle_others();
             self.shared.engine.end_turn(self.index);
-            self.coalescer.end_turn(now.unix_ms());
+            self.coalescer.end_tick(now.unix_ms());
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());
@@ -239,12 +239,12 @@ impl Worker {
         Some(clock::now())
     }
 
-    /// A turn is over, for those who wait for some.
+    /// A tick is over, for those who wait for some.
     fn settle_others(&mut self) {
-        let none_left = self.heavy.is_empty();
-        self.settling.retain_mut(|(left, turns)| {
-            *turns += 1;
-            let settled = *turns >= TURNS_TO_SETTLE && none_left || *turns >= TURNS_MAX;
+        let none_left = self.deprioritized.is_empty();
+        self.settling.retain_mut(|(left, ticks)| {
+            *ticks += 1;
+            let settled = *ticks >= TICKS_TO_SETTLE && none_left || *ticks >= TICKS_MAX;
             if settled {
                 left.fetch_sub(1, Release);
             }
@@ -252,7 +252,7 @@ impl Worker {
         });
     }
 
-    /// A script has the thread: who waits for this worker's turns is to wait no longer.
+    /// A script has the thread: who waits for this worker's ticks is to wait no longer.
     pub fn settle_at_once(&mut self) {
         self.settling.drain(..).for_each(|(left, _)| _ = left.fetch_sub(1, Release));
     }
@@ -267,14 +267,14 @@ impl Worker {
 
     /// How long to wait for events.
     fn patience(&self) -> Duration {
-        // What the worker posted to itself after its turn has woken nobody.
-        let has_connections = !self.ready.is_empty() || !self.heavy.is_empty();
+        // What the worker posted to itself after its tick has woken nobody.
+        let has_connections = !self.ready.is_empty() || !self.deprioritized.is_empty();
         let has_work = has_connections || !self.jobs.is_empty() || self.expire_more || !self.inbox.is_empty();
-        let has_work = has_work || self.has_callers || !self.settling.is_empty();
+        let has_work = has_work || self.accept_pending || !self.settling.is_empty();
         if has_work || self.asleep_until.is_some() {
             return Duration::ZERO;
         }
-        let mut until = self.next_tick;
+        let mut until = self.next_timers;
         if let Some((deadline, ..)) = self.deadlines.first() {
             until = until.min(*deadline);
         }
@@ -284,7 +284,7 @@ impl Worker {
         }
         let left = until.saturating_mul(1000).saturating_sub(clock::now().unix_us);
         let has_tries = !self.delayed.is_empty() || self.shared.engine.has_leftovers();
-        let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.tick * 1000 };
+        let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
         Duration::from_micros(left.clamp(0, most) as u64)
     }
 
@@ -292,9 +292,9 @@ impl Worker {
         match event.token() {
             WAKE => {
                 self.inbox.hear();
-                return self.take_letters(now);
+                return self.take_messages(now);
             }
-            LISTENERS => return self.has_callers = true,
+            LISTENERS => return self.accept_pending = true,
             _ => {}
         }
         let token = event.token().0;
@@ -310,30 +310,30 @@ impl Worker {
         if connection.wakes(now.unix_ms(), self.patience) {
             self.jobs.push(token);
         }
-        self.list(token);
+        self.enqueue(token);
     }
 
     /// Lets some of those in who want to be connected.
     pub fn accept(&mut self) {
-        self.has_callers = self.shared.acceptor.accept(&self.shared);
+        self.accept_pending = self.shared.acceptor.accept(&self.shared);
     }
 
-    pub fn take_letters(&mut self, now: Now) {
-        for message in std::mem::take(&mut self.kept_letters) {
-            self.take_letter(message, now);
+    pub fn take_messages(&mut self, now: Now) {
+        for message in std::mem::take(&mut self.deferred_messages) {
+            self.take_message(message, now);
         }
         let mut connections = 0;
-        for _ in 0..LETTERS_MAX {
+        for _ in 0..MESSAGES_MAX {
             let Some(message) = self.inbox.take() else { break };
             connections += usize::from(matches!(message, WorkerMessage::Connection { .. }));
-            self.take_letter(message, now);
+            self.take_message(message, now);
             if connections == CONNECTIONS_MAX {
                 break;
             }
         }
     }
 
-    pub fn take_letter(&mut self, message: WorkerMessage, now: Now) {
+    pub fn take_message(&mut self, message: WorkerMessage, now: Now) {
         match message {
             WorkerMessage::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
             WorkerMessage::PauseChanged => self.release_postponed(),
@@ -359,7 +359,7 @@ impl Worker {
                 session.token = token;
                 session.patience = LockTimeout::Short;
                 session.info.token.store(token, Relaxed);
-                // Not the worker's copy: who set the password was told OK before this worker's turn may end.
+                // Not the worker's copy: who set the password was told OK before this worker's tick may end.
                 session.authenticated = !requires_password(self.shared.engine.config());
                 session.was_authenticated = session.authenticated;
                 let (wire, protocol) = if book {
@@ -374,7 +374,7 @@ impl Worker {
                     protocol,
                     pending: Vec::new(),
                     queued: VecDeque::new(),
-                    outbox: Outbox::default(),
+                    output: OutputBuffer::default(),
                     job: None,
                     blocked: None,
                     postponed: false,
@@ -393,14 +393,14 @@ impl Worker {
                     shown_memory: 0,
                     counted_memory: 0,
                     // Until it has shown that it is not one of those who come, talk nonsense and go.
-                    heavy_visits: 1,
+                    deprioritized_visits: 1,
                     has_enough: false,
-                    listed: false,
+                    enqueued: false,
                     is_apart: false,
                     active_at: now.unix_ms(),
                     progress_at: now.unix_ms(),
                 });
-                self.list(token);
+                self.enqueue(token);
             }
         }
     }
@@ -430,7 +430,7 @@ impl Worker {
         dispatch::end_reply(&mut connection.session, &mut self.reply, start);
         self.reply.raw(&std::mem::take(&mut connection.held_back));
         self.note_reply(token, start);
-        self.list(token);
+        self.enqueue(token);
     }
 
     /// Ends waits whose time is over, and the pause.
@@ -460,12 +460,12 @@ impl Worker {
             let connection = &mut self.connections[token];
             connection.postponed = false;
             connection.session.info.postponed.store(false, Relaxed);
-            self.list(token);
+            self.enqueue(token);
         }
     }
 
     /// Tries again what a script's locks stood in the way of.
-    pub fn try_again(&mut self, now: Now) {
+    pub fn retry_delayed(&mut self, now: Now) {
         let clock = self.nanos();
         if clock < self.next_try {
             return;
@@ -474,7 +474,7 @@ impl Worker {
         for token in std::mem::take(&mut self.delayed) {
             if let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.delayed) {
                 connection.delayed = false;
-                self.list(token);
+                self.enqueue(token);
             }
         }
         let engine = &self.shared.engine;
@@ -483,12 +483,12 @@ impl Worker {
         }
     }
 
-    /// Puts the connection on the list for the next turn, once.
-    pub fn list(&mut self, token: usize) {
+    /// Puts the connection on the list for the next tick, once.
+    pub fn enqueue(&mut self, token: usize) {
         let connection = &mut self.connections[token];
-        if !std::mem::replace(&mut connection.listed, true) {
+        if !std::mem::replace(&mut connection.enqueued, true) {
             if connection.deprioritized() {
-                self.heavy.push_back(token);
+                self.deprioritized.push_back(token);
             } else {
                 self.ready.push(token);
             }
@@ -502,14 +502,14 @@ impl Worker {
         let paused = self.shared.engine.are_timers_paused();
         if paused {
             self.expire_more = false;
-        } else if self.expire_more || now >= self.next_tick {
+        } else if self.expire_more || now >= self.next_timers {
             self.expire_more = self.shared.engine.expire_due(self.shards.clone(), server, self.settings.expire_budget);
         }
         if !paused {
             self.expire_more |= self.index == 0 && self.shared.engine.go_on_making_room(server);
         }
-        if now >= self.next_tick {
-            self.next_tick = now + self.settings.tick;
+        if now >= self.next_timers {
+            self.next_timers = now + self.settings.timer_interval;
             // The worker that hears of them may be busy.
             self.accept();
             commands::scripting::forget_flushed(&self.shared.engine);
@@ -523,7 +523,7 @@ impl Worker {
                     self.shared.engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
                 }
             }
-            let waiting = self.wake_stuffed(now);
+            let waiting = self.wake_throttled(now);
             if self.reply.is_empty() {
                 // One large reply makes it large.
                 drop(self.reply.take());
@@ -532,7 +532,7 @@ impl Worker {
                 self.spans = Vec::new();
             }
             if !paused {
-                self.tend_outboxes(&waiting, now);
+                self.enforce_output_limits(&waiting, now);
             }
         }
         if now >= self.next_idle_check && !paused {
@@ -556,17 +556,17 @@ impl Worker {
 
     /// Those go on who have waited long enough for their peer. Returns who waits for it, or did when it was looked at
     /// last.
-    fn wake_stuffed(&mut self, now: i64) -> Vec<usize> {
-        let (mut unsent, mut stuffed) = (0, 0);
+    fn wake_throttled(&mut self, now: i64) -> Vec<usize> {
+        let (mut unsent, mut throttled_count) = (0, 0);
         let mut waiting = Vec::new();
         for (token, connection) in &self.connections {
             if connection.waits_for_peer() {
-                unsent += connection.outbox.len();
-                stuffed += usize::from(connection.is_full());
+                unsent += connection.output.len();
+                throttled_count += usize::from(connection.is_full());
                 waiting.push(token);
             }
         }
-        let patience = patience(unsent, stuffed).max(self.patience - self.patience / PATIENCE_LOSS);
+        let patience = patience(unsent, throttled_count).max(self.patience - self.patience / PATIENCE_LOSS);
         self.patience = patience;
         for &token in &waiting {
             let connection = &mut self.connections[token];
@@ -574,8 +574,8 @@ impl Worker {
                 self.jobs.push(token);
             }
             let connection = &self.connections[token];
-            if !connection.outbox.is_empty() && !connection.output_full(now, patience) {
-                self.list(token);
+            if !connection.output.is_empty() && !connection.output_full(now, patience) {
+                self.enqueue(token);
             }
         }
         waiting
@@ -610,7 +610,7 @@ impl Worker {
         for _ in 0..(self.connections.len() / RESIZE_SHARE).max(RESIZE_MIN).min(slots) {
             self.next_resized = (self.next_resized + 1) % slots;
             let Some(connection) = self.connections.get_mut(self.next_resized) else { continue };
-            match connection.outbox.resize(now, peak_reset_time) {
+            match connection.output.resize(now, peak_reset_time) {
                 Resized::No => continue,
                 Resized::Smaller => metrics.reply_buffer_shrinks.add(1),
                 Resized::Larger => metrics.reply_buffer_expands.add(1),
@@ -650,7 +650,7 @@ impl Worker {
     /// The last thing a connection gets is what its socket still takes.
     fn flush_on_shutdown(&mut self) {
         for (_, connection) in &mut self.connections {
-            let _ = connection.outbox.flush_all(&mut connection.socket.stream);
+            let _ = connection.output.flush_all(&mut connection.socket.stream);
         }
     }
 }

@@ -19,8 +19,8 @@ const THREADS_MAX: usize = 8;
 const REST: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-struct Pool {
-    tasks: VecDeque<Task>,
+struct Tasks {
+    queue: VecDeque<Task>,
     threads: usize,
     /// Those of them that have nothing to do.
     resting: usize,
@@ -28,29 +28,30 @@ struct Pool {
 
 /// What is to be done, and who does it.
 #[derive(Default)]
-pub struct Abroad {
-    pool: Mutex<Pool>,
+pub struct BlockingPool {
+    tasks: Mutex<Tasks>,
     /// There is something to do.
     news: Condvar,
 }
 
-impl Abroad {
+impl BlockingPool {
     /// Has `task` done, sooner or later.
-    pub fn send(this: &Arc<Abroad>, shared: Arc<Shared>, task: Task) -> io::Result<()> {
-        let mut pool = this.pool();
-        pool.tasks.push_back(task);
-        if pool.resting >= pool.tasks.len() || pool.threads >= THREADS_MAX {
+    pub fn send(this: &Arc<BlockingPool>, shared: Arc<Shared>, task: Task) -> io::Result<()> {
+        let mut pool = this.tasks();
+        pool.queue.push_back(task);
+        if pool.resting >= pool.queue.len() || pool.threads >= THREADS_MAX {
             this.news.notify_one();
             return Ok(());
         }
-        let abroad = Arc::clone(this);
-        let spawned = std::thread::Builder::new().name("abroad".to_owned()).spawn(move || abroad.work(&shared));
+        let blocking_pool = Arc::clone(this);
+        let spawned =
+            std::thread::Builder::new().name("blocking".to_owned()).spawn(move || blocking_pool.work(&shared));
         match spawned {
             Ok(_) => pool.threads += 1,
             // Somebody else will do it.
             Err(_) if pool.threads > 0 => {}
             Err(error) => {
-                pool.tasks.pop_back();
+                pool.queue.pop_back();
                 return Err(error);
             }
         }
@@ -58,27 +59,27 @@ impl Abroad {
     }
 
     fn work(&self, shared: &Shared) {
-        let mut pool = self.pool();
+        let mut pool = self.tasks();
         loop {
-            if let Some(task) = pool.tasks.pop_front() {
+            if let Some(task) = pool.queue.pop_front() {
                 drop(pool);
                 task(&shared.engine);
-                pool = self.pool();
+                pool = self.tasks();
                 continue;
             }
             pool.resting += 1;
             let (woken, rest) = self.news.wait_timeout(pool, REST).unwrap_or_else(PoisonError::into_inner);
             pool = woken;
             pool.resting -= 1;
-            if rest.timed_out() && pool.tasks.is_empty() {
+            if rest.timed_out() && pool.queue.is_empty() {
                 pool.threads -= 1;
                 return;
             }
         }
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

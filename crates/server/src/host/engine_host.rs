@@ -1,18 +1,18 @@
 //! What the server does for the engine and for loading a configuration.
 
-use crate::workers::mailbox::WorkerMessage;
 use crate::event_loop::script_reentry;
-use crate::workers::shared::{Shared, this_worker};
-use crate::system::allocator;
-use crate::host::blocking_pool::{self, Abroad};
-use crate::system::clock;
-use crate::host::lazy_free::Reaper;
-use crate::system::affinity;
+use crate::host::blocking_pool::{self, BlockingPool};
+use crate::host::lazy_free::LazyFree;
 use crate::process::crash;
+use crate::process::title;
+use crate::system::affinity;
+use crate::system::allocator;
+use crate::system::clock;
 use crate::system::log;
 use crate::system::oom;
 use crate::system::rlimit;
-use crate::process::title;
+use crate::workers::mailbox::WorkerMessage;
+use crate::workers::shared::{Shared, this_worker};
 use engine::clients::waiters::Ticket;
 use engine::config::{Config, Directive};
 use engine::host::surroundings::{ConnectionStats, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, Task, WorkerTask};
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 /// The engine's host: frees in the background, knows the process and the other threads.
 pub struct EngineHost {
-    reaper: Reaper,
+    lazy_free: LazyFree,
     config_file: Vec<u8>,
     executable: String,
     supervisor: &'static str,
@@ -43,14 +43,14 @@ pub struct EngineHost {
     startup: AtomicU64,
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
-    abroad: Arc<Abroad>,
+    blocking_pool: Arc<BlockingPool>,
 }
 
 impl EngineHost {
     /// `config_file`: absolute path, or empty. `executable`: absolute path of the program.
-    pub fn new(reaper: Reaper, config_file: Vec<u8>, executable: String, supervisor: &'static str) -> EngineHost {
+    pub fn new(lazy_free: LazyFree, config_file: Vec<u8>, executable: String, supervisor: &'static str) -> EngineHost {
         EngineHost {
-            reaper,
+            lazy_free,
             config_file,
             executable,
             supervisor,
@@ -59,7 +59,7 @@ impl EngineHost {
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             shared: OnceLock::new(),
-            abroad: Arc::default(),
+            blocking_pool: Arc::default(),
         }
     }
 
@@ -114,7 +114,7 @@ fn random_hex() -> String {
 
 impl engine::host::surroundings::Host for EngineHost {
     fn free(&self, garbage: Vec<Garbage>) {
-        self.reaper.take(garbage);
+        self.lazy_free.take(garbage);
     }
 
     fn events(&self, events: Vec<Event>) {
@@ -216,8 +216,8 @@ impl engine::host::surroundings::Host for EngineHost {
             startup: self.startup.load(Relaxed),
             rss: proc::rss(),
             total_system: MACHINE.memory,
-            lazy_pending: self.reaper.pending() as u64,
-            lazy_freed: self.reaper.freed() as u64,
+            lazy_pending: self.lazy_free.pending() as u64,
+            lazy_freed: self.lazy_free.freed() as u64,
             ..stats
         }
     }
@@ -231,7 +231,7 @@ impl engine::host::surroundings::Host for EngineHost {
     }
 
     fn freeing(&self) -> (usize, usize) {
-        (self.reaper.pending(), self.reaper.freed())
+        (self.lazy_free.pending(), self.lazy_free.freed())
     }
 
     fn purge_memory(&self) {
@@ -281,7 +281,7 @@ impl engine::host::surroundings::Host for EngineHost {
             shared.connections_received.store(0, Relaxed);
             shared.connections_rejected.store(0, Relaxed);
         }
-        self.reaper.reset_freed();
+        self.lazy_free.reset_freed();
     }
 
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
@@ -353,7 +353,7 @@ impl engine::host::surroundings::Host for EngineHost {
 
     fn abroad(&self, work: Task) -> io::Result<()> {
         let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
-        Abroad::send(&self.abroad, shared, work)
+        BlockingPool::send(&self.blocking_pool, shared, work)
     }
 
     fn on_worker(&self, worker: usize, work: WorkerTask) {

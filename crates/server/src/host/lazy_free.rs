@@ -13,7 +13,7 @@ use std::thread;
 
 /// The way to the freeing threads.
 #[derive(Clone)]
-pub struct Reaper {
+pub struct LazyFree {
     queue: Sender<Garbage>,
     pending: Arc<AtomicUsize>,
     freed: Arc<AtomicUsize>,
@@ -22,14 +22,14 @@ pub struct Reaper {
 /// Pieces that are freed before other threads get a chance to run.
 const STEP: usize = 512;
 
-impl Reaper {
-    pub fn start(threads: usize, config: &Arc<Config>) -> std::io::Result<Reaper> {
+impl LazyFree {
+    pub fn start(threads: usize, config: &Arc<Config>) -> std::io::Result<LazyFree> {
         let (queue, garbage) = unbounded::<Garbage>();
         let (pending, freed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         for n in 0..threads {
             let (garbage, pending, freed) = (garbage.clone(), Arc::clone(&pending), Arc::clone(&freed));
             let config = Arc::clone(config);
-            thread::Builder::new().name(format!("reaper-{n}")).spawn(move || {
+            thread::Builder::new().name(format!("lazy-free-{n}")).spawn(move || {
                 affinity::pin(&config, Directive::BioCpulist);
                 drop(config);
                 step_back();
@@ -46,7 +46,7 @@ impl Reaper {
                 }
             })?;
         }
-        Ok(Reaper { queue, pending, freed })
+        Ok(LazyFree { queue, pending, freed })
     }
 
     pub fn take(&self, garbage: Vec<Garbage>) {

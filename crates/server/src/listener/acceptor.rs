@@ -1,13 +1,13 @@
 //! Where connections come in: the listening sockets, what is accepted from them, and which worker gets it.
 //!
-//! The first worker hears of those who want to be connected, and accepts a few of them a turn. Every worker looks for
+//! The first worker hears of those who want to be connected, and accepts a few of them a tick. Every worker looks for
 //! some in its ticks, too: one that is busy for long keeps nobody waiting.
 
+use crate::listener::sockets::{self, Accepted, Listener};
+use crate::system::clock;
+use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use crate::system::clock;
-use crate::listener::sockets::{self, Accepted, Listener};
-use crate::system::log;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive};
 use mio::{Registry, Token};

@@ -21,9 +21,9 @@
 //! Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
 //! served last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
-use crate::workers::shared::Shared;
 use crate::system::clock;
 use crate::system::log;
+use crate::workers::shared::Shared;
 use commands::Session;
 use commands::core::dispatch;
 use commands::core::table::{Entry, Table};
@@ -99,7 +99,7 @@ fn crashed(signal: i32) {
     });
 }
 
-/// Milliseconds after which a worker that does not come to an end of its turn is reported; 0: never.
+/// Milliseconds after which a worker that does not come to an end of its tick is reported; 0: never.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
 static WATCHDOG: Once = Once::new();
 const PERIOD_MIN: u64 = 200;
@@ -116,7 +116,7 @@ pub fn set_watchdog(config: &Config) {
     }
 }
 
-/// A worker counts the time of its turns, also when it has nothing to do; one whose count stands still is stuck.
+/// A worker counts the time of its ticks, also when it has nothing to do; one whose count stands still is stuck.
 fn watch_workers() {
     let mut before: Vec<u64> = Vec::new();
     let mut stuck = false;
@@ -285,7 +285,7 @@ mod tests {
     fn threads_are_told_of_in_the_words_of_the_system() {
         let (ready, is_ready) = mpsc::channel();
         let (stop, stopped) = mpsc::channel::<()>();
-        let thread = thread::Builder::new().name("reaper-7".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("lazy-free-7".to_owned()).spawn(move || {
             ready.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
             let _ = stopped.recv();
         });
@@ -294,7 +294,7 @@ mod tests {
             |text: String| text.lines().find(|line| line.starts_with(&format!("{number} "))).map(str::to_owned);
         let line = line_of(threads(None)).unwrap();
         let (named, told) = line.split_once(": ").unwrap();
-        assert_eq!(named, format!("{number} reaper-7"));
+        assert_eq!(named, format!("{number} lazy-free-7"));
         let words: Vec<&str> = told.split(' ').collect();
         assert!(words.len() == 3 && words[1].starts_with('(') && words[1].ends_with(')'), "{line}");
         drop(stop);

@@ -1,8 +1,8 @@
 //! The main thread once the server runs: it waits for signals, and ends the server.
 
+use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use crate::system::log;
 use commands::persistence::save::{Ending, before_end};
 use engine::config::Directive;
 use mio::{Events, Poll, Token, Waker};
@@ -19,7 +19,7 @@ const WAKE: Token = Token(usize::MAX);
 /// How often is looked whether an end that was kept back may begin.
 const REST: Duration = Duration::from_millis(100);
 
-pub struct Front {
+pub struct SignalLoop {
     shared: Arc<Shared>,
     poll: Poll,
     signals: Signals,
@@ -29,14 +29,14 @@ pub struct Front {
     ending: &'static str,
 }
 
-impl Front {
-    pub fn new(shared: Arc<Shared>) -> io::Result<Front> {
+impl SignalLoop {
+    pub fn new(shared: Arc<Shared>) -> io::Result<SignalLoop> {
         let poll = Poll::new()?;
         // A terminal that goes away is no reason to end, and neither is a file that may not grow: writing it fails.
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXFSZ])?;
         poll.registry().register(&mut signals, SIGNALS, mio::Interest::READABLE)?;
         shared.set_stop_waker(Waker::new(poll.registry(), WAKE)?);
-        Ok(Front { shared, poll, signals, interrupted: Arc::default(), ending: "" })
+        Ok(SignalLoop { shared, poll, signals, interrupted: Arc::default(), ending: "" })
     }
 
     /// Waits until the server is asked to stop.

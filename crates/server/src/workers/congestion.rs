@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   publisher -> its worker -> mailbox of another worker     counted here, at most FULL or so
-//!                           -> outbox of a subscriber        limited by client-output-buffer-limit
+//!                           -> output buffer of a subscriber        limited by client-output-buffer-limit
 //! ```
 //!
 //! Nobody waits for a mailbox: two workers may post to each other. While one is full, commands that would add to it are

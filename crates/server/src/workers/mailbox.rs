@@ -46,7 +46,7 @@ pub enum WorkerMessage {
     Stop,
 }
 
-/// Letters that need not lie there twice.
+/// Messages that need not lie there twice.
 #[derive(Default)]
 struct Once {
     pause_changed: AtomicBool,
@@ -104,7 +104,7 @@ impl Mailbox {
     }
 
     /// Puts a message in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
-    /// in every turn. A worker that has ended takes none.
+    /// in every tick. A worker that has ended takes none.
     pub fn post(&self, message: WorkerMessage, to_self: bool) {
         let lies_there = match &message {
             WorkerMessage::PauseChanged => self.once.pause_changed.swap(true, AcqRel),

@@ -1,9 +1,9 @@
 //! What all threads of the server share.
 
 use crate::aof::writer::Notifier;
+use crate::listener::acceptor::Acceptor;
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
-use crate::listener::acceptor::Acceptor;
 use engine::Engine;
 use engine::clients::pubsub::Push;
 use std::cell::Cell;
