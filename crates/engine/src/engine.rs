@@ -1,28 +1,31 @@
 //! The store: its shards and what belongs to all of them.
 
-use crate::clients::pause::Pause;
 use crate::clients::pubsub::PubSub;
 use crate::clients::registry::Clients;
 use crate::clients::tracking::{Author, Tracking};
 use crate::config::{Config, ConfigStore, Directive};
+use crate::data::event_class::EventClass;
+use crate::data::key_hash::{KeyHash, KeyHasher};
+use crate::data::table::EntryHint;
+use crate::data::value::Value;
 use crate::expiry::eviction::MemoryLimit;
 use crate::host::peer_connections::Links;
 use crate::host::surroundings::Host;
 use crate::keyspace::encoding_limits::Packing;
-use crate::keyspace::key_hash::{KeyHash, KeyHasher};
 use crate::keyspace::keys::Key;
 use crate::keyspace::lru::AccessClock;
-use crate::keyspace::shard::{EntryHint, Shard, ShardStats};
-use crate::keyspace::value::Value;
+use crate::keyspace::shard::{Shard, ShardStats};
 use crate::locks::deferred::Deferred;
 use crate::locks::protocol::LockSet;
 use crate::propagation::change_log::{Batch, ChangeLog, put_command};
-use crate::propagation::effects::{Effects, EventClass, Logged, ReadyKey};
+use crate::propagation::effects::{Effects, Logged, ReadyKey};
 use crate::scripts::script_cache::Scripts;
-use crate::snapshot::persistence_status::Saves;
 use crate::stats::command_log::{CommandLog, Reason};
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
+use crate::status::deny_reasons::Paused;
+use crate::status::pause::Pause;
+use crate::status::persistence_status::Saves;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -239,6 +242,43 @@ impl Engine {
     /// CLIENT PAUSE.
     pub fn pause(&self) -> &Pause {
         &self.pause
+    }
+
+    /// What has to wait now.
+    pub fn paused(&self) -> Paused {
+        self.saves().deny_reasons().paused()
+    }
+
+    /// True from [`begin_pause`](Self::begin_pause) until [`end_pause`](Self::end_pause), or the
+    /// [`end_pause_if_over`](Self::end_pause_if_over) that comes after its time; and while somebody
+    /// [holds](Self::hold_writes) writes back.
+    pub fn is_paused(&self) -> bool {
+        self.paused() != Paused::Nothing
+    }
+
+    /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
+    /// milder. Commands that were admitted before are over when all locks have been [passed](Self::pass_locks).
+    pub fn begin_pause(&self, paused: Paused, until: i64, now: i64) {
+        self.pause().begin(self.saves(), paused, until, now);
+    }
+
+    pub fn end_pause(&self) {
+        self.pause().end(self.saves());
+    }
+
+    /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
+    pub fn end_pause_if_over(&self, now: i64) -> bool {
+        self.pause().end_if_over(self.saves(), now)
+    }
+
+    /// Nobody writes until as many have called [`release_writes`](Self::release_writes); commands that run already end
+    /// first.
+    pub fn hold_writes(&self) {
+        self.pause().hold(self.saves(), true);
+    }
+
+    pub fn release_writes(&self) {
+        self.pause().hold(self.saves(), false);
     }
 
     /// A number above all that were given before.
@@ -682,14 +722,14 @@ const TTL_SAMPLE: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::waiters::Server;
     use crate::clients::watch::WatchFlag;
+    use crate::data::value::NewString;
     use crate::host::surroundings::NullHost;
+    use crate::host::threads::Server;
     use crate::keyspace::edit::Ttl;
+    use crate::keyspace::held_locks::Held;
     use crate::keyspace::keys::Keys;
     use crate::keyspace::origin::Origin;
-    use crate::keyspace::value::NewString;
-    use crate::locks::held_locks::Held;
     use crate::testing::MemoryLog;
 
     fn at(now: i64) -> Server {

@@ -10,6 +10,7 @@
 
 pub mod clients;
 pub mod config;
+pub mod data;
 mod engine;
 mod error;
 pub mod expiry;
@@ -21,6 +22,7 @@ pub mod propagation;
 pub mod scripts;
 pub mod snapshot;
 pub mod stats;
+pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

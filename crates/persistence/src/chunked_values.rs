@@ -16,7 +16,7 @@
 use crate::encode::{
     Style, kind_of, put_deadline_after, put_deadline_before, put_item, put_length, put_node, put_scored, put_string,
 };
-use engine::keyspace::value::{Object, Value};
+use engine::data::value::{Object, Value};
 use engine::snapshot::before_images::Shared;
 use engine::snapshot::capture::ValueCursor;
 use std::collections::BTreeMap;
@@ -371,7 +371,7 @@ impl How {
 mod tests {
     use super::*;
     use crate::format::Family;
-    use engine::keyspace::value::Value;
+    use engine::data::value::Value;
     use proptest::prelude::*;
 
     proptest! {

@@ -8,8 +8,8 @@
 use crate::format::{Family, kind, module, node};
 use crate::source::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
+use engine::data::value::{KeyEntry, NewString, Object};
 use engine::keyspace::encoding_limits::Packing;
-use engine::keyspace::value::{KeyEntry, NewString, Object};
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::HashSet;

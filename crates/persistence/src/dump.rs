@@ -7,14 +7,13 @@
 //! FUNCTION DUMP and RESTORE do the same with libraries of functions: the byte 245 and a text as a string, for each.
 
 use crate::chunked_values::{self, Pieces};
-use crate::crc64;
 use crate::decode::{self, Decoded};
 use crate::encode::{Style, put_kind, put_members, put_string, put_value};
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
 use crate::source::{Result, Source};
-use crate::stream;
+use crate::{crc64, stream};
+use engine::data::value::{Object, Value};
 use engine::keyspace::encoding_limits::Packing;
-use engine::keyspace::value::{Object, Value};
 use engine::snapshot::capture::ValueCursor;
 use structures::list::List;
 use structures::set::Set;
@@ -195,6 +194,6 @@ pub fn fuzz(data: &[u8]) {
         assert_eq!(dump(&second.value(), &style).len(), again.len());
     }
     if let Some(object) = entry.into_payload() {
-        drop(engine::keyspace::value::KeyEntry::new(b"k", NewValue::Payload(object), None, 0));
+        drop(engine::data::value::KeyEntry::new(b"k", NewValue::Payload(object), None, 0));
     }
 }

@@ -4,7 +4,7 @@
 //! listpack that it would be. Everything appends to a vector, so nothing fails here.
 
 use crate::format::{Family, VERSION_COMMON, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
-use engine::keyspace::value::{Object, Str, Value};
+use engine::data::value::{Object, Str, Value};
 use resp::format_by_digits;
 use structures::hash::Hash;
 use structures::list::List;

@@ -5,8 +5,8 @@
 use crate::decode::{self, Decoded, module_name, skip_module};
 use crate::format::{Family, is_known, opcode};
 use crate::source::{Reason, Result, Source};
+use engine::data::value::Object;
 use engine::keyspace::encoding_limits::Packing;
-use engine::keyspace::value::Object;
 
 /// A key that was read, with what was said of it.
 #[derive(Debug)]

@@ -1,16 +1,17 @@
 //! Saves while others write: whatever is done to large values between two pieces, the file is of the moment at which it
 //! was begun, and memory stays bounded.
 
+use crate::decode::Decoded;
+use crate::format::Family;
 use crate::load::{self, Found, Sink};
 use crate::save;
 use crate::source::Source;
 use crate::tests::{large_values, options, packing, put, read, style, told};
-use crate::{decode::Decoded, format::Family};
+use engine::data::value::{KeyEntry, NewString, Object};
 use engine::host::surroundings::{Host, NullHost, Scratch};
+use engine::keyspace::held_locks::Held;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
-use engine::keyspace::value::{KeyEntry, NewString, Object};
-use engine::locks::held_locks::Held;
 use engine::propagation::effects::{Event, Garbage};
 use engine::{Engine, Options};
 use proptest::prelude::*;

@@ -10,7 +10,7 @@ use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
 use crate::keyspace_walk::{Blocks, walk};
 use engine::Engine;
-use engine::keyspace::value::{KeyEntry, Object, Value};
+use engine::data::value::{KeyEntry, Object, Value};
 use engine::snapshot::capture::{Begun, Encode, Encoder, ValueCursor};
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -8,10 +8,10 @@ use crate::load::{self, Found, Sink};
 use crate::save::{self, Marks};
 use crate::source::Source;
 use engine::config::Config;
+use engine::data::value::{KeyEntry, Object, Value, ValueExt};
 use engine::host::surroundings::NullHost;
 use engine::keyspace::encoding_limits::Packing;
 use engine::keyspace::origin::Origin;
-use engine::keyspace::value::{KeyEntry, Object, Value, ValueExt};
 use engine::{Engine, Options};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -156,7 +156,7 @@ proptest! {
             let payload = verify(&bytes, false, false).expect("a footer that is right");
             let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
-            use engine::keyspace::value::ValueExt;
+            use engine::data::value::ValueExt;
             // The last element may take a list's bytes over the limit, where it is read as a quicklist; as in Valkey.
             let is_near = matches!(entry.value(), Value::Payload(Object::List(_))) && told(&entry.value()).len() > 7000;
             prop_assert!(is_near || again.value().encoding() == entry.value().encoding());
@@ -239,8 +239,8 @@ fn engine() -> Engine {
 }
 
 pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
+    use engine::keyspace::held_locks::Held;
     use engine::keyspace::keys::Keys;
-    use engine::locks::held_locks::Held;
     let name = entry.key().to_vec();
     let hash = engine.hasher().hash(&name);
     let mut keys = Keys::new(engine, Held::keys(engine, std::iter::once(hash)), db, Origin::client(1));

@@ -8,9 +8,9 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::strings::string::{is_reversed, max_length, span};
+use engine::data::event_class::EventClass;
+use engine::data::value::{Object, Str};
 use engine::keyspace::edit::Ttl;
-use engine::keyspace::value::{Object, Str};
-use engine::propagation::effects::EventClass;
 use engine::{Engine, Error};
 
 pub const COMMANDS: &[Command] = &[

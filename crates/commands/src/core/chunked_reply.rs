@@ -20,8 +20,8 @@
 //! ```
 
 use crate::core::context::{Cx, Flow, Piecewise};
+use engine::data::value::{Object, Value};
 use engine::keyspace::keys::Key;
-use engine::keyspace::value::{Object, Value};
 use engine::snapshot::streamed_reply::{Lister, Listing};
 use resp::Reply;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::scripting;
 use crate::transactions::blocking::Blocking;
 use crate::transactions::multi::NOT_IN_MULTI;
 use engine::clients::waiters::Ticket;
-use engine::keyspace::key_hash::KeyHash;
+use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
 use engine::{Engine, Error};
 use resp::Reply;

@@ -10,8 +10,8 @@
 //! several side by side. All of this is a hint: nothing depends on it.
 
 use engine::Engine;
-use engine::keyspace::key_hash::KeyHash;
-use engine::keyspace::shard::EntryHint;
+use engine::data::key_hash::KeyHash;
+use engine::data::table::EntryHint;
 
 /// The keys of a command, with their places among its arguments, and their database.
 pub type Asked<'k> = (&'k [(usize, KeyHash)], u32);

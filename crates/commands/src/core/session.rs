@@ -8,9 +8,9 @@ use crate::transactions::multi::{Multi, Watching};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
+use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::{Asker, Origin};
-use engine::locks::held_locks::LockTimeout;
-use engine::snapshot::persistence_status::DenyReasons;
+use engine::status::deny_reasons::DenyReasons;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

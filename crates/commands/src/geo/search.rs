@@ -8,9 +8,9 @@ use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keywo
 use crate::core::context::Cx;
 use crate::geo::points::{place, reply_distance, reply_place, unit};
 use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::Object;
 use engine::keyspace::edit::Ttl;
-use engine::keyspace::value::Object;
-use engine::propagation::effects::EventClass;
 use resp::number::parse_f64;
 use structures::geohash::{Place, Shape};
 use structures::sorted_set::SortedSet;

@@ -12,7 +12,8 @@ use crate::hashes::hash::{WRONG_FIELD_COUNT, commit_removal, expect, now, reply_
 use crate::keys::expire::Conditions;
 use crate::keys::expire_option::Lifetime;
 use engine::Error;
-use engine::propagation::effects::{EventClass, Record};
+use engine::data::event_class::EventClass;
+use engine::propagation::effects::Record;
 use structures::hash::{Hash, Ttl, Written};
 
 const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
@@ -511,7 +512,7 @@ mod tests {
     }
 
     fn sweep(client: &Client) {
-        let server = engine::clients::waiters::Server { worker: 0, now_us: client.now().unix_us };
+        let server = engine::host::threads::Server { worker: 0, now_us: client.now().unix_us };
         while client.engine().expire_due(0..client.engine().locks().len(), server, 1000) {}
     }
 
@@ -554,7 +555,7 @@ mod tests {
             client.is(&format!("HSETEX h PX 10 FIELDS 2 f{n} v g{n} v"), ":1");
         }
         client.is("HSET h stays v", ":1").later(10);
-        let server = engine::clients::waiters::Server { worker: 0, now_us: client.now().unix_us };
+        let server = engine::host::threads::Server { worker: 0, now_us: client.now().unix_us };
         assert!(client.engine().expire_due(0..8, server, 100), "more is due than the budget");
         client.is("HLEN h", ":901").is("HGETALL h", "[stays v]");
         sweep(&client);

@@ -9,7 +9,7 @@ use crate::core::context::Cx;
 use crate::hashes::hash::{now, reply_item};
 use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
-use engine::keyspace::value::{Collection, Object};
+use engine::data::value::{Collection, Object};
 use engine::snapshot::streamed_reply::Lister;
 use resp::{Protocol, Reply};
 use std::collections::HashSet;
@@ -464,7 +464,7 @@ mod tests {
         let mut writer = client.beside();
         let listing = Listing::begin(&mut client);
         writer.later(9);
-        let server = engine::clients::waiters::Server { worker: 0, now_us: writer.now().unix_us };
+        let server = engine::host::threads::Server { worker: 0, now_us: writer.now().unix_us };
         writer.engine().expire_due(0..8, server, 1000);
         writer.is("HLEN h", &format!(":{}", FIELDS - 3));
         let pairs = listing.end();

@@ -4,9 +4,9 @@ use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY, SYSTEM, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::{Str, ValueExt};
 use engine::keyspace::edit::Edit;
-use engine::keyspace::value::{Str, ValueExt};
-use engine::propagation::effects::EventClass;
 use structures::hyperloglog::{self, Corrupt, Encoding, Registers};
 
 pub const COMMANDS: &[Command] = &[

@@ -6,7 +6,7 @@ use crate::core::context::Cx;
 use crate::persistence::load;
 use engine::Error;
 use engine::config::{Config, Directive};
-use engine::propagation::effects::EventClass;
+use engine::data::event_class::EventClass;
 use persistence::dump;
 use persistence::encode::Style;
 use persistence::format::Family;

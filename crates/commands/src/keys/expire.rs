@@ -7,7 +7,8 @@ use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
-use engine::propagation::effects::{EventClass, Record};
+use engine::data::event_class::EventClass;
+use engine::propagation::effects::Record;
 use std::ops::Range;
 
 const SETTER: Command = Command {

@@ -7,9 +7,9 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::ValueExt;
 use engine::keyspace::edit::{copied, renamed};
-use engine::keyspace::value::ValueExt;
-use engine::propagation::effects::EventClass;
 
 const DEL_COMPLEXITY: &str = "O(N) where N is the number of keys that will be removed. When a key to remove holds a value other than a string, the individual complexity for this key is O(M) where M is the number of elements in the list, set, sorted set or hash. Removing a single key that holds a string value is O(1).";
 const UNLINK_COMPLEXITY: &str = "O(1) for each key removed regardless of its size. Then the command does O(N) work in a different thread in order to reclaim memory, where N is the number of allocations the deleted objects where composed of.";

@@ -5,7 +5,7 @@ use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use engine::Error;
-use engine::keyspace::value::ValueExt;
+use engine::data::value::ValueExt;
 
 const ABOUT_A_KEY: Command = Command {
     group: Group::Generic,

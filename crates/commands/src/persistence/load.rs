@@ -13,12 +13,12 @@
 
 use crate::scripting::fcall;
 use engine::config::{Config, Directive};
-use engine::keyspace::key_hash::KeyHash;
+use engine::data::key_hash::KeyHash;
+use engine::data::value::KeyEntry;
+use engine::keyspace::held_locks::Held;
 use engine::keyspace::keys::{Key, Keys};
 use engine::keyspace::lru::is_due;
 use engine::keyspace::origin::{Asker, Origin};
-use engine::keyspace::value::KeyEntry;
-use engine::locks::held_locks::Held;
 use engine::{Engine, Error};
 use persistence::format::Family;
 use persistence::load::{self, Doing, Found, Options, Sink, Unread};

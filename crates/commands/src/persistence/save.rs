@@ -2,7 +2,7 @@
 //!
 //! Saving is the same in all ways: a [cut](engine::snapshot::capture) is walked by a thread of the host's while all
 //! others serve. SAVE lets its client wait for the end, and nobody else. One save at a time;
-//! [`Saves`](engine::snapshot::persistence_status::Saves) knows of it.
+//! [`Saves`](engine::status::persistence_status::Saves) knows of it.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE};
@@ -12,9 +12,9 @@ use crate::persistence::aof;
 use crate::scripting;
 use crate::transactions::blocking::Blocking;
 use crate::version::CINNABAR;
-use engine::clients::pause::Paused;
 use engine::config::{Config, Directive};
-use engine::locks::held_locks::LockTimeout;
+use engine::keyspace::held_locks::LockTimeout;
+use engine::status::deny_reasons::Paused;
 use engine::{Engine, Error};
 use persistence::save::{self, Marks, Written};
 use std::io::{self, ErrorKind};

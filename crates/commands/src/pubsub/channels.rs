@@ -466,7 +466,7 @@ mod tests {
     use crate::core::dispatch;
     use crate::testing::Client;
     use engine::clients::pubsub::Push;
-    use engine::propagation::effects::EventClass;
+    use engine::data::event_class::EventClass;
 
     /// What a client is answered, as bytes with line ends shown as blanks.
     fn said(client: &mut Client, line: &str) -> String {

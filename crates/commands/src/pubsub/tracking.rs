@@ -16,7 +16,7 @@ use crate::core::session::Session;
 use crate::core::table::Entry;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::{Mode, Stale, Tracker};
-use engine::keyspace::key_hash::KeyHash;
+use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::Key;
 use engine::{Engine, Error};
 use resp::{Protocol, Reply};

@@ -8,19 +8,18 @@ use super::interpreter::Interpreter;
 use super::run::{Call, Code};
 use crate::core::args::Args;
 use crate::core::command::{
-    ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY,
+    ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, SKIP_MONITOR, STALE,
+    WRITE, key,
 };
-use crate::core::command::{SKIP_MONITOR, STALE, WRITE, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use engine::config::Directive;
-use engine::glob;
+use engine::keyspace::held_locks::Held;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
-use engine::locks::held_locks::Held;
 use engine::scripts::libraries::{Change, Libraries, Library};
 use engine::scripts::script_cache::Running;
-use engine::{Engine, Error};
+use engine::{Engine, Error, glob};
 use persistence::dump;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -2,13 +2,13 @@
 //!
 //! A command that has to wait goes back to the front of its connection's queue, and is tried again when the pause is
 //! over or was lifted: [`admission`](crate::core::admission) decides. What will be refused is refused at once. The pause itself is
-//! the engine's ([`engine::clients::pause`]).
+//! the engine's ([`engine::status::pause`]).
 
 use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::context::Cx;
 use engine::Error;
-use engine::clients::pause::Paused;
+use engine::status::deny_reasons::Paused;
 
 pub(crate) fn pause(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let paused = match args.len() {

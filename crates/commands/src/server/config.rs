@@ -9,8 +9,7 @@ use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STA
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
-use crate::persistence::aof;
-use crate::persistence::save;
+use crate::persistence::{aof, save};
 use crate::pubsub::tracking;
 use engine::config::{
     ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
@@ -297,7 +296,7 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
-    use engine::propagation::effects::EventClass;
+    use engine::data::event_class::EventClass;
 
     #[test]
     fn values_are_read_and_changed_together_or_not_at_all() {

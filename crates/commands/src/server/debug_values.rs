@@ -12,7 +12,7 @@
 use crate::core::args::Args;
 use crate::core::context::Cx;
 use engine::Error;
-use engine::keyspace::value::{Collection, Object, Value, ValueExt};
+use engine::data::value::{Collection, Object, Value, ValueExt};
 use resp::words::quote;
 use structures::hash::Hash;
 use structures::hashtable::{PLACES, Stats};

@@ -17,7 +17,7 @@
 //!              for each of its keys: add(digest of mix(key), its value)
 //! ```
 
-use engine::keyspace::value::{Object, Type, Value, ValueExt};
+use engine::data::value::{Object, Type, Value, ValueExt};
 use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
 use std::fmt;

@@ -9,9 +9,9 @@ use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, READONLY, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
+use engine::data::value::Value;
 use engine::host::surroundings::MemoryStats;
-use engine::keyspace::value::Value;
-use engine::stats::keyspace_stats::Overview;
+use engine::keyspace::keyspace_stats::Overview;
 use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
 

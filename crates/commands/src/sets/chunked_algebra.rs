@@ -19,8 +19,8 @@
 use crate::core::context::{Cx, Flow, Piecewise};
 use crate::sets::set::reply_member;
 use engine::Error;
+use engine::data::value::{Collection, Object, Value};
 use engine::keyspace::keys::{Key, Keys};
-use engine::keyspace::value::{Collection, Object, Value};
 use engine::snapshot::streamed_reply::{Lister, Listing};
 use resp::{Protocol, Reply};
 use std::collections::VecDeque;

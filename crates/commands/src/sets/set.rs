@@ -8,10 +8,10 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key}
 use crate::core::context::Cx;
 use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::{Collection, Object, ValueExt};
 use engine::keyspace::edit::Edit;
 use engine::keyspace::keys::Key;
-use engine::keyspace::value::{Collection, Object, ValueExt};
-use engine::propagation::effects::EventClass;
 use engine::snapshot::streamed_reply::Lister;
 use resp::Reply;
 use std::sync::Arc;

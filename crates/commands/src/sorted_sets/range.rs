@@ -10,7 +10,7 @@ use crate::core::context::Cx;
 use crate::sorted_sets::bounds::{Bounds, By};
 use crate::sorted_sets::sorted_set::{begin_pairs, commit_removal, reply_pair, store};
 use engine::Error;
-use engine::keyspace::value::{Collection, Object};
+use engine::data::value::{Collection, Object};
 use engine::snapshot::streamed_reply::Lister;
 use resp::Reply;
 use std::ops::Range;

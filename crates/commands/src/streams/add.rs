@@ -8,8 +8,9 @@ use crate::core::context::Cx;
 use crate::streams::stream::{GivenId, reply_id};
 use crate::streams::trim::Trim;
 use engine::Error;
+use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
-use engine::propagation::effects::{EventClass, Record};
+use engine::propagation::effects::Record;
 use sha1::{Digest, Sha1};
 use structures::stream::{Id, MAX_BYTES, MessageId, Stream};
 

@@ -9,7 +9,8 @@ use crate::core::dispatch::before_nul;
 use crate::streams::consume::claim_record;
 use crate::streams::stream::{parse_bound, parse_id, reply_entry, reply_id};
 use engine::Error;
-use engine::propagation::effects::{EventClass, Record};
+use engine::data::event_class::EventClass;
+use engine::propagation::effects::Record;
 use resp::Reply;
 use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
 

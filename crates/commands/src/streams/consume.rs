@@ -11,8 +11,9 @@ use crate::streams::read::{Answers, Options, stream_keys};
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
 use crate::transactions::blocking::Wait;
 use engine::Error;
-use engine::keyspace::value::Type;
-use engine::propagation::effects::{EventClass, Record};
+use engine::data::event_class::EventClass;
+use engine::data::value::Type;
+use engine::propagation::effects::Record;
 use resp::Reply;
 use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
 

@@ -8,7 +8,7 @@ use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::parse_id;
 use crate::streams::trim::references;
 use engine::Error;
-use engine::propagation::effects::EventClass;
+use engine::data::event_class::EventClass;
 use structures::stream::{Deletion, Id, Pending, References, Stream};
 
 pub const COMMANDS: &[Command] = &[

@@ -7,8 +7,8 @@ use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
 use crate::streams::stream::parse_id;
 use engine::Error;
+use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
-use engine::propagation::effects::EventClass;
 use structures::stream::{Group, Id, Stream};
 
 const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..Command::DEFAULT };

@@ -6,7 +6,7 @@ use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::streams::stream::{parse_range, reply_entry};
 use engine::Error;
-use engine::keyspace::value::{Collection, Object};
+use engine::data::value::{Collection, Object};
 use engine::snapshot::streamed_reply::Lister;
 use resp::Reply;
 use structures::stream::{Id, Stream};

@@ -8,7 +8,7 @@ use crate::streams::range;
 use crate::streams::stream::parse_id;
 use crate::transactions::blocking::Wait;
 use engine::Error;
-use engine::keyspace::value::Type;
+use engine::data::value::Type;
 use resp::Protocol;
 use structures::stream::{Id, Stream};
 

@@ -6,7 +6,7 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key}
 use crate::core::context::Cx;
 use crate::core::dispatch::before_nul;
 use engine::Error;
-use engine::propagation::effects::EventClass;
+use engine::data::event_class::EventClass;
 use resp::Reply;
 use structures::listpack::Item;
 use structures::stream::{Cursor, Id, Memory, Stream};

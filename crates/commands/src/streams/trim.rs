@@ -5,7 +5,8 @@ use crate::core::command::{Command, Group, WRITE, key};
 use crate::core::context::Cx;
 use crate::streams::stream::parse_id;
 use engine::Error;
-use engine::propagation::effects::{EventClass, Record};
+use engine::data::event_class::EventClass;
+use engine::propagation::effects::Record;
 use structures::stream::{Bound, References, Stream};
 
 pub const COMMANDS: &[Command] = &[Command {

@@ -4,10 +4,10 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
 use crate::core::context::Cx;
 use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::{NewString, Str};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::{Key, Keys};
-use engine::keyspace::value::{NewString, Str};
-use engine::propagation::effects::EventClass;
 use resp::long_double::LongDouble;
 
 pub const COMMANDS: &[Command] = &[

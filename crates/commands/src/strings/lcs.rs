@@ -18,7 +18,7 @@ use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Cx;
 use crate::strings::string::max_length;
 use engine::Error;
-use engine::keyspace::value::Str;
+use engine::data::value::Str;
 use resp::Reply;
 
 pub const COMMANDS: &[Command] = &[Command {

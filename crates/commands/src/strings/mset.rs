@@ -6,10 +6,11 @@ use crate::core::context::Cx;
 use crate::keys::expire_option::{Lifetime, pxat};
 use crate::strings::string::reply_string;
 use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::{NewString, ValueExt};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::Key;
-use engine::keyspace::value::{NewString, ValueExt};
-use engine::propagation::effects::{EventClass, Logged, Record};
+use engine::propagation::effects::{Logged, Record};
 
 pub const COMMANDS: &[Command] = &[
     Command {

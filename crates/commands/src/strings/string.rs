@@ -5,9 +5,10 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key}
 use crate::core::context::Cx;
 use crate::keys::expire_option::{ExpireOption, Lifetime, pxat};
 use engine::config::Directive;
+use engine::data::event_class::EventClass;
+use engine::data::value::{NewString, Str, ValueExt};
 use engine::keyspace::edit::{Edit, Ttl};
-use engine::keyspace::value::{NewString, Str, ValueExt};
-use engine::propagation::effects::{EventClass, Record};
+use engine::propagation::effects::Record;
 use engine::{Engine, Error};
 use resp::Reply;
 use std::ops::Range;

@@ -14,20 +14,21 @@
 //! one; it knows nothing of transactions.
 
 use crate::core::args::Args;
-use crate::core::command::{ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING};
-use crate::core::command::{NO_MULTI, NO_SCRIPT, READONLY, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key};
+use crate::core::command::{
+    ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING, NO_MULTI, NO_SCRIPT,
+    READONLY, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key,
+};
 use crate::core::context::{Cx, Flow, KeyArgs};
-use crate::core::instrument;
 use crate::core::key_spec::key_indices;
-use crate::core::lazy_free;
 use crate::core::session::Session;
 use crate::core::table::Entry;
+use crate::core::{instrument, lazy_free};
 use crate::pubsub::tracking;
 use crate::scripting;
 use crate::transactions::blocking::Blocking;
 use engine::clients::waiters::AwaitedKey;
 use engine::clients::watch::WatchFlag;
-use engine::keyspace::key_hash::KeyHash;
+use engine::data::key_hash::KeyHash;
 use engine::keyspace::lru::is_due;
 use engine::keyspace::origin::Asker;
 use engine::propagation::change_log::Batch;
@@ -262,7 +263,7 @@ fn watch_bytes(name: &[u8]) -> usize {
 }
 
 /// Whether there is an entry whose time is over.
-fn is_stale(table: &engine::keyspace::shard::Table, local: u64, name: &[u8], now: i64) -> bool {
+fn is_stale(table: &engine::data::table::Table, local: u64, name: &[u8], now: i64) -> bool {
     let found = table.find(local, |entry| entry.key() == name);
     found.and_then(|entry| entry.deadline()).is_some_and(|deadline| is_due(deadline, now))
 }

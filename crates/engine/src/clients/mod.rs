@@ -1,6 +1,5 @@
 //! Who is connected, and what clients wait for or want to be told of.
 
-pub mod pause;
 pub mod pubsub;
 pub mod registry;
 pub mod tracking;

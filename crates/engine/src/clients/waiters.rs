@@ -26,26 +26,19 @@
 
 use crate::clients::registry::ClientInfo;
 use crate::clients::tracking::Author;
+use crate::data::key_hash::KeyHash;
+use crate::data::value::Type;
 use crate::engine::Engine;
-use crate::keyspace::key_hash::KeyHash;
+use crate::host::threads::Server;
+use crate::keyspace::held_locks::{Held, LockTimeout};
 use crate::keyspace::keys::Keys;
 use crate::keyspace::shard::{Db, Shard};
-use crate::keyspace::value::Type;
 use crate::locks::deferred::DeferredWork;
-use crate::locks::held_locks::{Held, LockTimeout};
 use crate::locks::sync::{AtomicU8, MutexGuard, spin};
 use crate::propagation::effects::{Effects, ReadyKey};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Whoever serves: its place in [`Engine::metrics`] and its time.
-#[derive(Clone, Copy, Debug)]
-pub struct Server {
-    pub worker: usize,
-    /// Unix time in microseconds.
-    pub now_us: i64,
-}
 
 /// What a blocked client asked for.
 pub trait Request: Send + Sync {
@@ -345,10 +338,11 @@ mod testing {
 
     use super::*;
     use crate::Options;
+    use crate::data::event_class::EventClass;
     use crate::host::surroundings::Host;
     use crate::keyspace::origin::Origin;
     use crate::locks::sync::Mutex;
-    use crate::propagation::effects::{Event, EventClass, Garbage};
+    use crate::propagation::effects::{Event, Garbage};
 
     /// Remembers what was delivered.
     #[derive(Default)]

@@ -8,8 +8,8 @@
 //!                                                         | the earliest
 //!                                              shard: collections by the earliest deadline of an element
 //! ```
-//! All three ordered indexes are [`Deadlines`]: records of a deadline and a position in a hash table. A shard has two
-//! for each database ([`ExpiryIndex`]), so that what is due is found without looking at anything that is not.
+//! All three ordered indexes are [`Deadlines`](structures::ttl_index::Deadlines): records of a deadline and a position in a hash table. A shard has two
+//! for each database ([`ExpiryIndex`](crate::data::table::ExpiryIndex)), so that what is due is found without looking at anything that is not.
 //!
 //! # What is seen
 //! Every access looks at the exact deadline. A key that is over is removed by whoever comes upon it. An element that is
@@ -29,31 +29,23 @@
 //! and loading need nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
 //!
 //! # Another type whose elements run out
-//! Give its structure a `Deadlines`, and [`Object::next_deadline`](crate::keyspace::value::Object::next_deadline),
-//! [`Object::pop_due`](crate::keyspace::value::Object::pop_due) and
-//! [`Object::element_words`](crate::keyspace::value::Object::element_words) an arm; its [`Collection`](crate::keyspace::value::Collection)
+//! Give its structure a `Deadlines`, and [`Object::next_deadline`](crate::data::value::Object::next_deadline),
+//! [`Object::pop_due`](crate::data::value::Object::pop_due) and
+//! [`Object::element_words`](crate::data::value::Object::element_words) an arm; its [`Collection`](crate::data::value::Collection)
 //! says its earliest deadline.
 
 use crate::clients::tracking::Author;
-use crate::clients::waiters::{self, Server};
+use crate::clients::waiters;
 use crate::config::Directive;
+use crate::data::table::element_deadline;
+use crate::data::value::KeyEntry;
 use crate::engine::Engine;
+use crate::host::threads::Server;
 use crate::keyspace::lru::{self, is_due};
 use crate::keyspace::shard::Shard;
-use crate::keyspace::value::{KeyEntry, Value};
 use crate::propagation::effects::Effects;
 use std::ops::Range;
 use structures::hashtable::position;
-use structures::ttl_index::Deadlines;
-
-/// What runs out in one database of a shard.
-#[derive(Default)]
-pub struct ExpiryIndex {
-    /// Keys with a deadline.
-    pub keys: Deadlines,
-    /// Collections with elements that have one, by the earliest.
-    pub elements: Deadlines,
-}
 
 /// What the background removes under one hold of a shard's lock, of keys and of elements: some ten microseconds' worth.
 const STEP: usize = 32;
@@ -174,9 +166,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// The earliest deadline of an element, if the entry's value is a collection that has such.
-pub(crate) fn element_deadline(entry: &KeyEntry) -> Option<u64> {
-    if let Value::Payload(object) = entry.value() { object.next_deadline() } else { None }
 }

@@ -22,12 +22,13 @@
 //! threads is waited for, not made up for with more keys.
 
 use crate::clients::tracking::Author;
-use crate::clients::waiters::{self, Server};
+use crate::clients::waiters;
 use crate::config::{Config, Directive};
+use crate::data::value::{KeyEntry, Value};
 use crate::engine::Engine;
+use crate::host::threads::Server;
 use crate::keyspace::lru::{AccessClock, Cause, removed};
 use crate::keyspace::shard::{Db, Shard};
-use crate::keyspace::value::{KeyEntry, Value};
 use crate::locks::sync::Mutex;
 use crate::propagation::change_log::ChangeLog;
 use crate::propagation::effects::Effects;

@@ -2,3 +2,4 @@
 
 pub mod peer_connections;
 pub mod surroundings;
+pub mod threads;

@@ -1,8 +1,9 @@
 //! What the engine and its commands ask of whoever runs them.
 
-use crate::clients::waiters::{Server, Ticket};
+use crate::clients::waiters::Ticket;
 use crate::config::{Config, Directive};
 use crate::engine::Engine;
+use crate::host::threads::Server;
 use crate::propagation::effects::{Event, Garbage};
 use std::io;
 use std::sync::Arc;

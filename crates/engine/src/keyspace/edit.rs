@@ -9,14 +9,15 @@
 
 use crate::Error;
 use crate::clients::tracking::{self, Tracked};
+use crate::data::event_class::EventClass;
+use crate::data::table::element_deadline;
+use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use crate::engine::Engine;
-use crate::expiry::background::element_deadline;
 use crate::keyspace::keys::Key;
 use crate::keyspace::lru::{self, Used};
 use crate::keyspace::origin::Origin;
 use crate::keyspace::shard::{Db, Shard, ShardStats};
-use crate::keyspace::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
-use crate::propagation::effects::{Effects, Event, EventClass, Logged, Record};
+use crate::propagation::effects::{Effects, Event, Logged, Record};
 use crate::snapshot::streamed_reply::Readers;
 use std::ops::Range;
 use std::sync::Arc;

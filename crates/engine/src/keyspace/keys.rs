@@ -6,19 +6,20 @@
 
 use crate::Error;
 use crate::clients::waiters::{Blocked, Ticket};
+use crate::data::event_class::EventClass;
+use crate::data::key_hash::KeyHash;
+use crate::data::value::{Collection, KeyEntry, Str, Value, ValueExt};
 use crate::engine::Engine;
 use crate::keyspace::edit::{Edit, InPlaceEdit};
-use crate::keyspace::key_hash::KeyHash;
+use crate::keyspace::held_locks::{Held, LockTimeout, Locks};
 use crate::keyspace::lru::{self, Used};
 use crate::keyspace::origin::{Asker, Origin};
 use crate::keyspace::shard::Shard;
-use crate::keyspace::value::{Collection, KeyEntry, Str, Value, ValueExt};
-use crate::locks::held_locks::{Held, LockTimeout, Locks};
 use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
-use crate::propagation::effects::{Effects, Event, EventClass};
+use crate::propagation::effects::{Effects, Event};
 use crate::scripts::libraries::{Change, Libraries};
-use crate::snapshot::persistence_status::DenyReasons;
+use crate::status::deny_reasons::DenyReasons;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{Ref, SlotRef};

@@ -1,11 +1,12 @@
 //! What happens to an entry when it is looked at: the access clock, and the end of its time.
 
 use crate::clients::tracking;
+use crate::data::event_class::EventClass;
+use crate::data::table::element_deadline;
+use crate::data::value::KeyEntry;
 use crate::engine::Engine;
-use crate::expiry::background::element_deadline;
 use crate::keyspace::shard::{Db, Shard};
-use crate::keyspace::value::KeyEntry;
-use crate::propagation::effects::{Effects, Event, EventClass};
+use crate::propagation::effects::{Effects, Event};
 
 /// How accesses are counted in an entry's 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

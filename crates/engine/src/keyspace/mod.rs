@@ -6,9 +6,9 @@
 
 pub mod edit;
 pub mod encoding_limits;
-pub mod key_hash;
+pub mod held_locks;
 pub mod keys;
+pub mod keyspace_stats;
 pub mod lru;
 pub mod origin;
 pub mod shard;
-pub mod value;

@@ -3,20 +3,14 @@
 use crate::clients::tracking::Tracked;
 use crate::clients::waiters::Blocked;
 use crate::clients::watch::Watchers;
-use crate::expiry::background::ExpiryIndex;
+use crate::data::table::{ExpiryIndex, Table};
+use crate::data::value::{Object, Type, ValueExt};
 use crate::keyspace::lru;
-use crate::keyspace::value::{KeyEntry, Object, Type, ValueExt};
 use crate::snapshot::capture::Cut;
 use crate::snapshot::streamed_reply::Listings;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, LazyLock};
-use structures::hashtable::HashTable;
-
-/// Keys and values of one database in one shard.
-pub type Table = HashTable<KeyEntry>;
-/// Where a key's entry may be.
-pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
 
 /// One database, as far as it lies in this shard.
 #[derive(Default)]

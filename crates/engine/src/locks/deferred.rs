@@ -4,10 +4,11 @@
 //! wait for a key are served a little later. Workers look [now and then](Engine::do_leftovers) while there is
 //! something.
 
-use crate::clients::waiters::{self, AwaitedKey, Server, Ticket};
+use crate::clients::waiters::{self, AwaitedKey, Ticket};
 use crate::clients::watch::WatchFlag;
 use crate::engine::Engine;
-use crate::locks::held_locks::LockTimeout;
+use crate::host::threads::Server;
+use crate::keyspace::held_locks::LockTimeout;
 use crate::locks::sync::Mutex;
 use crate::propagation::effects::ReadyKey;
 use std::sync::Arc;

@@ -4,6 +4,5 @@
 //! holds of them, [`deferred`] what is done once a lock is free.
 
 pub mod deferred;
-pub mod held_locks;
 pub mod protocol;
 pub mod sync;

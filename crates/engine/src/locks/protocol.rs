@@ -24,7 +24,7 @@
 //! gets the lock.
 //!
 //! Everybody gets through: who is short of patience gives up what it has when one lock is not free in time, and begins
-//! again later, longer for each lock the more often it has failed ([`LockTimeout`](crate::locks::held_locks::LockTimeout)). A lock whose
+//! again later, longer for each lock the more often it has failed ([`LockTimeout`](crate::keyspace::held_locks::LockTimeout)). A lock whose
 //! holder only has no processor becomes free in that time, and the lock's queue is served in order. A lock of one that
 //! runs for long does not, and then it is right to come back later.
 //!
@@ -32,8 +32,10 @@
 //! commands whose sets overlap are ordered by the locks of the overlap, and the order is the same in
 //! every shard that both touch, because all locks of a command are held until it has ended.
 
-use crate::locks::sync::{AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::locks::sync::{lock_briefly, lock_soon, read_soon, write_briefly, write_soon};
+use crate::locks::sync::{
+    AtomicBool, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_briefly, lock_soon, read_soon,
+    write_briefly, write_soon,
+};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use structures::tagged_pointer::prefetch_to_change;

@@ -1,9 +1,9 @@
 //! What a command does besides replying: collected under the locks, carried out after them.
 
 use crate::clients::tracking::Change;
-use crate::expiry::background::ExpiryIndex;
-use crate::keyspace::shard::Table;
-use crate::keyspace::value::Object;
+use crate::data::event_class::EventClass;
+use crate::data::table::{ExpiryIndex, Table};
+use crate::data::value::Object;
 use crate::scripts::libraries::Libraries;
 use crate::scripts::script_cache::Script;
 use std::sync::Arc;
@@ -42,24 +42,6 @@ impl Garbage {
 
 /// Objects below this many pieces are freed where they are; handing them over would cost more.
 const FREE_HERE: usize = 64;
-
-/// Classes of keyspace events, as `notify-keyspace-events` selects them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventClass(pub u32);
-
-impl EventClass {
-    pub const GENERIC: EventClass = EventClass(1 << 2);
-    pub const STRING: EventClass = EventClass(1 << 3);
-    pub const SET: EventClass = EventClass(1 << 5);
-    pub const LIST: EventClass = EventClass(1 << 4);
-    pub const HASH: EventClass = EventClass(1 << 6);
-    pub const SORTED_SET: EventClass = EventClass(1 << 7);
-    pub const EXPIRED: EventClass = EventClass(1 << 8);
-    pub const EVICTED: EventClass = EventClass(1 << 9);
-    pub const STREAM: EventClass = EventClass(1 << 10);
-    pub const KEY_MISS: EventClass = EventClass(1 << 11);
-    pub const NEW: EventClass = EventClass(1 << 14);
-}
 
 /// Something happened to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 //!
 //! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
 
+use crate::data::value::Object;
 use crate::host::surroundings::{Host, Scratch};
-use crate::keyspace::value::Object;
 use crate::locks::sync::Mutex;
 use std::io;
 use std::ops::Range;

@@ -26,11 +26,11 @@
 //! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by
 //! somebody else answers its walk with [`Cancelled`].
 
+use crate::data::key_hash::KeyHasher;
+use crate::data::table::{ExpiryIndex, Table};
+use crate::data::value::{KeyEntry, Object, Value};
 use crate::engine::Engine;
-use crate::expiry::background::ExpiryIndex;
-use crate::keyspace::key_hash::KeyHasher;
-use crate::keyspace::shard::{Db, Table};
-use crate::keyspace::value::{KeyEntry, Object, Value};
+use crate::keyspace::shard::Db;
 use crate::locks::sync::unlock_fairly;
 use crate::propagation::effects::Garbage;
 use crate::scripts::libraries::Libraries;
@@ -472,7 +472,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is a cut and nobody has [cancelled](crate::snapshot::persistence_status::Saves::cancel) the save that it is for.
+    /// Whether there is a cut and nobody has [cancelled](crate::status::persistence_status::Saves::cancel) the save that it is for.
     pub fn cut_is_open(&self) -> bool {
         self.cut_open.load(Relaxed) && !self.saves().is_cancelled()
     }

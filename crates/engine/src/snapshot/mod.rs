@@ -5,5 +5,4 @@
 
 pub mod before_images;
 pub mod capture;
-pub mod persistence_status;
 pub mod streamed_reply;

@@ -27,9 +27,9 @@
 //! forgotten at the next occasion.
 
 use crate::Error;
+use crate::data::value::{Object, Value};
 use crate::keyspace::keys::{Key, Keys};
 use crate::keyspace::shard::Db;
-use crate::keyspace::value::{Object, Value};
 use crate::locks::sync::Mutex;
 use resp::{Protocol, Reply};
 use std::collections::VecDeque;

@@ -2,6 +2,5 @@
 
 pub mod command_log;
 pub mod histogram;
-pub mod keyspace_stats;
 pub mod latency_monitor;
 pub mod metrics;

@@ -10,7 +10,7 @@ use crate::format::Family;
 use crate::keyspace_walk::{Blocks, walk};
 use crate::save::Written;
 use engine::Engine;
-use engine::keyspace::value::{KeyEntry, Object, Str, Value};
+use engine::data::value::{KeyEntry, Object, Str, Value};
 use engine::propagation::change_log::{put_command, put_select};
 use engine::snapshot::capture::{Begun, Encode};
 use std::io::{self, Write};

@@ -19,7 +19,7 @@ use commands::core::steady::Plain;
 use commands::core::table::Entry;
 use commands::{Args, OwnWords};
 use engine::Engine;
-use engine::keyspace::key_hash::KeyHash;
+use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::Key;
 use resp::{Limits, Progress, ProtocolError, RequestParser, Span};
 use std::cell::Cell;

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! So a key leaves in the state in which the target has it, whatever was written meanwhile. A key that does not rest is
-//! sent a few times, then clients [do not write](engine::clients::pause::Pause::hold) until it has gone. When the
+//! sent a few times, then clients [do not write](engine::status::pause::Pause::hold) until it has gone. When the
 //! target fails on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by
 //! itself: only those that rest leave at one moment.
 //!

@@ -7,8 +7,8 @@
 //!
 //! Nearly all commands have one lock. It lies apart, so that it is given up in place and not moved to be dropped.
 
+use crate::data::key_hash::KeyHash;
 use crate::engine::Engine;
-use crate::keyspace::key_hash::KeyHash;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::{Escalated, Several};
 use crate::locks::sync::MutexGuard;

@@ -1,23 +1,13 @@
 //! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
 //! holds writes back likewise while it sends keys that do not rest otherwise.
 //!
-//! What has to wait is part of the word that every command looks at ([`DenyReasons`](crate::snapshot::persistence_status::DenyReasons)); here is why,
+//! What has to wait is part of the word that every command looks at ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)); here is why,
 //! and until when.
 
-use crate::Engine;
 use crate::locks::sync::Mutex;
-use crate::snapshot::persistence_status::Saves;
+use crate::status::deny_reasons::Paused;
+use crate::status::persistence_status::Saves;
 use std::sync::atomic::{AtomicI64, Ordering};
-
-/// What has to wait. The greater includes the smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Paused {
-    Nothing,
-    /// Commands that may write.
-    Writes,
-    /// All commands.
-    All,
-}
 
 /// The pause of a server.
 pub struct Pause {
@@ -41,45 +31,6 @@ impl Default for Pause {
     }
 }
 
-impl Engine {
-    /// What has to wait now.
-    pub fn paused(&self) -> Paused {
-        self.saves().deny_reasons().paused()
-    }
-
-    /// True from [`begin_pause`](Self::begin_pause) until [`end_pause`](Self::end_pause), or the
-    /// [`end_pause_if_over`](Self::end_pause_if_over) that comes after its time; and while somebody
-    /// [holds](Self::hold_writes) writes back.
-    pub fn is_paused(&self) -> bool {
-        self.paused() != Paused::Nothing
-    }
-
-    /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
-    /// milder. Commands that were admitted before are over when all locks have been [passed](Self::pass_locks).
-    pub fn begin_pause(&self, paused: Paused, until: i64, now: i64) {
-        self.pause().begin(self.saves(), paused, until, now);
-    }
-
-    pub fn end_pause(&self) {
-        self.pause().end(self.saves());
-    }
-
-    /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
-    pub fn end_pause_if_over(&self, now: i64) -> bool {
-        self.pause().end_if_over(self.saves(), now)
-    }
-
-    /// Nobody writes until as many have called [`release_writes`](Self::release_writes); commands that run already end
-    /// first.
-    pub fn hold_writes(&self) {
-        self.pause().hold(self.saves(), true);
-    }
-
-    pub fn release_writes(&self) {
-        self.pause().hold(self.saves(), false);
-    }
-}
-
 impl Pause {
     /// Whether a client has asked for it.
     pub fn is_called(&self) -> bool {
@@ -91,7 +42,7 @@ impl Pause {
         self.until.load(Ordering::Acquire)
     }
 
-    fn begin(&self, saves: &Saves, paused: Paused, until: i64, now: i64) {
+    pub(crate) fn begin(&self, saves: &Saves, paused: Paused, until: i64, now: i64) {
         let mut causes = self.causes.lock();
         let (old, old_until) = (causes.called, self.until());
         let on = old != Paused::Nothing && old_until > now;
@@ -99,13 +50,13 @@ impl Pause {
         self.publish(saves, &causes, if on { until.max(old_until) } else { until });
     }
 
-    fn end(&self, saves: &Saves) {
+    pub(crate) fn end(&self, saves: &Saves) {
         let mut causes = self.causes.lock();
         causes.called = Paused::Nothing;
         self.publish(saves, &causes, i64::MAX);
     }
 
-    fn end_if_over(&self, saves: &Saves, now: i64) -> bool {
+    pub(crate) fn end_if_over(&self, saves: &Saves, now: i64) -> bool {
         let mut causes = self.causes.lock();
         let over = causes.called != Paused::Nothing && now >= self.until();
         if over {
@@ -115,7 +66,7 @@ impl Pause {
         over
     }
 
-    fn hold(&self, saves: &Saves, on: bool) {
+    pub(crate) fn hold(&self, saves: &Saves, on: bool) {
         let mut causes = self.causes.lock();
         causes.holds = if on { causes.holds + 1 } else { causes.holds - 1 };
         let until = if causes.called == Paused::Nothing { i64::MAX } else { self.until() };

@@ -5,7 +5,7 @@
 //! them that readers get.
 
 use crate::Error;
-use crate::propagation::effects::EventClass;
+use crate::data::event_class::EventClass;
 use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use structures::hash::{Hash, View};
 use structures::list::List;

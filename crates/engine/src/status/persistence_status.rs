@@ -1,7 +1,7 @@
 //! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for
 //! commands that may not run meanwhile.
 
-use crate::clients::pause::Paused;
+use crate::status::deny_reasons::{DenyReasons, Paused};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::Relaxed};
 
@@ -76,87 +76,6 @@ pub struct Loading {
     pub keys_expired: AtomicU64,
     /// Commands that were read from a log and replied an error.
     pub errors: AtomicU64,
-}
-
-/// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.
-///
-/// A command looks before it takes its locks and, for what is [promised](DenyReasons::promises), once more when it has
-/// them. So whoever changes the word and then [passes every lock](crate::Engine::pass_locks) knows that no command of
-/// before is still under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DenyReasons(u16);
-
-impl DenyReasons {
-    const LOADING: u16 = 1;
-    const FAILED: u16 = 2;
-    const SHORT_OF_MEMORY: u16 = 4;
-    const UNLOGGED: u16 = 8;
-    const LIMITED: u16 = 16;
-    const WRITES_PAUSED: u16 = 32;
-    const ALL_PAUSED: u16 = 64;
-    const SHORT_OF_REPLICAS: u16 = 128;
-    const CONGESTED: u16 = 256;
-
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Nothing but a limit to memory, at most.
-    #[inline]
-    pub fn is_limit_only(self) -> bool {
-        self.0 & !DenyReasons::LIMITED == 0
-    }
-
-    /// The part that somebody relies on who was told that it holds. Memory and mailboxes are none of it: what they take up
-    /// is measured now and then only.
-    #[inline]
-    pub fn promises(self) -> DenyReasons {
-        DenyReasons(self.0 & !(DenyReasons::LIMITED | DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED))
-    }
-
-    /// What has to wait.
-    pub fn paused(self) -> Paused {
-        match self.0 & (DenyReasons::WRITES_PAUSED | DenyReasons::ALL_PAUSED) {
-            0 => Paused::Nothing,
-            DenyReasons::WRITES_PAUSED => Paused::Writes,
-            _ => Paused::All,
-        }
-    }
-
-    /// The data set is being read: only commands that need no data run.
-    pub fn is_loading(self) -> bool {
-        self.0 & DenyReasons::LOADING != 0
-    }
-
-    /// There is a limit to memory: what there is has to be looked at before every command.
-    pub fn is_limited(self) -> bool {
-        self.0 & DenyReasons::LIMITED != 0
-    }
-
-    /// The log cannot be written: nothing may be changed.
-    pub fn is_unlogged(self) -> bool {
-        self.0 & DenyReasons::UNLOGGED != 0
-    }
-
-    /// A worker has not taken what its clients are to be told, and that is much: what would add to it does not run.
-    pub fn is_congested(self) -> bool {
-        self.0 & DenyReasons::CONGESTED != 0
-    }
-
-    /// The last save failed: nothing may be written.
-    pub fn is_failed(self) -> bool {
-        self.0 & DenyReasons::FAILED != 0
-    }
-
-    /// Fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
-    pub fn is_short_of_replicas(self) -> bool {
-        self.0 & DenyReasons::SHORT_OF_REPLICAS != 0
-    }
-
-    /// There is more data than there may be: what needs memory does not run.
-    pub fn is_short_of_memory(self) -> bool {
-        self.0 & DenyReasons::SHORT_OF_MEMORY != 0
-    }
 }
 
 impl Saves {

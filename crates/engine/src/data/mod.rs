@@ -1,0 +1,8 @@
+//! What lies in a shard: keys' hashes, values, and the tables that hold them.
+//!
+//! Plain data without locks. Nothing here knows of commands, clients or configuration.
+
+pub mod event_class;
+pub mod key_hash;
+pub mod table;
+pub mod value;

@@ -1,0 +1,24 @@
+//! The table of a database in a shard, and the order in which its keys and elements expire.
+
+use crate::data::value::{KeyEntry, Value};
+use structures::hashtable::HashTable;
+use structures::ttl_index::Deadlines;
+
+/// Keys and values of one database in one shard.
+pub type Table = HashTable<KeyEntry>;
+/// Where a key's entry may be.
+pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
+
+/// What expires in one database of a shard.
+#[derive(Default)]
+pub struct ExpiryIndex {
+    /// Keys with a deadline.
+    pub keys: Deadlines,
+    /// Collections with elements that have one, by the earliest.
+    pub elements: Deadlines,
+}
+
+/// The earliest deadline of an element, if the entry's value is a collection that has such.
+pub(crate) fn element_deadline(entry: &KeyEntry) -> Option<u64> {
+    if let Value::Payload(object) = entry.value() { object.next_deadline() } else { None }
+}
