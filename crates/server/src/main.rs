@@ -27,10 +27,10 @@ fn main() -> ExitCode {
         other => return answer(&other),
     };
     // Loading may change the working directory, which the names may be relative to.
-    command_line.config_file = command_line.config_file.as_deref().map(host::engine_host::absolute);
+    command_line.config_file = command_line.config_file.as_deref().map(system::files::absolute);
     let config_file = command_line.config_file.clone().unwrap_or_default();
     let executable = host::engine_host::executable();
-    let loaded = match load(&command_line, &host::engine_host::ConfigHost) {
+    let loaded = match load(&command_line, &host::config_host::ConfigHost) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Text { .. }) => {
             // Nobody may listen.

@@ -1,5 +1,6 @@
 //! From a configuration to running threads, and back.
 
+use crate::aof::disk::Disk;
 use crate::aof::writer;
 use crate::event_loop::worker::Worker;
 use crate::host::engine_host::EngineHost;
@@ -18,6 +19,7 @@ use crate::system::oom;
 use crate::system::prefault;
 use crate::system::rlimit;
 use crate::workers::mailbox::Mailbox;
+use crate::workers::notifier::Notifier;
 use crate::workers::shared::Shared;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
@@ -64,21 +66,21 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
     let names = engine.config().snapshot();
     let (dir, file) = (names.text(Directive::AppendDirname), names.text(Directive::AppendFilename));
-    engine.install_log(Arc::new(Aof::new(Arc::new(writer::Disk), dir, file)));
+    engine.install_log(Arc::new(Aof::new(Arc::new(Disk), dir, file)));
     commands::server::config::apply_all(&engine);
-    let (notifier, rung) = writer::Notifier::new();
+    let (notifier, rung) = Notifier::new();
     let failed = |error: io::Error| format!("Can't start: {error}");
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
-    let acceptor = Acceptor::new(polls[0].registry()).map_err(failed)?;
-    let shared = Arc::new(Shared::new(engine, workers, notifier, acceptor));
-    let signals = SignalLoop::new(Arc::clone(&shared)).map_err(failed)?;
-    let threads = start_workers(&shared, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
-    host.set_server(&shared);
+    let acceptor = Arc::new(Acceptor::new(polls[0].registry()).map_err(failed)?);
+    let shared = Arc::new(Shared::new(engine, workers, notifier));
+    let signals = SignalLoop::new(Arc::clone(&shared), Arc::clone(&acceptor)).map_err(failed)?;
+    let threads = start_workers(&shared, &acceptor, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
+    host.set_server(&shared, &acceptor);
     crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
     log::notice("Server initialized");
     let logger = writer::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
-    shared.acceptor.open(listeners).map_err(failed)?;
+    acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
     affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
     let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
@@ -138,13 +140,17 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
 /// as the parser of `cjson` does for each level; what runs over the stack ends the process.
 const WORKER_STACK: usize = 64 << 20;
 
-fn start_workers(shared: &Arc<Shared>, polls: Vec<Poll>) -> io::Result<Vec<thread::JoinHandle<()>>> {
+fn start_workers(
+    shared: &Arc<Shared>,
+    acceptor: &Arc<Acceptor>,
+    polls: Vec<Poll>,
+) -> io::Result<Vec<thread::JoinHandle<()>>> {
     let mut boxes = Vec::with_capacity(polls.len());
     let mut made = Vec::with_capacity(polls.len());
     for (index, poll) in polls.into_iter().enumerate() {
         let (mailbox, inbox) = Mailbox::new(&poll)?;
         boxes.push(mailbox);
-        made.push(Worker::new(index, Arc::clone(shared), poll, inbox));
+        made.push(Worker::new(index, Arc::clone(shared), Arc::clone(acceptor), poll, inbox));
     }
     shared.set_mailboxes(boxes);
     let start = |(index, worker): (usize, Worker)| {

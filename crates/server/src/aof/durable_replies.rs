@@ -1,202 +1,145 @@
-//! Replies that wait until the log is durable, and writing the log before replies.
+//! Replies that wait until the log is durable up to where it was when their commands had run.
 //!
 //! ```text
-//!   everysec, no   commands ran - what they changed is written - replies are sent
-//!   always         commands ran - it is synced, too - replies are sent                                  where that is quick
-//!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
-//!                                                                        .... it cannot be written: all are sent but
-//!                                                                             those of clients whose own writes wait
+//!   queue    tick 7: offset 4200, replies of clients 1, 5, 9     tick 8: offset 4410, replies of 2, 5
+//!   durable up to 4300: those of tick 7 go                       the log cannot be written: those of readers go
 //! ```
-//!
-//! Where replies are kept these are all of a tick, also those of commands that only read: what they saw may not be
-//! durable yet. Once it is known that the log cannot be written, nobody waits but who has written what may be lost: how
-//! that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
-//!
-//! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
-//! and while the log is far behind, nobody writes ([`regulate`]), which also limits those who want no replies.
 
-use crate::aof::writer::{commit, write};
-use crate::connection::state::Connection;
-use crate::event_loop::worker::Worker;
-use commands::Now;
-use commands::persistence::aof::{is_far_behind, regulate, wrote};
-use persistence::aof::journal::Policy;
-use persistence::aof::{Aof, of};
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-/// Replies of a tick.
-#[derive(Default)]
-pub struct Kept {
-    /// How long the log was after it.
-    offset: u64,
-    bytes: Vec<u8>,
-    replies: Vec<KeptReply>,
-}
-
-struct KeptReply {
-    /// Another connection may have the token by then: the client's number tells.
-    token: usize,
-    client: u64,
+/// A reply that waits.
+pub struct HeldReply {
+    /// Another connection may have the token when the reply goes: the client's number tells.
+    pub token: usize,
+    pub client: u64,
     bytes: Range<usize>,
     /// How long the log was after the client's own last write.
     logged_at: u64,
 }
 
-impl KeptReply {
+impl HeldReply {
     /// What it counts as.
-    fn memory(&self) -> usize {
-        self.bytes.len() + size_of::<KeptReply>()
+    pub fn memory(&self) -> usize {
+        self.bytes.len() + size_of::<HeldReply>()
     }
 }
 
-/// Milliseconds that a write waits for a sync that is under way, which might make it wait for the disk.
-const PATIENCE: i64 = 1000;
+/// Replies of a tick.
+#[derive(Default)]
+pub struct HeldReplies {
+    /// How long the log was after it.
+    offset: u64,
+    bytes: Vec<u8>,
+    replies: Vec<HeldReply>,
+}
 
-impl Worker {
-    /// To be called before replies are sent: what their commands changed is written, or they are kept.
-    pub fn log_before_replies(&mut self, now: Now) {
-        let shared = Arc::clone(&self.shared);
-        let Some(aof) = of(&shared.engine) else { return };
-        if !aof.keeps_replies() {
-            if shared.engine.has_log() {
-                self.write_log(aof, now);
-            }
-            return self.release_replies(now);
+impl HeldReplies {
+    /// Replies whose bytes are parts of `bytes`.
+    pub fn new(offset: u64, bytes: Vec<u8>) -> HeldReplies {
+        HeldReplies { offset, bytes, replies: Vec::new() }
+    }
+
+    /// Adds the reply that lies at `bytes`; returns what it counts as.
+    pub fn push(&mut self, token: usize, client: u64, bytes: Range<usize>, logged_at: u64) -> usize {
+        let reply = HeldReply { token, client, bytes, logged_at };
+        let memory = reply.memory();
+        self.replies.push(reply);
+        memory
+    }
+
+    /// How many replies there are.
+    pub fn len(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Each reply, and its bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (&HeldReply, &[u8])> {
+        self.replies.iter().map(|reply| (reply, &self.bytes[reply.bytes.clone()]))
+    }
+
+    /// Takes the replies out of clients that wait for no write of their own.
+    fn split_readers(mut self, released: u64) -> (HeldReplies, HeldReplies) {
+        let mut writers = HeldReplies { offset: self.offset, ..HeldReplies::default() };
+        for reply in self.replies.extract_if(.., |reply| reply.logged_at > released) {
+            let start = writers.bytes.len();
+            writers.bytes.extend_from_slice(&self.bytes[reply.bytes.clone()]);
+            writers.replies.push(HeldReply { bytes: start..writers.bytes.len(), ..reply });
         }
-        let appended = aof.journal.appended();
-        let is_durable = appended <= aof.journal.released() || commit(&shared, aof, appended);
-        let has_failed = aof.has_failed();
-        if !is_durable && !has_failed {
-            self.keep_all(appended, now);
-            regulate(&shared.engine, aof);
-            return shared.notifier.ring();
-        }
-        self.release_replies(now);
-        if has_failed || !self.kept.is_empty() {
-            let released = aof.journal.released();
-            self.keep_some(appended, now, |connection| connection.kept > 0 || connection.session.logged_at > released);
+        (self, writers)
+    }
+}
+
+/// A worker's replies that wait, in order.
+#[derive(Default)]
+pub struct DurableReplies {
+    queue: VecDeque<HeldReplies>,
+}
+
+impl DurableReplies {
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Adds a tick's, if it has any.
+    pub fn push(&mut self, held: HeldReplies) {
+        if held.len() > 0 {
+            self.queue.push_back(held);
         }
     }
 
-    fn write_log(&mut self, aof: &Aof, now: Now) {
-        let attempt = aof.attempt();
-        if aof.journal.waiting() == 0 || aof.has_failed() {
-            return;
-        }
-        if aof.journal.policy() != Policy::No && aof.journal.is_syncing() && !is_far_behind(aof) {
-            if now.unix_ms() - *self.postponed_since.get_or_insert(now.unix_ms()) < PATIENCE {
-                return;
-            }
-            aof.stats.delayed.fetch_add(1, Relaxed);
-        }
-        self.postponed_since = None;
-        let began = self.nanos();
-        wrote(&self.shared.engine, aof, attempt, &write(aof));
-        self.metrics().log_nanos.add(self.nanos() - began);
+    /// The next that may go: the log is durable up to `released`.
+    pub fn pop(&mut self, released: u64) -> Option<HeldReplies> {
+        self.queue.pop_front_if(|held| held.offset <= released)
     }
 
-    /// Keeps the replies of this tick.
-    fn keep_all(&mut self, offset: u64, now: Now) {
-        let (replies, bytes) = (std::mem::take(&mut self.replies), self.reply.take());
-        self.keep(Kept { offset, bytes, replies: Vec::with_capacity(replies.len()) }, replies, now);
+    /// The log cannot be written: takes all but those of clients whose own writes wait.
+    pub fn take_readers(&mut self, released: u64) -> Vec<HeldReplies> {
+        let mut readers = Vec::new();
+        for held in std::mem::take(&mut self.queue) {
+            let (readable, writers) = held.split_readers(released);
+            readers.push(readable);
+            self.push(writers);
+        }
+        readers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(held: &HeldReplies) -> Vec<(usize, &[u8])> {
+        held.iter().map(|(reply, bytes)| (reply.token, bytes)).collect()
     }
 
-    /// Keeps those of this tick's replies that are for such connections.
-    fn keep_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
-        let (mut kept, mut replies) = (Kept { offset, ..Kept::default() }, Vec::new());
-        self.replies.retain(|(token, range)| {
-            if !self.connections.get(*token).is_some_and(&is_one) {
-                return true;
-            }
-            let start = kept.bytes.len();
-            kept.bytes.extend_from_slice(&self.reply.as_slice()[range.clone()]);
-            replies.push((*token, start..kept.bytes.len()));
-            false
-        });
-        self.keep(kept, replies, now);
+    #[test]
+    fn replies_go_when_the_log_is_durable_up_to_their_tick() {
+        let mut waiting = DurableReplies::default();
+        waiting.push(HeldReplies::new(5, Vec::new()));
+        assert!(waiting.is_empty(), "a tick without replies holds nothing up");
+        for offset in [10, 20] {
+            let mut held = HeldReplies::new(offset, b"+A+B".to_vec());
+            assert_eq!(held.push(1, 100, 0..2, offset), 2 + size_of::<HeldReply>());
+            held.push(2, 200, 2..4, 0);
+            waiting.push(held);
+        }
+        assert!(waiting.pop(9).is_none());
+        assert_eq!(texts(&waiting.pop(10).unwrap()), [(1, &b"+A"[..]), (2, b"+B")]);
+        assert!(waiting.pop(19).is_none() && !waiting.is_empty());
+        assert!(waiting.pop(20).is_some() && waiting.is_empty());
     }
 
-    fn keep(&mut self, mut kept: Kept, replies: Vec<(usize, Range<usize>)>, now: Now) {
-        let mut too_much = Vec::new();
-        for (token, bytes) in replies {
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            connection.noted = false;
-            if bytes.is_empty() {
-                continue;
-            }
-            if self.settings.clients.is_over(connection, bytes.len(), false, now.unix_ms()) {
-                too_much.push((token, bytes.len()));
-                continue;
-            }
-            let (client, logged_at) = (connection.session.info.id, connection.session.logged_at);
-            let reply = KeptReply { token, client, bytes, logged_at };
-            connection.kept += 1;
-            connection.kept_bytes += reply.memory();
-            kept.replies.push(reply);
-        }
-        if !kept.replies.is_empty() {
-            if let Some(aof) = of(&self.shared.engine) {
-                aof.stats.kept.fetch_add(kept.replies.len() as u64, Relaxed);
-            }
-            self.kept.push_back(kept);
-            self.shared.keepers[self.index].store(true, Relaxed);
-        }
-        for (token, more) in too_much {
-            self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
-        }
-    }
-
-    /// Sends what need not be kept any more.
-    pub fn release_replies(&mut self, now: Now) {
-        if self.kept.is_empty() {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let Some(aof) = of(&shared.engine) else { return };
-        let released = if aof.keeps_replies() { aof.journal.released() } else { u64::MAX };
-        while let Some(kept) = self.kept.pop_front_if(|kept| kept.offset <= released) {
-            kept.replies.iter().for_each(|reply| self.send_kept(reply, &kept.bytes, now));
-        }
-        if aof.has_failed() {
-            for kept in std::mem::take(&mut self.kept) {
-                self.release_readers(kept, released, now);
-            }
-        }
-        if self.kept.is_empty() {
-            shared.keepers[self.index].store(false, Relaxed);
-        }
-    }
-
-    /// Sends the replies of clients that wait for no write of their own, and keeps the others.
-    fn release_readers(&mut self, kept: Kept, released: u64, now: Now) {
-        let mut left = Kept { offset: kept.offset, ..Kept::default() };
-        for reply in kept.replies {
-            if reply.logged_at <= released {
-                self.send_kept(&reply, &kept.bytes, now);
-                continue;
-            }
-            let start = left.bytes.len();
-            left.bytes.extend_from_slice(&kept.bytes[reply.bytes]);
-            left.replies.push(KeptReply { bytes: start..left.bytes.len(), ..reply });
-        }
-        if !left.replies.is_empty() {
-            self.kept.push_back(left);
-        }
-    }
-
-    fn send_kept(&mut self, reply: &KeptReply, bytes: &[u8], now: Now) {
-        let found = self.connections.get_mut(reply.token);
-        let Some(connection) = found.filter(|connection| connection.session.info.id == reply.client) else { return };
-        let had_much = connection.has_much_kept();
-        connection.kept -= 1;
-        connection.kept_bytes -= reply.memory();
-        self.send_reply(reply.token, &bytes[reply.bytes.clone()], now);
-        let Some(connection) = self.connections.get_mut(reply.token) else { return };
-        connection.note_memory(&self.shared.engine.metrics()[self.index]);
-        if connection.closing || had_much && !connection.has_much_kept() {
-            self.enqueue(reply.token);
-        }
+    #[test]
+    fn readers_do_not_wait_for_a_log_that_cannot_be_written() {
+        let mut waiting = DurableReplies::default();
+        let mut held = HeldReplies::new(10, b"+A+B+C".to_vec());
+        (0..3).for_each(|n| _ = held.push(n, 0, 2 * n..2 * n + 2, [0, 10, 3][n]));
+        waiting.push(held);
+        let readers = waiting.take_readers(5);
+        assert_eq!(texts(&readers[0]), [(0, &b"+A"[..]), (2, b"+C")]);
+        assert!(waiting.pop(9).is_none());
+        assert_eq!(texts(&waiting.pop(10).unwrap()), [(1, &b"+B"[..])]);
     }
 }

@@ -3,5 +3,6 @@
 //! In: the log's journal, and a notifier's ring. Out: the file, and messages to workers that replies may go. It knows
 //! nothing of replies or connections.
 
+pub mod disk;
 pub mod durable_replies;
 pub mod writer;

@@ -1,4 +1,4 @@
-//! The append-only file's place on the disk, and the thread that writes and syncs it.
+//! The thread that writes and syncs the append-only file.
 //!
 //! ```text
 //!   everysec, no   worker: commands - write - replies            this thread: a sync a second, what could not be written
@@ -14,118 +14,15 @@ use crate::system::affinity;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
 use commands::persistence::aof::{end_waits, regulate, wrote};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use engine::config::Directive;
 use persistence::aof::journal::Policy;
-use persistence::aof::storage::{LogFile, Storage};
 use persistence::aof::{Aof, State, of};
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// Files of the process's file system.
-pub struct Disk;
-
-fn path(name: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(name))
-}
-
-/// Makes what changed in a file's directory durable.
-fn sync_directory(name: &[u8]) -> io::Result<()> {
-    let directory = path(name).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
-}
-
-impl Storage for Disk {
-    fn append(&self, name: &[u8]) -> io::Result<(Arc<dyn LogFile>, u64)> {
-        let is_new = !path(name).exists();
-        let file = OpenOptions::new().append(true).create(true).open(path(name))?;
-        if is_new {
-            sync_directory(name)?;
-        }
-        let len = file.metadata()?.len();
-        Ok((Arc::new(DiskFile(file)), len))
-    }
-
-    fn open(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
-        let file = File::open(path(name))?;
-        let len = file.metadata()?.len();
-        Ok((Box::new(file), len))
-    }
-
-    fn replace(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
-        let target = path(name);
-        let mut temporary = b"temp-".to_vec();
-        temporary.extend_from_slice(target.file_name().unwrap_or_default().as_bytes());
-        let temporary = target.with_file_name(OsStr::from_bytes(&temporary));
-        let mut file = File::create(&temporary)?;
-        let written = file.write_all(content).and_then(|()| file.sync_all());
-        if let Err(error) = written.and_then(|()| fs::rename(&temporary, target)) {
-            // The error that is reported is the one that came first.
-            let _ = fs::remove_file(&temporary);
-            return Err(error);
-        }
-        sync_directory(name)
-    }
-
-    fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
-        fs::rename(path(from), path(to))?;
-        sync_directory(to)
-    }
-
-    fn remove(&self, name: &[u8]) -> io::Result<()> {
-        fs::remove_file(path(name))
-    }
-
-    fn create_dir(&self, name: &[u8]) -> io::Result<()> {
-        match fs::create_dir(path(name)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            result => result,
-        }
-    }
-
-    fn len(&self, name: &[u8]) -> io::Result<u64> {
-        Ok(fs::metadata(path(name))?.len())
-    }
-}
-
-struct DiskFile(File);
-
-impl LogFile for DiskFile {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        (&self.0).write(bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-}
-
-/// Wakes the thread.
-#[derive(Clone)]
-pub struct Notifier(Sender<()>);
-
-impl Notifier {
-    pub fn new() -> (Notifier, Receiver<()>) {
-        let (sender, receiver) = bounded(1);
-        (Notifier(sender), receiver)
-    }
-
-    pub fn ring(&self) {
-        // When it has been rung already nobody needs to do it again.
-        let _ = self.0.try_send(());
-    }
-}
 
 /// Between two syncs, and between two attempts after an error.
 const SECOND: Duration = Duration::from_secs(1);
@@ -285,7 +182,7 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
 
 /// Those look again who wait for the log: workers that keep replies, WAITAOF, and who may not write meanwhile.
 fn tell(shared: &Shared, aof: &Aof) {
-    let keepers = shared.keepers.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
+    let keepers = shared.await_durability.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
     keepers.for_each(|(worker, _)| shared.post(worker, WorkerMessage::Durable));
     end_waits(&shared.engine, aof);
     regulate(&shared.engine, aof);

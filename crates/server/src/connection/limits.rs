@@ -13,16 +13,10 @@
 
 use crate::connection::output_buffer::CHUNK;
 use crate::connection::state::{Connection, Wire};
-use crate::event_loop::worker::Worker;
-use crate::system::log;
-use crate::workers::mailbox::WorkerMessage;
-use commands::server::client_list::described;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::config::value::ClientClass;
 use engine::config::{Config, Directive};
-use engine::stats::metrics::{WorkerMetrics, sum};
-use std::cmp::Reverse;
-use std::sync::Arc;
+use engine::stats::metrics::WorkerMetrics;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Unsent bytes of a class of clients.
@@ -37,8 +31,6 @@ struct OutputLimit {
 /// Without a password a client has less: bytes of replies, and of requests.
 const UNAUTHENTICATED_OUTPUT: usize = 1 << 10;
 const UNAUTHENTICATED_INPUT: usize = 1 << 20;
-/// Bytes of the input that the log shows of a request that is too long.
-const SHOWN: usize = 64;
 /// All clients together may have this much, whatever is configured: who sets the limit too low can still set it back.
 const LEAST_TOTAL: u64 = 128 << 10;
 /// What a client takes up that holds nothing.
@@ -53,7 +45,7 @@ pub struct ClientLimits {
     least_output: usize,
     input: usize,
     /// Bytes of all clients together.
-    total: u64,
+    pub total: u64,
 }
 
 impl ClientLimits {
@@ -77,6 +69,13 @@ impl ClientLimits {
         }
     }
 
+    /// Whether the connection's unfinished request has become too long.
+    pub fn is_input_over(&self, connection: &Connection) -> bool {
+        let known = connection.session.authenticated;
+        let limit = self.input.min(if known { usize::MAX } else { UNAUTHENTICATED_INPUT });
+        connection.shown_memory > limit.min(UNAUTHENTICATED_INPUT) && connection.input_len() > limit
+    }
+
     /// Whether the connection's replies have a hard limit.
     pub fn is_hard(&self, connection: &Connection) -> bool {
         let limit = if connection.session.subscriptions.is_some() { &self.subscriber } else { &self.normal };
@@ -86,7 +85,7 @@ impl ClientLimits {
     /// Whether a connection has too much to read when `more` bytes come to what waits.
     #[inline]
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: i64) -> bool {
-        let bytes = connection.output.len().max(connection.job_output()) + connection.kept_bytes + more;
+        let bytes = connection.output.len().max(connection.job_output()) + connection.held_bytes + more;
         if bytes <= self.least_output && !skip_first {
             connection.over_soft_since = None;
             return false;
@@ -130,7 +129,7 @@ impl Connection {
         let (info, parser) = (&self.session.info, self.parser_memory());
         let prefixes = info.prefix_bytes.load(Relaxed);
         let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed) + prefixes;
-        let output = self.output.memory() + self.held_back.capacity() + self.kept_bytes;
+        let output = self.output.memory() + self.held_back.capacity() + self.held_bytes;
         let buffers = self.pending.capacity() + parser + output;
         let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.queued_memory();
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
@@ -165,7 +164,8 @@ impl Connection {
         self.session.info.buffers.show(self.buffer_sizes());
     }
 
-    fn buffer_sizes(&self) -> BufferSizes {
+    /// What CLIENT LIST shows of its buffers.
+    pub fn buffer_sizes(&self) -> BufferSizes {
         let large = match &self.wire {
             Wire::Resp(parser) => parser.large_len(),
             Wire::Book => 0,
@@ -182,8 +182,8 @@ impl Connection {
             reply_room,
             reply_peak,
             reply_first: self.output.first_len(),
-            reply_chunks: reply_chunks + usize::from(self.kept > 0),
-            reply_bytes: reply_bytes + self.kept_bytes,
+            reply_chunks: reply_chunks + usize::from(self.held_replies > 0),
+            reply_bytes: reply_bytes + self.held_bytes,
         }
     }
 
@@ -191,109 +191,6 @@ impl Connection {
     fn input_len(&self) -> usize {
         let sizes = self.buffer_sizes();
         sizes.query + sizes.args + self.session.info.queued_bytes.load(Relaxed)
-    }
-}
-
-impl Worker {
-    /// Ends a connection that has too much to read. It gets none of it: what it has not read was a part of something.
-    #[cold]
-    pub fn end_slow_reader(&mut self, token: usize, more: usize, how: &str, now: i64) {
-        let Some(connection) = self.connections.get_mut(token) else { return };
-        let mut sizes = connection.buffer_sizes();
-        if more > 0 {
-            sizes.reply_chunks += 1;
-            sizes.reply_bytes += more;
-        }
-        connection.session.info.buffers.show(sizes);
-        let client = described(&self.shared.engine, &connection.session.info, now);
-        log::warning(format_args!("Client {client} {how} for overcoming of output buffer limits."));
-        self.metrics().output_limit_disconnections.add(1);
-        self.close(token);
-    }
-
-    /// Ends the connections that got too many pushes in this tick.
-    pub fn end_slow_readers(&mut self, now: i64) {
-        for (token, client) in std::mem::take(&mut self.over_limit) {
-            // Another connection may have the token by now.
-            if self.connections.get(token).is_some_and(|connection| connection.session.info.id == client) {
-                self.end_slow_reader(token, 0, "scheduled to be closed ASAP", now);
-            }
-        }
-    }
-
-    /// Ends a connection whose unfinished request has become too long; false if it is not.
-    pub fn end_if_input_too_long(&mut self, token: usize, now: i64) -> bool {
-        let Some(connection) = self.connections.get_mut(token) else { return false };
-        let known = connection.session.authenticated;
-        let limit = self.settings.clients.input.min(if known { usize::MAX } else { UNAUTHENTICATED_INPUT });
-        if connection.shown_memory <= limit.min(UNAUTHENTICATED_INPUT) || connection.input_len() <= limit {
-            return false;
-        }
-        let client = described(&self.shared.engine, &connection.session.info, now);
-        let hides = self.shared.engine.config().snapshot().flag(Directive::HideUserDataFromLog);
-        let input = &connection.pending[..connection.pending.len().min(SHOWN)];
-        let input = if hides { "*redacted*".to_owned() } else { format!("\"{}\"", input.escape_ascii()) };
-        log::warning(format_args!(
-            "Closing client that reached max query buffer length: {client} (qbuf initial bytes: {input})"
-        ));
-        self.metrics().query_limit_disconnections.add(1);
-        self.close(token);
-        true
-    }
-
-    /// Disconnects the largest clients, whosever they are, until all of them together are within the limit.
-    #[inline]
-    pub fn evict_clients(&mut self, now: i64) {
-        let limit = self.settings.clients.total;
-        if limit < u64::MAX && sum(self.shared.engine.metrics(), |worker| &worker.client_bytes) > limit {
-            self.evict_down_to(limit, now);
-        }
-    }
-
-    #[cold]
-    fn evict_down_to(&mut self, limit: u64, now: i64) {
-        // The counters include clients that are on their way out; the list does not.
-        let mut clients = self.shared.engine.clients().all();
-        clients.retain(|client| !client.no_evict.load(Relaxed));
-        let mut clients: Vec<(usize, Arc<ClientInfo>)> =
-            clients.into_iter().map(|client| (client.memory.load(Relaxed), client)).collect();
-        let mut total: u64 = clients.iter().map(|(bytes, _)| *bytes as u64).sum();
-        clients.sort_unstable_by_key(|(bytes, client)| Reverse((*bytes, client.id)));
-        for (bytes, client) in clients {
-            if total <= limit {
-                break;
-            }
-            total -= bytes as u64;
-            if !self.shared.engine.clients().remove(client.id) {
-                continue;
-            }
-            log::notice(format_args!("Evicting client: {}", described(&self.shared.engine, &client, now)));
-            self.metrics().evicted_clients.add(1);
-            // Nothing is given any more to one that waits.
-            if let Some(ticket) = client.ticket() {
-                ticket.finish();
-            }
-            if client.worker == self.index {
-                self.close_client(client.id);
-            } else {
-                self.shared.post(client.worker, WorkerMessage::Kill { client: client.id });
-            }
-        }
-    }
-
-    /// Every tick: who of those that wait for their peers has been above a soft limit for too long, and whose first
-    /// reply buffer does not fit any more.
-    pub fn enforce_output_limits(&mut self, waiting: &[usize], now: i64) {
-        let buffers = &self.shared.engine.clients().reply_buffers;
-        let (connections, limits) = (&mut self.connections, &self.settings.clients);
-        let is_over = |token: &usize| connections.get_mut(*token).is_some_and(|c| limits.is_over(c, 0, false, now));
-        let over: Vec<usize> = waiting.iter().copied().filter(is_over).collect();
-        if buffers.resizing.load(Relaxed) {
-            self.resize_reply_buffers(now);
-        }
-        for token in over {
-            self.end_slow_reader(token, 0, "closed", now);
-        }
     }
 }
 

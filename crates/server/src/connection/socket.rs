@@ -58,6 +58,39 @@ impl Stream {
     }
 }
 
+/// A connection's socket and what is known of it.
+pub struct Socket {
+    pub stream: Stream,
+    /// It may have more than was read.
+    pub readable: bool,
+    /// It may take more of the output.
+    pub writable: bool,
+    /// The peer will send no more; what it sent before may still have to be read.
+    pub hung_up: bool,
+    /// All was read that the peer has sent.
+    pub ended: bool,
+}
+
+impl Socket {
+    /// Reads once. Zero bytes: nothing is there now, or (then `ended`) ever.
+    pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self.stream.read(to)? {
+            None => self.readable = false,
+            Some(0) => {
+                self.readable = false;
+                self.ended = true;
+            }
+            Some(n) => {
+                // Less than there was room for means that the socket is empty: the next bytes are a new event. The
+                // end of the stream may have been announced already.
+                self.readable = n == to.len() || self.hung_up;
+                return Ok(n);
+            }
+        }
+        Ok(0)
+    }
+}
+
 /// Repeats what a signal interrupted, and tells "not now" from failure.
 fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
     loop {

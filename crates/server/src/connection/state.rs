@@ -1,8 +1,7 @@
 //! One client's connection: its socket, its unfinished input, its unsent output.
 
 use crate::connection::output_buffer::OutputBuffer;
-use crate::connection::socket::Stream;
-use crate::event_loop::fairness::DEPRIORITIZED_VISITS;
+use crate::connection::socket::Socket;
 use commands::{Args, Session, Work};
 use engine::clients::waiters::Ticket;
 use resp::{Protocol, ProtocolError, RequestParser};
@@ -18,39 +17,6 @@ pub enum Wire {
     Resp(RequestParser),
     /// The book protocol.
     Book,
-}
-
-/// A connection's socket and what is known of it.
-pub struct Socket {
-    pub stream: Stream,
-    /// It may have more than was read.
-    pub readable: bool,
-    /// It may take more of the output.
-    pub writable: bool,
-    /// The peer will send no more; what it sent before may still have to be read.
-    pub hung_up: bool,
-    /// All was read that the peer has sent.
-    pub ended: bool,
-}
-
-impl Socket {
-    /// Reads once. Zero bytes: nothing is there now, or (then `ended`) ever.
-    pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        match self.stream.read(to)? {
-            None => self.readable = false,
-            Some(0) => {
-                self.readable = false;
-                self.ended = true;
-            }
-            Some(n) => {
-                // Less than there was room for means that the socket is empty: the next bytes are a new event. The
-                // end of the stream may have been announced already.
-                self.readable = n == to.len() || self.hung_up;
-                return Ok(n);
-            }
-        }
-        Ok(0)
-    }
 }
 
 /// A connection that a worker owns.
@@ -84,8 +50,8 @@ pub struct Connection {
     /// It has a reply in this tick that is not written yet.
     pub noted: bool,
     /// Replies that wait until the log is durable, and their bytes.
-    pub kept: u32,
-    pub kept_bytes: usize,
+    pub held_replies: u32,
+    pub held_bytes: usize,
     /// It has pushes in its output buffer that no write was tried for yet.
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
@@ -121,6 +87,10 @@ pub struct Job {
     pub replied: usize,
 }
 
+/// For so many visits a connection is deprioritized. The end of a long pipeline is short, and the next one begins at
+/// once.
+const DEPRIORITIZED_VISITS: u8 = 8;
+
 /// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read
 /// is to touch little memory for the first time, which may take milliseconds where it comes in huge pages.
 const OUTPUT_FULL: usize = 256 << 10;
@@ -148,7 +118,7 @@ pub fn patience(unsent: usize, throttled_count: usize) -> i64 {
 impl Connection {
     /// Whether nothing is left to be sent.
     pub fn is_drained(&self) -> bool {
-        self.output.is_empty() && self.kept == 0
+        self.output.is_empty() && self.held_replies == 0
     }
 
     /// Whether it has more to read than it should.
@@ -290,12 +260,12 @@ impl Connection {
 
     /// True while commands must not run: one is not over, or the end is near.
     pub fn is_held(&self) -> bool {
-        self.is_busy() || self.closing || self.has_much_kept()
+        self.is_busy() || self.closing || self.has_much_held()
     }
 
     /// Whether so much waits for the log that it runs nothing more before that has gone: its peer cannot read it yet.
-    pub fn has_much_kept(&self) -> bool {
-        self.kept_bytes > OUTPUT_FULL
+    pub fn has_much_held(&self) -> bool {
+        self.held_bytes > OUTPUT_FULL
     }
 
     /// True while a command is not over: it goes on in pieces, or waits, or is to be tried again.

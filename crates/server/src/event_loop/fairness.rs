@@ -29,8 +29,6 @@ pub const VISIT_BYTES: usize = 64 << 10;
 /// The same while others are served too, and for one that is not deprioritized. Who has sent as many, or of whose request as
 /// many are there and it is not complete, is deprioritized from then on.
 pub const LIGHT_BYTES: usize = 8 << 10;
-/// For so many visits. The end of a long pipeline is short, and the next one begins at once.
-pub const DEPRIORITIZED_VISITS: u8 = 8;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 

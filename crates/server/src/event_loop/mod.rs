@@ -4,7 +4,9 @@
 //! messages to other workers. It knows the engine through commands only, and nothing of the host or the process.
 
 pub mod batch;
+pub mod client_eviction;
 pub mod coalescing;
+pub mod durability;
 pub mod fairness;
 pub mod push;
 pub mod quiet;

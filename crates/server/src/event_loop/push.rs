@@ -67,7 +67,7 @@ impl Worker {
                     if settings.clients.is_over(connection, held_back, false, now) {
                         over_limit.push((token, connection.session.info.id));
                     }
-                } else if connection.noted || connection.kept > 0 {
+                } else if connection.noted || connection.held_replies > 0 {
                     let start = reply.len();
                     reply.raw(bytes);
                     match replies.last_mut() {

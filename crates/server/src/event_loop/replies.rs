@@ -43,7 +43,7 @@ impl Worker {
     /// Sends what was replied in this tick: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
         self.post_pushes();
-        if self.shared.engine.has_log() || !self.kept.is_empty() {
+        if self.shared.engine.has_log() || !self.durable_replies.is_empty() {
             self.log_before_replies(now);
         }
         let metrics = &self.shared.engine.metrics()[self.index];

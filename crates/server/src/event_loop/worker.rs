@@ -12,15 +12,16 @@
 //! moves to its own buffer, of which no more than that stays after two seconds of silence: an idle connection holds no
 //! memory for input or output.
 
-use crate::aof::durable_replies::Kept;
+use crate::aof::durable_replies::DurableReplies;
 use crate::connection::output_buffer::{OutputBuffer, Resized};
-use crate::connection::state::{Connection, Socket, Wire, patience};
+use crate::connection::socket::Socket;
+use crate::connection::state::{Connection, Wire, patience};
 use crate::event_loop::batch::{self, Item, LookAhead};
 use crate::event_loop::coalescing::Coalescer;
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_MAX};
 use crate::event_loop::settings::{Settings, requires_password};
 use crate::event_loop::tick::ARENA;
-use crate::listener::acceptor::LISTENERS;
+use crate::listener::acceptor::{Acceptor, LISTENERS};
 use crate::system::clock;
 use crate::system::log;
 use crate::workers::mailbox::{Inbox, WAKE, WorkerMessage};
@@ -76,6 +77,7 @@ const TICKS_MAX: usize = 100;
 pub struct Worker {
     pub index: usize,
     pub shared: Arc<Shared>,
+    acceptor: Arc<Acceptor>,
     pub poll: Poll,
     pub inbox: Inbox,
     /// Messages that have to wait for the end of a script.
@@ -123,7 +125,7 @@ pub struct Worker {
     /// Which part of `reply` is for which connection, in order.
     pub replies: Vec<(usize, Range<usize>)>,
     /// Replies of earlier ticks that wait until the log is durable, in order.
-    pub kept: VecDeque<Kept>,
+    pub durable_replies: DurableReplies,
     /// Since when a write of the log waits for a sync (Unix time in milliseconds).
     pub postponed_since: Option<i64>,
     /// Connections that got pushes in this tick.
@@ -146,11 +148,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(index: usize, shared: Arc<Shared>, poll: Poll, inbox: Inbox) -> Worker {
+    pub fn new(index: usize, shared: Arc<Shared>, acceptor: Arc<Acceptor>, poll: Poll, inbox: Inbox) -> Worker {
         let shards = shared.shards_of(index);
         let settings = Settings::new(shared.engine.config());
         Worker {
             index,
+            acceptor,
             poll,
             inbox,
             deferred_messages: Vec::new(),
@@ -179,7 +182,7 @@ impl Worker {
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
             replies: Vec::new(),
-            kept: VecDeque::new(),
+            durable_replies: DurableReplies::default(),
             postponed_since: None,
             pushed: Vec::new(),
             over_limit: Vec::new(),
@@ -316,7 +319,7 @@ impl Worker {
 
     /// Lets some of those in who want to be connected.
     pub fn accept(&mut self) {
-        self.accept_pending = self.shared.acceptor.accept(&self.shared);
+        self.accept_pending = self.acceptor.accept(&self.shared);
     }
 
     pub fn take_messages(&mut self, now: Now) {
@@ -385,8 +388,8 @@ impl Worker {
                     unparsed: false,
                     closing: false,
                     noted: false,
-                    kept: 0,
-                    kept_bytes: 0,
+                    held_replies: 0,
+                    held_bytes: 0,
                     pushed: false,
                     held_back: Vec::new(),
                     withheld: false,

@@ -3,13 +3,16 @@
 use crate::event_loop::script_reentry;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
+use crate::listener::acceptor::Acceptor;
 use crate::process::crash;
 use crate::process::title;
 use crate::system::affinity;
 use crate::system::allocator;
 use crate::system::clock;
+use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::log;
 use crate::system::oom;
+use crate::system::proc;
 use crate::system::rlimit;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::{Shared, this_worker};
@@ -17,18 +20,14 @@ use engine::clients::waiters::Ticket;
 use engine::config::{Config, Directive};
 use engine::host::surroundings::{ConnectionStats, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, Task, WorkerTask};
 use engine::propagation::effects::{Event, Garbage};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::{TimeVal, TimeValLike};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// The engine's host: frees in the background, knows the process and the other threads.
@@ -43,6 +42,7 @@ pub struct EngineHost {
     startup: AtomicU64,
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
+    acceptor: OnceLock<Weak<Acceptor>>,
     blocking_pool: Arc<BlockingPool>,
 }
 
@@ -59,14 +59,20 @@ impl EngineHost {
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             shared: OnceLock::new(),
+            acceptor: OnceLock::new(),
             blocking_pool: Arc::default(),
         }
     }
 
     /// Tells the host of the other threads, once, when they are there and before there is data.
-    pub fn set_server(&self, shared: &Arc<Shared>) {
+    pub fn set_server(&self, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) {
         assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
+        assert!(self.acceptor.set(Arc::downgrade(acceptor)).is_ok(), "the host's server is set once");
         self.startup.store(allocator::stats().allocated, Relaxed);
+    }
+
+    fn acceptor(&self) -> Option<Arc<Acceptor>> {
+        self.acceptor.get().and_then(Weak::upgrade)
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
@@ -191,8 +197,8 @@ impl engine::host::surroundings::Host for EngineHost {
     }
 
     fn process(&self) -> ProcessInfo {
-        let (user, system) = cpu_times();
-        let (main_user, main_system) = proc::cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
+        let (user, system) = proc::cpu_times();
+        let (main_user, main_system) = proc::thread_cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
         ProcessInfo {
             id: std::process::id(),
             started_at: self.started_at,
@@ -286,8 +292,8 @@ impl engine::host::surroundings::Host for EngineHost {
 
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
         use Directive::*;
-        let listen_again = || match self.shared() {
-            Some(shared) => shared.acceptor.listen_again(changed, config).map_err(log::warning),
+        let listen_again = || match self.acceptor() {
+            Some(acceptor) => acceptor.listen_again(changed, config).map_err(log::warning),
             None => Ok(()),
         };
         match changed {
@@ -301,7 +307,7 @@ impl engine::host::surroundings::Host for EngineHost {
             }
             MaxClients => admit_clients(config.int(MaxClients))?,
             OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
-            TcpKeepalive => self.shared().iter().for_each(|shared| shared.acceptor.set_keepalive(config)),
+            TcpKeepalive => self.acceptor().iter().for_each(|acceptor| acceptor.set_keepalive(config)),
             ProcTitleTemplate => title::show(config),
             WatchdogPeriod => crash::set_watchdog(config),
             JemallocBgThread => allocator::give_back_in_background(config.flag(changed)),
@@ -312,7 +318,7 @@ impl engine::host::surroundings::Host for EngineHost {
     }
 
     fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
-        change_dir(name)
+        files::change_dir(name)
     }
 
     fn notice(&self, line: &str) {
@@ -328,12 +334,7 @@ impl engine::host::surroundings::Host for EngineHost {
     }
 
     fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
-        let name = format!("temp-{}-scratch.rdb", std::process::id());
-        // One of a process that was killed and had the same number.
-        let _ = std::fs::remove_file(&name);
-        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&name)?;
-        std::fs::remove_file(&name)?;
-        Ok(Box::new(Nameless(file)))
+        Ok(Box::new(Nameless::create()?))
     }
 
     fn open_file(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
@@ -388,228 +389,9 @@ impl engine::host::surroundings::Host for EngineHost {
     }
 
     fn replace_file(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
-        let target = path(name);
-        let mut temporary = target.as_os_str().to_owned();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let temporary = Path::new(&temporary);
-        let written = write_synced(temporary, content).and_then(|()| {
-            if let Ok(old) = std::fs::metadata(target) {
-                std::fs::set_permissions(temporary, old.permissions())?;
-            }
-            std::fs::rename(temporary, target)
-        });
-        if written.is_err() {
-            // The error that is reported is the one that came first.
-            let _ = std::fs::remove_file(temporary);
-        }
-        written
-    }
-}
-
-/// A file that nobody else finds.
-struct Nameless(std::fs::File);
-
-impl Scratch for Nameless {
-    fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, end)
-    }
-
-    fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(to, from)
+        files::replace(path(name), content)
     }
 }
 
 /// Threads that help with one work; more would wait for the one that gives it to them.
 const HELPERS_MAX: usize = 3;
-
-/// A file under a name of its own until it is complete.
-struct Temporary {
-    file: std::fs::File,
-    /// Empty when it has its final name.
-    name: PathBuf,
-    target: PathBuf,
-    /// Bytes that may be on their way to the disk only; None where all wait for the end.
-    unsynced: Option<usize>,
-}
-
-/// Bytes after which what was written is brought to the disk, where that is wanted.
-const SYNC_STEP: usize = 4 << 20;
-
-/// The file that is not complete yet, for who ends the process before it is.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-/// Removes what an end in the middle of saving would leave behind.
-pub fn remove_temporary() {
-    if let Some(name) = unfinished().take() {
-        let _ = std::fs::remove_file(name);
-    }
-}
-
-fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Temporary {
-    fn create(target: &Path, in_steps: bool) -> io::Result<Temporary> {
-        // Absolute, since the working directory may change meanwhile.
-        let target = std::path::absolute(target)?;
-        let process = std::process::id();
-        let named = |name: String| {
-            let name = target.with_file_name(name);
-            std::fs::File::create_new(&name).map(|file| (file, name))
-        };
-        let mut made = named(format!("temp-{process}.rdb"));
-        for number in 0..u32::MAX {
-            if !matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
-                break;
-            }
-            made = named(format!("temp-{process}-{number}.rdb"));
-        }
-        let (file, name) = made?;
-        *unfinished() = Some(name.clone());
-        Ok(Temporary { file, name, target, unsynced: in_steps.then_some(0) })
-    }
-}
-
-impl Write for Temporary {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        if let Some(unsynced) = &mut self.unsynced {
-            *unsynced += written;
-            if *unsynced >= SYNC_STEP {
-                *unsynced = 0;
-                self.file.sync_data()?;
-            }
-        }
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl NewFile for Temporary {
-    fn commit(mut self: Box<Self>) -> io::Result<()> {
-        self.file.sync_all()?;
-        std::fs::rename(&self.name, &self.target)?;
-        self.name = PathBuf::new();
-        *unfinished() = None;
-        // The new name is durable when the directory is.
-        let directory = self.target.parent().unwrap_or(Path::new("."));
-        std::fs::File::open(directory)?.sync_all()
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.name.as_os_str().is_empty() {
-            // The error that is reported is the one that came first.
-            let _ = std::fs::remove_file(&self.name);
-            *unfinished() = None;
-        }
-    }
-}
-
-/// The name as it is found from any working directory.
-pub fn absolute(name: &[u8]) -> Vec<u8> {
-    std::path::absolute(path(name)).map_or_else(|_| name.to_vec(), |path| path.into_os_string().into_vec())
-}
-
-fn write_synced(name: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = std::fs::File::create(name)?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-fn change_dir(name: &[u8]) -> io::Result<Vec<u8>> {
-    std::env::set_current_dir(path(name))?;
-    Ok(std::env::current_dir()?.into_os_string().into_vec())
-}
-
-/// Processor time of the process, in the program and in the kernel.
-fn cpu_times() -> (Duration, Duration) {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
-    let whole = |time: TimeVal| Duration::from_micros(time.num_microseconds().max(0).cast_unsigned());
-    (whole(usage.user_time()), whole(usage.system_time()))
-}
-
-/// Linux's /proc. Where it is missing, everything is zero or empty.
-mod proc {
-    use std::fs::read_to_string;
-    use std::time::Duration;
-
-    /// The unit of memory in `statm`.
-    const PAGE: u64 = 4096;
-    /// The unit of processor time in `stat`: USER_HZ, 100 on every architecture that Linux runs Rust on.
-    const TICK: Duration = Duration::from_millis(10);
-
-    fn number(text: Option<&str>) -> u64 {
-        text.and_then(|word| word.parse().ok()).unwrap_or(0)
-    }
-
-    pub fn rss() -> u64 {
-        let text = read_to_string("/proc/self/statm").unwrap_or_default();
-        number(text.split_whitespace().nth(1)) * PAGE
-    }
-
-    pub fn total_memory() -> u64 {
-        let text = read_to_string("/proc/meminfo").unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
-        number(line.split_whitespace().next()) * 1024
-    }
-
-    /// Processor time of a thread, in the program and in the kernel.
-    pub fn cpu_times(stat: &str) -> (Duration, Duration) {
-        let text = read_to_string(stat).unwrap_or_default();
-        // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
-        let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-        let mut times = fields.split_whitespace().skip(11).map(|word| TICK * number(Some(word)) as u32);
-        (times.next().unwrap_or_default(), times.next().unwrap_or_default())
-    }
-
-    pub fn os() -> String {
-        let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        format!("Linux {} {}", release.trim_end(), std::env::consts::ARCH)
-    }
-}
-
-/// Files and folders for the configuration.
-pub struct ConfigHost;
-
-pub fn path(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
-
-impl engine::config::Host for ConfigHost {
-    fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
-        std::fs::read(path(name))
-    }
-
-    fn read_stdin(&self) -> io::Result<Vec<u8>> {
-        let mut text = Vec::new();
-        io::stdin().lock().read_to_end(&mut text)?;
-        Ok(text)
-    }
-
-    fn glob(&self, pattern: &[u8]) -> Vec<Vec<u8>> {
-        let Ok(paths) = glob::glob(&String::from_utf8_lossy(pattern)) else { return Vec::new() };
-        paths.flatten().map(|path| path.into_os_string().into_vec()).collect()
-    }
-
-    fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
-        change_dir(name)
-    }
-
-    fn can_append(&self, name: &[u8]) -> io::Result<()> {
-        std::fs::OpenOptions::new().append(true).create(true).open(path(name)).map(drop)
-    }
-
-    fn command_exists(&self, name: &[u8]) -> bool {
-        commands::core::table::Table::is_built_in(name)
-    }
-
-    fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {
-        Ok(())
-    }
-}

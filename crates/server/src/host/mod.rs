@@ -4,5 +4,6 @@
 //! calls into, and no other room but the start knows it.
 
 pub mod blocking_pool;
+pub mod config_host;
 pub mod engine_host;
 pub mod lazy_free;

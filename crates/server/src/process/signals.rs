@@ -1,5 +1,7 @@
 //! The main thread once the server runs: it waits for signals, and ends the server.
 
+use crate::listener::acceptor::Acceptor;
+use crate::system::files;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
@@ -21,6 +23,7 @@ const REST: Duration = Duration::from_millis(100);
 
 pub struct SignalLoop {
     shared: Arc<Shared>,
+    acceptor: Arc<Acceptor>,
     poll: Poll,
     signals: Signals,
     /// An interrupt was seen, and the end that it asks for has not failed: a second one does not wait for it.
@@ -30,13 +33,13 @@ pub struct SignalLoop {
 }
 
 impl SignalLoop {
-    pub fn new(shared: Arc<Shared>) -> io::Result<SignalLoop> {
+    pub fn new(shared: Arc<Shared>, acceptor: Arc<Acceptor>) -> io::Result<SignalLoop> {
         let poll = Poll::new()?;
         // A terminal that goes away is no reason to end, and neither is a file that may not grow: writing it fails.
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXFSZ])?;
         poll.registry().register(&mut signals, SIGNALS, mio::Interest::READABLE)?;
         shared.set_stop_waker(Waker::new(poll.registry(), WAKE)?);
-        Ok(SignalLoop { shared, poll, signals, interrupted: Arc::default(), ending: "" })
+        Ok(SignalLoop { shared, acceptor, poll, signals, interrupted: Arc::default(), ending: "" })
     }
 
     /// Waits until the server is asked to stop.
@@ -54,7 +57,7 @@ impl SignalLoop {
             }
         }
         // Before any connection ends: whoever sees his end must not get a new one.
-        self.shared.acceptor.close();
+        self.acceptor.close();
         self.shared.post_all(|| WorkerMessage::Stop);
         Ok(())
     }
@@ -68,7 +71,7 @@ impl SignalLoop {
             };
             if signal == SIGINT && self.interrupted.swap(true, Relaxed) {
                 log::warning("You insist... exiting now.");
-                crate::host::engine_host::remove_temporary();
+                files::remove_temporary();
                 std::process::exit(1);
             }
             self.ending = name;

@@ -5,7 +5,7 @@
 //! that say just that are how Valkey rewrites a file without users, and taken. What becomes of the other directives that
 //! nothing here acts on stands in their rows: with some of them there is no start either, the others are named in the log.
 
-use crate::host::engine_host::path;
+use crate::system::files::path;
 use crate::system::log;
 use engine::config::{Config, Directive, Loaded, Unmet, os_message};
 use sha2::{Digest, Sha256};

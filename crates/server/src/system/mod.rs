@@ -6,7 +6,9 @@
 pub mod affinity;
 pub mod allocator;
 pub mod clock;
+pub mod files;
 pub mod log;
 pub mod oom;
 pub mod prefault;
+pub mod proc;
 pub mod rlimit;

@@ -5,4 +5,5 @@
 
 pub mod congestion;
 pub mod mailbox;
+pub mod notifier;
 pub mod shared;

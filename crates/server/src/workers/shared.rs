@@ -1,9 +1,8 @@
 //! What all threads of the server share.
 
-use crate::aof::writer::Notifier;
-use crate::listener::acceptor::Acceptor;
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
+use crate::workers::notifier::Notifier;
 use engine::Engine;
 use engine::clients::pubsub::Push;
 use std::cell::Cell;
@@ -33,7 +32,6 @@ pub fn this_worker() -> usize {
 /// The engine and the state of the server around it.
 pub struct Shared {
     pub engine: Arc<Engine>,
-    pub acceptor: Acceptor,
     workers: usize,
     /// Connections of each worker, for spreading new ones.
     loads: Box<[AtomicUsize]>,
@@ -45,16 +43,15 @@ pub struct Shared {
     /// Wakes the thread that writes the log.
     pub notifier: Notifier,
     /// Of each worker, whether it keeps replies until the log is durable.
-    pub keepers: Vec<AtomicBool>,
+    pub await_durability: Vec<AtomicBool>,
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
 }
 
 impl Shared {
-    pub fn new(engine: Arc<Engine>, workers: usize, notifier: Notifier, acceptor: Acceptor) -> Shared {
+    pub fn new(engine: Arc<Engine>, workers: usize, notifier: Notifier) -> Shared {
         Shared {
             engine,
-            acceptor,
             workers,
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
             mailboxes: OnceLock::new(),
@@ -62,7 +59,7 @@ impl Shared {
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             notifier,
-            keepers: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            await_durability: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }

@@ -1,0 +1,161 @@
+//! Writing the log before replies, and replies that wait until it is durable.
+//!
+//! ```text
+//!   everysec, no   commands ran - what they changed is written - replies are sent
+//!   always         commands ran - it is synced, too - replies are sent                                  where that is quick
+//!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
+//!                                                                        .... it cannot be written: all are sent but
+//!                                                                             those of clients whose own writes wait
+//! ```
+//!
+//! Where replies are kept these are all of a tick, also those of commands that only read: what they saw may not be
+//! durable yet. Once it is known that the log cannot be written, nobody waits but who has written what may be lost: how
+//! that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
+//!
+//! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
+//! and while the log is far behind, nobody writes ([`regulate`]), which also limits those who want no replies.
+
+use crate::aof::durable_replies::{HeldReplies, HeldReply};
+use crate::aof::writer::{commit, write};
+use crate::connection::state::Connection;
+use crate::event_loop::worker::Worker;
+use commands::Now;
+use commands::persistence::aof::{is_far_behind, regulate, wrote};
+use persistence::aof::journal::Policy;
+use persistence::aof::{Aof, of};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Milliseconds that a write waits for a sync that is under way, which might make it wait for the disk.
+const PATIENCE: i64 = 1000;
+
+impl Worker {
+    /// To be called before replies are sent: what their commands changed is written, or they are held.
+    pub fn log_before_replies(&mut self, now: Now) {
+        let shared = Arc::clone(&self.shared);
+        let Some(aof) = of(&shared.engine) else { return };
+        if !aof.keeps_replies() {
+            if shared.engine.has_log() {
+                self.write_log(aof, now);
+            }
+            return self.release_replies(now);
+        }
+        let appended = aof.journal.appended();
+        let is_durable = appended <= aof.journal.released() || commit(&shared, aof, appended);
+        let has_failed = aof.has_failed();
+        if !is_durable && !has_failed {
+            self.hold_all(appended, now);
+            regulate(&shared.engine, aof);
+            return shared.notifier.ring();
+        }
+        self.release_replies(now);
+        if has_failed || !self.durable_replies.is_empty() {
+            let released = aof.journal.released();
+            self.hold_some(appended, now, |connection| {
+                connection.held_replies > 0 || connection.session.logged_at > released
+            });
+        }
+    }
+
+    fn write_log(&mut self, aof: &Aof, now: Now) {
+        let attempt = aof.attempt();
+        if aof.journal.waiting() == 0 || aof.has_failed() {
+            return;
+        }
+        if aof.journal.policy() != Policy::No && aof.journal.is_syncing() && !is_far_behind(aof) {
+            if now.unix_ms() - *self.postponed_since.get_or_insert(now.unix_ms()) < PATIENCE {
+                return;
+            }
+            aof.stats.delayed.fetch_add(1, Relaxed);
+        }
+        self.postponed_since = None;
+        let began = self.nanos();
+        wrote(&self.shared.engine, aof, attempt, &write(aof));
+        self.metrics().log_nanos.add(self.nanos() - began);
+    }
+
+    /// Holds the replies of this tick.
+    fn hold_all(&mut self, offset: u64, now: Now) {
+        let (replies, bytes) = (std::mem::take(&mut self.replies), self.reply.take());
+        self.hold(HeldReplies::new(offset, bytes), replies, now);
+    }
+
+    /// Holds those of this tick's replies that are for such connections.
+    fn hold_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
+        let (mut bytes, mut replies) = (Vec::new(), Vec::new());
+        self.replies.retain(|(token, range)| {
+            if !self.connections.get(*token).is_some_and(&is_one) {
+                return true;
+            }
+            let start = bytes.len();
+            bytes.extend_from_slice(&self.reply.as_slice()[range.clone()]);
+            replies.push((*token, start..bytes.len()));
+            false
+        });
+        self.hold(HeldReplies::new(offset, bytes), replies, now);
+    }
+
+    fn hold(&mut self, mut held: HeldReplies, replies: Vec<(usize, Range<usize>)>, now: Now) {
+        let mut too_much = Vec::new();
+        for (token, bytes) in replies {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            connection.noted = false;
+            if bytes.is_empty() {
+                continue;
+            }
+            if self.settings.clients.is_over(connection, bytes.len(), false, now.unix_ms()) {
+                too_much.push((token, bytes.len()));
+                continue;
+            }
+            let session = &connection.session;
+            connection.held_bytes += held.push(token, session.info.id, bytes, session.logged_at);
+            connection.held_replies += 1;
+        }
+        if held.len() > 0 {
+            if let Some(aof) = of(&self.shared.engine) {
+                aof.stats.kept.fetch_add(held.len() as u64, Relaxed);
+            }
+            self.durable_replies.push(held);
+            self.shared.await_durability[self.index].store(true, Relaxed);
+        }
+        for (token, more) in too_much {
+            self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
+        }
+    }
+
+    /// Sends what need not wait any more.
+    pub fn release_replies(&mut self, now: Now) {
+        if self.durable_replies.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let Some(aof) = of(&shared.engine) else { return };
+        let released = if aof.keeps_replies() { aof.journal.released() } else { u64::MAX };
+        while let Some(held) = self.durable_replies.pop(released) {
+            held.iter().for_each(|(reply, bytes)| self.send_held(reply, bytes, now));
+        }
+        if aof.has_failed() {
+            for held in self.durable_replies.take_readers(released) {
+                held.iter().for_each(|(reply, bytes)| self.send_held(reply, bytes, now));
+            }
+        }
+        if self.durable_replies.is_empty() {
+            shared.await_durability[self.index].store(false, Relaxed);
+        }
+    }
+
+    fn send_held(&mut self, reply: &HeldReply, bytes: &[u8], now: Now) {
+        let found = self.connections.get_mut(reply.token);
+        let Some(connection) = found.filter(|connection| connection.session.info.id == reply.client) else { return };
+        let had_much = connection.has_much_held();
+        connection.held_replies -= 1;
+        connection.held_bytes -= reply.memory();
+        self.send_reply(reply.token, bytes, now);
+        let Some(connection) = self.connections.get_mut(reply.token) else { return };
+        connection.note_memory(&self.shared.engine.metrics()[self.index]);
+        if connection.closing || had_much && !connection.has_much_held() {
+            self.enqueue(reply.token);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What the kernel knows of the process and the machine. Where it does not tell, everything is zero or empty.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+use std::fs::read_to_string;
+use std::time::Duration;
+
+/// The unit of memory in `statm`.
+const PAGE: u64 = 4096;
+/// The unit of processor time in `stat`: USER_HZ, 100 on every architecture that Linux runs Rust on.
+const TICK: Duration = Duration::from_millis(10);
+
+fn number(text: Option<&str>) -> u64 {
+    text.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// Bytes of memory that the process has.
+pub fn rss() -> u64 {
+    let text = read_to_string("/proc/self/statm").unwrap_or_default();
+    number(text.split_whitespace().nth(1)) * PAGE
+}
+
+/// Bytes of memory of the machine.
+pub fn total_memory() -> u64 {
+    let text = read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
+    number(line.split_whitespace().next()) * 1024
+}
+
+/// Processor time of a thread, in the program and in the kernel.
+pub fn thread_cpu_times(stat: &str) -> (Duration, Duration) {
+    let text = read_to_string(stat).unwrap_or_default();
+    // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
+    let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let mut times = fields.split_whitespace().skip(11).map(|word| TICK * number(Some(word)) as u32);
+    (times.next().unwrap_or_default(), times.next().unwrap_or_default())
+}
+
+/// The system's name and version.
+pub fn os() -> String {
+    let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {} {}", release.trim_end(), std::env::consts::ARCH)
+}
+
+/// Processor time of the process, in the program and in the kernel.
+pub fn cpu_times() -> (Duration, Duration) {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
+    let whole = |time: TimeVal| Duration::from_micros(time.num_microseconds().max(0).cast_unsigned());
+    (whole(usage.user_time()), whole(usage.system_time()))
+}
