@@ -1,4 +1,4 @@
-"""What the rows of the configuration say is unsupported: the directives in which the server may differ from real ones.
+"""What the entries of the configuration say is unsupported: the directives in which the server may differ from real ones.
 
 `UNSUPPORTED` has the names, aliases too, of those whose other values are not in force: {name: reason}. Standard library only.
 """
@@ -6,23 +6,23 @@ import glob
 import os
 import re
 
-ROWS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "engine", "src", "config", "rows", "*.rs")
-ROW = re.compile(r'^    \w+\(\w+, "([^"]+)".*\.unsupported\((?:"([^"]*)"|(\w+))\)(.*)$')
+ENTRIES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "engine", "src", "config", "directives", "*.rs")
+ENTRY = re.compile(r'^    \w+ = \w+\("([^"]+)".*\.unsupported\((?:"([^"]*)"|(\w+))\)(.*)$')
 CONSTANT = re.compile(r'const (\w+): &str = "([^"]*)";')
 ALIAS = re.compile(r'\.alias\("([^"]+)"\)')
 
 
 def unsupported():
     found = {}
-    for path in glob.glob(ROWS):
+    for path in glob.glob(ENTRIES):
         with open(path) as file:
             lines = file.read().split("\n")
         constants = dict(match.groups() for line in lines if (match := CONSTANT.search(line)))
         for line in lines:
-            row = ROW.match(line)
-            if row and "Unmet::Shown" not in row[4]:
-                for name in (row[1], *ALIAS.findall(line)):
-                    found[name] = row[2] or constants[row[3]]
+            entry = ENTRY.match(line)
+            if entry and "Unmet::Shown" not in entry[4]:
+                for name in (entry[1], *ALIAS.findall(line)):
+                    found[name] = entry[2] or constants[entry[3]]
     return found
 
 

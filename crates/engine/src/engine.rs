@@ -575,7 +575,7 @@ impl Engine {
 
     /// The command that tells the change log of a key whose time is over; `lazyfree-lazy-expire` chooses it.
     pub fn removal_word(&self) -> &'static [u8] {
-        if self.config.snapshot().flag(Directive::LazyfreeLazyExpire) { b"UNLINK" } else { b"DEL" }
+        if self.config.snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE) { b"UNLINK" } else { b"DEL" }
     }
 
     /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks

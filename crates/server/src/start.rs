@@ -44,15 +44,15 @@ const SHARDS_MIN: usize = 64;
 /// from, empty when it was no file.
 pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &Daemon) -> Result<(), String> {
     let workers = worker_count(&config);
-    let clients = rlimit::admit(config.int(Directive::MaxClients).max(0) as u64)?;
+    let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
     oom::apply(&config)?;
     affinity::choose_pages(&config);
-    allocator::give_back_in_background(config.flag(Directive::JemallocBgThread));
+    allocator::give_back_in_background(config.flag(Directive::JEMALLOC_BG_THREAD));
     let lazy_free = LazyFree::start(LAZY_FREE_THREADS, &Arc::new(config.clone()))
         .map_err(|error| format!("Can't start a background thread: {error}"))?;
     let options = Options {
         shards: (workers * SHARDS_PER_WORKER).max(SHARDS_MIN),
-        databases: config.int(Directive::Databases).max(1) as usize,
+        databases: config.int(Directive::DATABASES).max(1) as usize,
         hash_seed: hash_seed(&config),
         workers,
     };
@@ -63,9 +63,9 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let host = Arc::new(EngineHost::new(lazy_free, config_file, executable, daemon.supervisor()));
     let engine =
         Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::surroundings::Host>));
-    engine.config().update(|config| config.set_int(Directive::MaxClients, clients as i64));
+    engine.config().update(|config| config.set_int(Directive::MAXCLIENTS, clients as i64));
     let names = engine.config().snapshot();
-    let (dir, file) = (names.text(Directive::AppendDirname), names.text(Directive::AppendFilename));
+    let (dir, file) = (names.text(Directive::APPENDDIRNAME), names.text(Directive::APPENDFILENAME));
     engine.install_log(Arc::new(Aof::new(Arc::new(Disk), dir, file)));
     commands::server::config::apply_all(&engine);
     let (notifier, rung) = Notifier::new();
@@ -82,7 +82,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
-    affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
+    affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
     let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.notifier.ring();
     for thread in threads.into_iter().chain([logger]) {
@@ -102,11 +102,11 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     saves.last_save.store(clock::now().unix_ms() / 1000, Relaxed);
     saves.set_loading(true);
     let config = shared.engine.config().snapshot();
-    let logs = config.flag(Directive::AppendOnly);
+    let logs = config.flag(Directive::APPENDONLY);
     let exists = |name: &[u8]| std::path::Path::new(std::ffi::OsStr::from_bytes(name)).exists();
     let is_there = match logs {
-        true => exists(config.text(Directive::AppendDirname)) || exists(config.text(Directive::AppendFilename)),
-        false => exists(config.text(Directive::DbFilename)),
+        true => exists(config.text(Directive::APPENDDIRNAME)) || exists(config.text(Directive::APPENDFILENAME)),
+        false => exists(config.text(Directive::DBFILENAME)),
     };
     let work = move || {
         if logs {
@@ -156,7 +156,7 @@ fn start_workers(
     let start = |(index, worker): (usize, Worker)| {
         let shared = Arc::clone(shared);
         thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK).spawn(move || {
-            affinity::pin(&shared.engine.config().snapshot(), Directive::ServerCpulist);
+            affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
             if let Err(error) = worker.run() {
                 log::warning(format_args!("Worker {index} cannot go on: {error}"));
                 shared.request_stop();
@@ -168,7 +168,7 @@ fn start_workers(
 
 /// `threads`, or one worker a core.
 fn worker_count(config: &Config) -> usize {
-    match config.int(Directive::Threads) {
+    match config.int(Directive::THREADS) {
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads.max(1) as usize,
     }
@@ -177,7 +177,7 @@ fn worker_count(config: &Config) -> usize {
 /// The secret of the key hash: from the configuration, or from the system's randomness.
 fn hash_seed(config: &Config) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
-    let given = config.text(Directive::HashSeed);
+    let given = config.text(Directive::HASH_SEED);
     if given.is_empty() {
         return hasher.finish();
     }

@@ -123,7 +123,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_
 
 /// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.
 pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
-    !session.authenticated && !engine.config().snapshot().text(Directive::RequirePass).is_empty()
+    !session.authenticated && !engine.config().snapshot().text(Directive::REQUIREPASS).is_empty()
 }
 
 /// Why an authenticated client's command is refused.

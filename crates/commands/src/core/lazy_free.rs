@@ -13,14 +13,14 @@ pub(crate) fn settle(engine: &Engine, command: &Command, effects: &mut Effects) 
     }
     let is_lazy = |directive| engine.config().snapshot().flag(directive);
     let own = || match (command.group, command.name) {
-        (_, "del") => is_lazy(Directive::LazyfreeLazyUserDel),
+        (_, "del") => is_lazy(Directive::LAZYFREE_LAZY_USER_DEL),
         // These have decided that themselves, or do nothing else.
         (_, "unlink" | "flushall" | "flushdb" | "debug") => true,
         // What is left by commands within them has been sorted.
         (Group::Transactions | Group::Scripting, _) => true,
-        _ => is_lazy(Directive::LazyfreeLazyServerDel),
+        _ => is_lazy(Directive::LAZYFREE_LAZY_SERVER_DEL),
     };
-    effects.settle(|| is_lazy(Directive::LazyfreeLazyExpire), own);
+    effects.settle(|| is_lazy(Directive::LAZYFREE_LAZY_EXPIRE), own);
 }
 
 /// The reply, which begins at `start`, follows when all this is freed; others are served in between.

@@ -61,8 +61,8 @@ pub const COMMANDS: &[Command] = &[
 
 /// How values are written, as the configuration says.
 pub fn style(config: &Config) -> Style {
-    let family = if config.choice(Directive::RdbVersionCompat) == "redis" { Family::Redis } else { Family::Valkey };
-    Style { compress: config.flag(Directive::RdbCompression), family }
+    let family = if config.choice(Directive::RDB_VERSION_COMPAT) == "redis" { Family::Redis } else { Family::Valkey };
+    Style { compress: config.flag(Directive::RDBCOMPRESSION), family }
 }
 
 fn dump_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -130,8 +130,8 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::text("ERR Invalid TTL value, must be >= 0"));
     }
     let config = engine.config().snapshot();
-    let relaxed = config.choice(Directive::RdbVersionCheck) == "relaxed";
-    let sanitize = config.choice(Directive::SanitizeDumpPayload) != "no";
+    let relaxed = config.choice(Directive::RDB_VERSION_CHECK) == "relaxed";
+    let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) != "no";
     let skip_sum = engine.saves().skips_checksums();
     let payload = dump::verify(&args[3], relaxed, skip_sum)
         .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;

@@ -119,7 +119,7 @@ pub(crate) fn empty_all(cx: &mut Cx<'_>) -> Result<(), Error> {
 /// One database, or all.
 fn flush(cx: &mut Cx<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Error> {
     let background = match args.len() {
-        1 => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+        1 => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
         2 if args.is(1, "async") => true,
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::SYNTAX),
@@ -216,7 +216,7 @@ impl FreeBeforeReply {
             let _ = save_now(engine, None);
             ended.store(true, Release);
         };
-        engine.host().in_background(Directive::ServerCpulist, Box::new(work)).is_err()
+        engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)).is_err()
     }
 }
 

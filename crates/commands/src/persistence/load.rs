@@ -51,7 +51,7 @@ pub struct Failure {
 /// Commands that need data are refused meanwhile.
 pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure> {
     let (config, host) = (engine.config().snapshot(), engine.host());
-    let name = config.text(Directive::DbFilename);
+    let name = config.text(Directive::DBFILENAME);
     let (mut file, size) = match host.open_file(name) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -105,7 +105,7 @@ fn read(
     let inserter = Inserter { engine, mode, sanitize: options.sanitize, now, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
-        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KeyLoadDelay)));
+        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KEY_LOAD_DELAY)));
         let read = load::load(source, options, engine.packing(), &mut loader).map(|()| {
             loader.flush();
             loader.loaded
@@ -139,7 +139,7 @@ pub fn describe(fault: &Fault, function: &str) -> String {
 /// Tells the log all that a check of the file says.
 pub fn report(engine: &Engine) {
     let config = engine.config().snapshot();
-    let name = config.text(Directive::DbFilename);
+    let name = config.text(Directive::DBFILENAME);
     if let Ok((mut file, _)) = engine.host().open_file(name) {
         let now = engine.host().unix_us(0) / 1000;
         let report = check::check(&String::from_utf8_lossy(name), &mut *file, now);
@@ -511,11 +511,11 @@ pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: Optio
 
 pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
     // What clients bring is one thing, what servers wrote another.
-    let sanitize = config.choice(Directive::SanitizeDumpPayload) == "yes";
+    let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) == "yes";
     engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
     Options {
-        relaxed: config.choice(Directive::RdbVersionCheck) == "relaxed",
-        check_sum: config.flag(Directive::RdbChecksum) && !engine.saves().skips_checksums(),
+        relaxed: config.choice(Directive::RDB_VERSION_CHECK) == "relaxed",
+        check_sum: config.flag(Directive::RDBCHECKSUM) && !engine.saves().skips_checksums(),
         sanitize,
     }
 }

@@ -81,7 +81,7 @@ fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         };
         waiting.end(engine, outcome);
     };
-    if let Err(error) = cx.engine.host().in_background(Directive::ServerCpulist, Box::new(work)) {
+    if let Err(error) = cx.engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)) {
         cx.engine.host().log(&format!("Error saving DB on disk: {error}"));
         cx.wait_no_more();
         return Err(FAILED);
@@ -172,7 +172,7 @@ fn start(engine: &Engine) -> bool {
     if !engine.saves().begin(Some(host.unix_us(0) / 1000)) {
         return false;
     }
-    match host.in_background(Directive::BgsaveCpulist, Box::new(save_in_background)) {
+    match host.in_background(Directive::BGSAVE_CPULIST, Box::new(save_in_background)) {
         Ok(()) => {
             engine.saves().forks.fetch_add(1, Relaxed);
             host.notice(&format!("Background saving started by pid {}", host.process().id));
@@ -218,8 +218,8 @@ fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
 
 fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
     let config = engine.config().snapshot();
-    let in_steps = config.flag(Directive::RdbSaveIncrementalFsync);
-    let mut file = engine.host().create_file(config.text(Directive::DbFilename), in_steps)?;
+    let in_steps = config.flag(Directive::RDB_SAVE_INCREMENTAL_FSYNC);
+    let mut file = engine.host().create_file(config.text(Directive::DBFILENAME), in_steps)?;
     let written = save::save_unless(engine, &options(engine, &config, false), give_up, &mut *file)?;
     file.commit()?;
     Ok(written)
@@ -229,7 +229,7 @@ fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
 pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::Options {
     let now = engine.host().unix_us(0) / 1000;
     let clock = engine.access_clock(now);
-    let policy = config.choice(Directive::MaxMemoryPolicy);
+    let policy = config.choice(Directive::MAXMEMORY_POLICY);
     let marks = if policy.ends_with("lfu") {
         Marks::Frequency(clock)
     } else if policy.ends_with("lru") {
@@ -246,10 +246,10 @@ pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::
     ];
     save::Options {
         style: dump::style(config),
-        sum: config.flag(Directive::RdbChecksum),
+        sum: config.flag(Directive::RDBCHECKSUM),
         fields,
         marks,
-        delay: Duration::from_micros(config.int(Directive::RdbKeySaveDelay).max(0) as u64),
+        delay: Duration::from_micros(config.int(Directive::RDB_KEY_SAVE_DELAY).max(0) as u64),
     }
 }
 
@@ -285,7 +285,7 @@ pub fn tick(engine: &Engine, now_ms: i64) {
 /// Whether writes are refused depends on the last save and on the configuration.
 pub fn refresh(engine: &Engine, config: &Config) {
     let refuse = engine.saves().has_failed()
-        && config.flag(Directive::StopWritesOnBgsaveError)
+        && config.flag(Directive::STOP_WRITES_ON_BGSAVE_ERROR)
         && !config.save_points().is_empty();
     engine.saves().refuse_writes(refuse);
 }

@@ -423,7 +423,7 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let lazy = match args.get(2) {
         Some(_) => args.is(2, "async"),
-        None => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+        None => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
     };
     let scripts = cx.engine.scripts().flush();
     if lazy {

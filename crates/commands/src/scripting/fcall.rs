@@ -295,7 +295,7 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let lazy = match args.get(2) {
         Some(_) => args.is(2, "async"),
-        None => cx.engine.config().snapshot().flag(Directive::LazyfreeLazyUserFlush),
+        None => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
     };
     let before = cx.engine.scripts().libraries();
     cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
@@ -394,14 +394,14 @@ fn show_running(cx: &mut Cx<'_>, running: &Running) {
 
 fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let libraries = cx.engine.scripts().libraries();
-    let compress = cx.engine.config().snapshot().flag(Directive::RdbCompression);
+    let compress = cx.engine.config().snapshot().flag(Directive::RDBCOMPRESSION);
     cx.reply.bulk(&dump::dump_functions(libraries.iter().map(|library| &*library.code), compress));
     Ok(())
 }
 
 /// The texts of the libraries in a dump.
 fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    let relaxed = engine.config().snapshot().choice(Directive::RdbVersionCheck) == "relaxed";
+    let relaxed = engine.config().snapshot().choice(Directive::RDB_VERSION_CHECK) == "relaxed";
     let payload = dump::verify(bytes, relaxed, engine.saves().skips_checksums())
         .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
     match dump::restore_functions(payload) {

@@ -353,7 +353,7 @@ impl Interpreter {
         if self.configured.get() == generation {
             return Ok(());
         }
-        let limit = config.snapshot().int(Directive::LuaMemoryLimit).max(0) as usize;
+        let limit = config.snapshot().int(Directive::LUA_MEMORY_LIMIT).max(0) as usize;
         self.lua.set_memory_limit(limit)?;
         self.limit.set(limit);
         self.configured.set(generation);

@@ -402,7 +402,7 @@ impl Watch {
             engine.scripts().begin_long();
         }
         let milliseconds = now.saturating_sub(self.began) / 1_000_000;
-        let threshold = engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
+        let threshold = engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD).max(0) as u64;
         if threshold == 0 || milliseconds < threshold {
             engine.host().while_long();
             self.next = engine.host().nanos() + BETWEEN;
@@ -509,7 +509,7 @@ impl Commands for Run<'_, '_> {
         // The server's levels: 0 is debug, 3 a warning.
         const LEVELS: [&str; 4] = ["debug", "verbose", "notice", "warning"];
         let config = self.cx.engine.config().snapshot();
-        let least = config.choice(Directive::LogLevel);
+        let least = config.choice(Directive::LOGLEVEL);
         let least = LEVELS.iter().position(|name| *name == least).unwrap_or(LEVELS.len());
         if level >= least as i64 {
             self.cx.engine.host().log(line);
@@ -521,7 +521,7 @@ impl Commands for Run<'_, '_> {
     }
 
     fn clock(&self) -> (u64, u64) {
-        let threshold = self.cx.engine.config().snapshot().int(Directive::BusyReplyThreshold).max(0) as u64;
+        let threshold = self.cx.engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD).max(0) as u64;
         (self.cx.engine.host().nanos(), threshold.saturating_mul(1_000_000))
     }
 

@@ -133,7 +133,7 @@ const HIDDEN: &str = "*redacted*";
 /// The client's line as the server's log shows it.
 pub fn described(engine: &Engine, client: &ClientInfo, now_ms: i64) -> String {
     let mut line = Vec::new();
-    let hides = engine.config().snapshot().flag(Directive::HideUserDataFromLog);
+    let hides = engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);
     write_fields(&mut line, client, now_ms, hides);
     String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
 }

@@ -126,37 +126,32 @@ struct Hooks<'e> {
 
 impl ApplyHooks for Hooks<'_> {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        use Directive::{
-            AofTimestampEnabled, AppendFsync, AppendOnly, CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen,
-            CommandlogLargeRequestMaxLen, CommandlogReplyLargerThan, CommandlogRequestLargerThan,
-            CommandlogSlowExecutionMaxLen, ImportMode, LatencyMonitorThreshold, LatencyTracking, LfuDecayTime,
-            LfuLogFactor, MaxMemory, MaxMemoryPolicy, MinReplicasMaxLag, MinReplicasToWrite, NotifyKeyspaceEvents,
-            TrackingTableMaxKeys,
-        };
         match changed {
-            MaxMemoryPolicy => {
+            Directive::MAXMEMORY_POLICY => {
                 set_access_policy(self.engine, config);
-                self.engine.limit_memory(config.bytes(MaxMemory));
+                self.engine.limit_memory(config.bytes(Directive::MAXMEMORY));
             }
-            LfuDecayTime | LfuLogFactor => set_access_policy(self.engine, config),
-            ImportMode => self.engine.set_importing(config.flag(changed)),
-            MaxMemory => {
+            Directive::LFU_DECAY_TIME | Directive::LFU_LOG_FACTOR => set_access_policy(self.engine, config),
+            Directive::IMPORT_MODE => self.engine.set_importing(config.flag(changed)),
+            Directive::MAXMEMORY => {
                 warn_of_low_limit(self.engine, config.bytes(changed));
                 self.engine.limit_memory(config.bytes(changed));
             }
-            NotifyKeyspaceEvents => self.engine.set_event_mask(config.keyspace_events()),
-            CommandlogExecutionSlowerThan
-            | CommandlogRequestLargerThan
-            | CommandlogReplyLargerThan
-            | CommandlogSlowExecutionMaxLen
-            | CommandlogLargeRequestMaxLen
-            | CommandlogLargeReplyMaxLen => set_command_log(self.engine, config),
-            LatencyMonitorThreshold => set_latency_threshold(self.engine, config),
-            MinReplicasToWrite | MinReplicasMaxLag => set_wanted_replicas(self.engine, config),
-            LatencyTracking => self.engine.track_latency(config.flag(changed)),
-            TrackingTableMaxKeys => limit_tracking(self.engine, config),
-            Directive::StopWritesOnBgsaveError | Directive::Save => save::refresh(self.engine, config),
-            AppendOnly | AppendFsync | AofTimestampEnabled => {
+            Directive::NOTIFY_KEYSPACE_EVENTS => self.engine.set_event_mask(config.keyspace_events()),
+            Directive::COMMANDLOG_EXECUTION_SLOWER_THAN
+            | Directive::COMMANDLOG_REQUEST_LARGER_THAN
+            | Directive::COMMANDLOG_REPLY_LARGER_THAN
+            | Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN
+            | Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN
+            | Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN => set_command_log(self.engine, config),
+            Directive::LATENCY_MONITOR_THRESHOLD => set_latency_threshold(self.engine, config),
+            Directive::MIN_REPLICAS_TO_WRITE | Directive::MIN_REPLICAS_MAX_LAG => {
+                set_wanted_replicas(self.engine, config)
+            }
+            Directive::LATENCY_TRACKING => self.engine.track_latency(config.flag(changed)),
+            Directive::TRACKING_TABLE_MAX_KEYS => limit_tracking(self.engine, config),
+            Directive::STOP_WRITES_ON_BGSAVE_ERROR | Directive::SAVE => save::refresh(self.engine, config),
+            Directive::APPENDONLY | Directive::APPENDFSYNC | Directive::AOF_TIMESTAMP_ENABLED => {
                 aof::follow(self.engine, changed, config, self.in_transaction)?;
             }
             _ => {}
@@ -183,20 +178,21 @@ fn warn_of_low_limit(engine: &Engine, limit: u64) {
 
 fn set_access_policy(engine: &Engine, config: &Config) {
     let number = |directive| config.int(directive).clamp(0, u32::MAX.into()) as u32;
-    let by_frequency = config.choice(Directive::MaxMemoryPolicy).ends_with("lfu");
-    engine.set_access_policy(by_frequency, number(Directive::LfuDecayTime), number(Directive::LfuLogFactor));
+    let by_frequency = config.choice(Directive::MAXMEMORY_POLICY).ends_with("lfu");
+    engine.set_access_policy(by_frequency, number(Directive::LFU_DECAY_TIME), number(Directive::LFU_LOG_FACTOR));
 }
 
 /// Thresholds are in microseconds or bytes; negative ones never apply.
 fn set_command_log(engine: &Engine, config: &Config) {
-    use Directive::{
-        CommandlogExecutionSlowerThan, CommandlogLargeReplyMaxLen, CommandlogLargeRequestMaxLen,
-        CommandlogReplyLargerThan, CommandlogRequestLargerThan, CommandlogSlowExecutionMaxLen,
-    };
     let lists = [
-        (Reason::Slow, CommandlogExecutionSlowerThan, CommandlogSlowExecutionMaxLen, 1000),
-        (Reason::LargeRequest, CommandlogRequestLargerThan, CommandlogLargeRequestMaxLen, 1),
-        (Reason::LargeReply, CommandlogReplyLargerThan, CommandlogLargeReplyMaxLen, 1),
+        (Reason::Slow, Directive::COMMANDLOG_EXECUTION_SLOWER_THAN, Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN, 1000),
+        (
+            Reason::LargeRequest,
+            Directive::COMMANDLOG_REQUEST_LARGER_THAN,
+            Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+            1,
+        ),
+        (Reason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
     ];
     for (reason, threshold, max_len, unit) in lists {
         let threshold = u64::try_from(config.int(threshold)).ok().map(|threshold| threshold.saturating_mul(unit));
@@ -206,7 +202,7 @@ fn set_command_log(engine: &Engine, config: &Config) {
 }
 
 fn set_latency_threshold(engine: &Engine, config: &Config) {
-    engine.latency().set_threshold(config.int(Directive::LatencyMonitorThreshold));
+    engine.latency().set_threshold(config.int(Directive::LATENCY_MONITOR_THRESHOLD));
     engine.refresh_attention();
 }
 
@@ -217,11 +213,11 @@ fn set_wanted_replicas(engine: &Engine, config: &Config) {
 
 /// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
 pub(crate) fn wants_replicas(config: &Config) -> bool {
-    config.int(Directive::MinReplicasToWrite) > 0 && config.int(Directive::MinReplicasMaxLag) > 0
+    config.int(Directive::MIN_REPLICAS_TO_WRITE) > 0 && config.int(Directive::MIN_REPLICAS_MAX_LAG) > 0
 }
 
 fn limit_tracking(engine: &Engine, config: &Config) {
-    let max = config.int(Directive::TrackingTableMaxKeys);
+    let max = config.int(Directive::TRACKING_TABLE_MAX_KEYS);
     engine.tracking().limit_keys(usize::try_from(max).unwrap_or(0));
 }
 
@@ -230,9 +226,9 @@ pub fn apply_all(engine: &Engine) {
     let config = engine.config().snapshot();
     set_command_log(engine, &config);
     set_latency_threshold(engine, &config);
-    engine.track_latency(config.flag(Directive::LatencyTracking));
-    engine.set_importing(config.flag(Directive::ImportMode));
-    engine.limit_memory(config.bytes(Directive::MaxMemory));
+    engine.track_latency(config.flag(Directive::LATENCY_TRACKING));
+    engine.set_importing(config.flag(Directive::IMPORT_MODE));
+    engine.limit_memory(config.bytes(Directive::MAXMEMORY));
     set_access_policy(engine, &config);
     limit_tracking(engine, &config);
     set_wanted_replicas(engine, &config);
@@ -259,7 +255,7 @@ fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 fn rewrite(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(waiting) = cx.wait_elsewhere(args) else { return rewrite_file(cx, false) };
     let work = move |engine: &Engine| waiting.end(engine, write_file(engine, false).map(|()| "OK"));
-    if cx.engine.host().in_background(Directive::ServerCpulist, Box::new(work)).is_err() {
+    if cx.engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)).is_err() {
         cx.wait_no_more();
         return rewrite_file(cx, false);
     }

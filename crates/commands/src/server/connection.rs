@@ -189,11 +189,11 @@ fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// What HELLO tells about the server.
 fn reply_hello(cx: &mut Cx<'_>) {
     let config = cx.engine.config().snapshot();
-    let (server, version) = match config.flag(Directive::ExtendedRedisCompatibility) {
+    let (server, version) = match config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY) {
         true => ("redis", version::REDIS),
         false => ("valkey", version::VALKEY),
     };
-    let zone = config.text(Directive::AvailabilityZone);
+    let zone = config.text(Directive::AVAILABILITY_ZONE);
     let reply = &mut *cx.reply;
     reply.map(7 + usize::from(!zone.is_empty()));
     for (key, value) in [("server", server), ("version", version)] {
@@ -223,7 +223,7 @@ fn use_protocol(cx: &mut Cx<'_>, protocol: Protocol) {
 
 fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
-        2 if cx.engine.config().snapshot().text(Directive::RequirePass).is_empty() => return Err(NO_PASSWORD_SET),
+        2 if cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty() => return Err(NO_PASSWORD_SET),
         2 => authenticate(cx, b"default", &args[1])?,
         3 => authenticate(cx, &args[1], &args[2])?,
         _ => return Err(Error::SYNTAX),
@@ -235,7 +235,7 @@ fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// The only user is `default`; without a password of its own it takes any.
 fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
-    let wanted = config.text(Directive::RequirePass);
+    let wanted = config.text(Directive::REQUIREPASS);
     if user != b"default" || !(wanted.is_empty() || same_secret(wanted, password)) {
         return Err(WRONG_PASSWORD);
     }
@@ -282,7 +282,7 @@ fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     channels::leave(cx.engine, cx.session);
     tracking::end(cx.engine, cx.session);
     let session = &mut *cx.session;
-    session.authenticated = cx.engine.config().snapshot().text(Directive::RequirePass).is_empty();
+    session.authenticated = cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty();
     session.no_touch = false;
     session.replies = Replies::On;
     session.info.no_touch.store(false, Relaxed);

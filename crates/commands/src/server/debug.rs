@@ -47,7 +47,7 @@ const NO_SUCH_TYPE: Error = Error::text(
 
 fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
-    if !config.permits(Directive::EnableDebugCommand, cx.session.info.is_local()) {
+    if !config.permits(Directive::ENABLE_DEBUG_COMMAND, cx.session.info.is_local()) {
         return Err(NOT_ALLOWED);
     }
     let name = args[1].to_ascii_lowercase();
@@ -167,7 +167,7 @@ const CLIENT_SIZES: std::ops::RangeInclusive<u32> = 15..=33;
 /// How many clients of which size there are, and what they take up together.
 fn client_eviction(cx: &mut Cx<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
-    if config.int(Directive::MaxMemoryClients) == 0 {
+    if config.int(Directive::MAXMEMORY_CLIENTS) == 0 {
         return Err(Error::text("ERR maxmemory-clients is disabled."));
     }
     let clients = cx.engine.clients().all();

@@ -215,7 +215,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("cinnabar_version", version::CINNABAR);
     text.absent(&["redis_git_sha1", "redis_git_dirty"]);
     text.field("redis_build_id", format_args!("{:016x}", version::build_id()));
-    let compatible = config.flag(Directive::ExtendedRedisCompatibility);
+    let compatible = config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY);
     text.field(if compatible { "redis_mode" } else { "server_mode" }, absent::MODE);
     text.field("os", &process.os);
     text.field("arch_bits", usize::BITS);
@@ -225,18 +225,18 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("process_id", process.id);
     text.field("process_supervised", process.supervisor);
     text.field("run_id", &process.run_id);
-    text.field("tcp_port", config.int(Directive::Port));
+    text.field("tcp_port", config.int(Directive::PORT));
     text.field("server_time_usec", now_us);
     text.field("uptime_in_seconds", uptime);
     text.field("uptime_in_days", uptime / 86_400);
     for name in ["hz", "configured_hz", "clients_hz"] {
-        text.field(name, config.int(Directive::Hz));
+        text.field(name, config.int(Directive::HZ));
     }
     text.field("lru_clock", (now_us / 1_000_000) & 0xFF_FFFF);
     text.field("executable", &process.executable);
     text.field("config_file", String::from_utf8_lossy(&process.config_file));
     text.absent(&["io_threads_active"]);
-    text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AvailabilityZone)));
+    text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
     text.field("worker_threads", source.engine.metrics().len());
     listeners(text, config);
 }
@@ -245,12 +245,12 @@ fn server(text: &mut Text, source: &Source<'_>) {
 fn listeners(text: &mut Text, config: &Config) {
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut lines = Vec::new();
-    let port = config.int(Directive::Port);
+    let port = config.int(Directive::PORT);
     if port != 0 {
         let binds: String = config.bind_addresses().iter().map(|address| format!(",bind={}", shown(address))).collect();
         lines.push(format!("name=tcp{binds},port={port}"));
     }
-    let path = config.text(Directive::UnixSocket);
+    let path = config.text(Directive::UNIXSOCKET);
     if !path.is_empty() {
         lines.push(format!("name=unix,bind={}", shown(path)));
     }
@@ -262,7 +262,7 @@ fn listeners(text: &mut Text, config: &Config) {
 fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("connected_clients", source.engine.clients().len());
     text.absent(&["cluster_connections"]);
-    text.field("maxclients", source.config.int(Directive::MaxClients));
+    text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
     let clients = source.engine.clients().all();
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
     text.field("client_recent_max_input_buffer", most(|client| client.buffers.sizes().query));
@@ -308,8 +308,8 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.field("allocator_muzzy", memory.muzzy);
     text.bytes("total_system_memory", memory.total_system);
     scripts(text, source, &accounts);
-    text.bytes("maxmemory", config.bytes(Directive::MaxMemory));
-    text.field("maxmemory_policy", config.choice(Directive::MaxMemoryPolicy));
+    text.bytes("maxmemory", config.bytes(Directive::MAXMEMORY));
+    text.field("maxmemory_policy", config.choice(Directive::MAXMEMORY_POLICY));
     text.compared("allocator_frag", memory.active, memory.allocated);
     text.compared("allocator_rss", memory.resident, memory.active);
     text.compared("rss_overhead", memory.rss, memory.resident);
@@ -524,7 +524,7 @@ fn replication(text: &mut Text, source: &Source<'_>) {
     text.absent(&["replicas_waiting_psync", "master_failover_state"]);
     text.field("master_replid", source.engine.replication_id());
     text.absent(&["master_replid2", "master_repl_offset", "second_repl_offset", "repl_backlog_active"]);
-    text.field("repl_backlog_size", source.config.bytes(Directive::ReplBacklogSize));
+    text.field("repl_backlog_size", source.config.bytes(Directive::REPL_BACKLOG_SIZE));
     text.absent(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }
 

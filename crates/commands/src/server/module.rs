@@ -89,7 +89,7 @@ fn unload(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 fn permitted(cx: &Cx<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
-    if config.permits(Directive::EnableModuleCommand, cx.session.info.is_local()) { Ok(()) } else { Err(NOT_ALLOWED) }
+    if config.permits(Directive::ENABLE_MODULE_COMMAND, cx.session.info.is_local()) { Ok(()) } else { Err(NOT_ALLOWED) }
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 
 /// The command that removes a key of which nothing is left.
 fn removal_word(engine: &Engine) -> &'static [u8] {
-    if engine.config().snapshot().flag(Directive::LazyfreeLazyServerDel) { b"UNLINK" } else { b"DEL" }
+    if engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_SERVER_DEL) { b"UNLINK" } else { b"DEL" }
 }
 
 /// Takes out any `count` members, as a set that begins as small as it can.

@@ -235,7 +235,7 @@ pub(crate) fn check_length(engine: &Engine, len: usize, more: usize) -> Result<(
 
 /// `proto-max-bulk-len`.
 pub(crate) fn max_length(engine: &Engine) -> usize {
-    usize::try_from(engine.config().snapshot().int(Directive::ProtoMaxBulkLen)).unwrap_or(0)
+    usize::try_from(engine.config().snapshot().int(Directive::PROTO_MAX_BULK_LEN)).unwrap_or(0)
 }
 
 fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {

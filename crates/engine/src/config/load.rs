@@ -7,7 +7,7 @@ use std::io;
 
 use super::command_line::CommandLine;
 use super::directive::Directive;
-use super::row::{Kind, Row};
+use super::entry::{Entry, Kind};
 use super::store::Config;
 use super::table;
 use super::value::{SavePoint, Value};
@@ -92,7 +92,7 @@ const FORGOTTEN: [&[u8]; 5] = [
 pub fn load(command_line: &CommandLine, host: &dyn Host) -> Result<Loaded, LoadError> {
     let mut loader = Loader { host, loaded: Loaded::default(), save_seen: false, threads_seen: [false; 2], depth: 0 };
     if let Ok(path) = host.change_dir(b".") {
-        loader.loaded.config.replace(Directive::Dir, Value::Text(Some(path.into())));
+        loader.loaded.config.replace(Directive::DIR, Value::Text(Some(path.into())));
     }
     let mut text = match &command_line.config_file {
         Some(path) => loader.read(path)?,
@@ -175,7 +175,7 @@ impl Loader<'_> {
     fn line(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
         let (name, values) = (&words[0], &words[1..]);
         if let Some(found) = table::find(name) {
-            return self.directive(found.row, values);
+            return self.directive(found.entry, values);
         }
         if FORGOTTEN.contains(&name.as_slice()) && values.len() == 1 {
             return Ok(());
@@ -207,18 +207,18 @@ impl Loader<'_> {
         }
     }
 
-    fn directive(&mut self, row: &'static Row, values: &[Vec<u8>]) -> Result<(), String> {
+    fn directive(&mut self, entry: &'static Entry, values: &[Vec<u8>]) -> Result<(), String> {
         // A value that is quoted as a whole may still be several words.
         let split_again = match values {
-            [only] if row.takes_words() && !only.is_empty() => Some(words::split(only).unwrap_or_default()),
+            [only] if entry.takes_words() && !only.is_empty() => Some(words::split(only).unwrap_or_default()),
             [_] => None,
-            _ if !row.takes_words() => return Err("wrong number of arguments".to_string()),
+            _ if !entry.takes_words() => return Err("wrong number of arguments".to_string()),
             _ => None,
         };
         let words: Vec<&[u8]> = split_again.as_deref().unwrap_or(values).iter().map(Vec::as_slice).collect();
         let config = &mut self.loaded.config;
-        let mut value = row.parse(&words, config.value(row.directive))?;
-        match (row.kind, &value) {
+        let mut value = entry.parse(&words, config.value(entry.directive))?;
+        match (entry.kind, &value) {
             (Kind::Save, Value::Save(points)) => {
                 if self.save_seen && words != [b"" as &[u8]] {
                     let all: Vec<SavePoint> = config.save_points().iter().chain(points.iter()).copied().collect();
@@ -232,12 +232,12 @@ impl Loader<'_> {
             }
             _ => {}
         }
-        match row.directive {
-            Directive::IoThreads => self.threads_seen[0] = true,
-            Directive::Threads => self.threads_seen[1] = true,
+        match entry.directive {
+            Directive::IO_THREADS => self.threads_seen[0] = true,
+            Directive::THREADS => self.threads_seen[1] = true,
             _ => {}
         }
-        config.replace(row.directive, value);
+        config.replace(entry.directive, value);
         Ok(())
     }
 
@@ -274,13 +274,13 @@ impl Loader<'_> {
     fn check(&self) -> Result<(), LoadError> {
         let config = &self.loaded.config;
         let mistake = |message: String| Err(LoadError::Text { line: None, message });
-        let logfile = config.text(Directive::LogFile);
+        let logfile = config.text(Directive::LOGFILE);
         if !logfile.is_empty()
             && let Err(error) = self.host.can_append(logfile)
         {
             return mistake(format!("Can't open the log file: {}", os_message(&error)));
         }
-        if config.flag(Directive::ClusterEnabled) && config.upstream().is_some() {
+        if config.flag(Directive::CLUSTER_ENABLED) && config.upstream().is_some() {
             return mistake("replicaof directive not allowed in cluster mode".to_string());
         }
         Ok(())
@@ -289,7 +289,7 @@ impl Loader<'_> {
     fn finish(mut self) -> Result<Loaded, LoadError> {
         if self.threads_seen == [true, false] {
             let config = &mut self.loaded.config;
-            config.replace(Directive::Threads, config.value(Directive::IoThreads).clone());
+            config.replace(Directive::THREADS, config.value(Directive::IO_THREADS).clone());
         }
         self.loaded.config.set_unmet_aside();
         Ok(self.loaded)

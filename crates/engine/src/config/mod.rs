@@ -1,9 +1,9 @@
-//! Configuration: one row a directive, and everything else derived from the rows.
+//! Configuration: one entry a directive, and everything else derived from the entries.
 //!
 //! | module | what it knows |
 //! | --- | --- |
 //! | [`directive`] | the identities that code uses |
-//! | [`row`], `rows` | name, kind, bounds, default and flags of each |
+//! | [`entry`], [`directives`] | name, kind, bounds, default and flags of each |
 //! | [`value`] | text to value and back |
 //! | [`store`] | the values in force: typed reads, CONFIG GET, CONFIG SET |
 //! | [`command_line`] | program arguments to configuration text |
@@ -16,11 +16,11 @@
 mod check;
 pub mod command_line;
 pub mod directive;
+mod directives;
+pub mod entry;
 pub mod keyspace_events;
 pub mod load;
 pub mod rewrite;
-pub mod row;
-mod rows;
 pub mod store;
 pub mod table;
 pub mod value;
@@ -31,9 +31,9 @@ mod tests;
 pub use check::TITLE_VARIABLES;
 pub use command_line::{CommandLine, Invocation, parse_command_line};
 pub use directive::Directive;
+pub use entry::Unmet;
 pub use load::{Host, LoadError, Loaded, load, os_message};
 pub use rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
-pub use row::Unmet;
 pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
 pub use table::is_sensitive;
 pub use value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value};

@@ -16,8 +16,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::directive::Directive;
-use super::row::{Kind, Row, Unit};
-use super::rows::AREAS;
+use super::directives::AREAS;
+use super::entry::{Entry, Kind, Unit};
 use super::store::Config;
 use super::table;
 use super::value::{OutputBufferLimit, Value, print_percentile};
@@ -48,16 +48,16 @@ pub struct RewriteInput<'a> {
 /// The new text of the configuration file.
 pub fn rewrite(input: RewriteInput<'_>) -> Vec<u8> {
     let mut text = Text::read(input.old, input.all);
-    for row in AREAS.iter().flat_map(|area| area.iter()) {
-        text.processed.insert(row.name.as_bytes());
-        for (line, mut needed) in lines(row, input.config) {
-            if row.directive == Directive::Threads {
+    for entry in AREAS.iter().flat_map(|area| area.iter()) {
+        text.processed.insert(entry.name.as_bytes());
+        for (line, mut needed) in lines(entry, input.config) {
+            if entry.directive == Directive::THREADS {
                 needed = text.needs_threads(input.config);
             }
-            text.put(row.name.as_bytes(), line, needed);
+            text.put(entry.name.as_bytes(), line, needed);
         }
     }
-    let with_file = !input.config.text(Directive::AclFile).is_empty();
+    let with_file = !input.config.text(Directive::ACLFILE).is_empty();
     let users = if with_file { &[] } else { input.users };
     for (name, bodies) in [(b"user" as &[u8], users), (b"loadmodule", input.modules)] {
         text.processed.insert(name);
@@ -97,7 +97,7 @@ impl Text {
         let name = words::split(line).and_then(|words| words.into_iter().next()).unwrap_or_default();
         let name = name.to_ascii_lowercase();
         let known = match table::find(&name) {
-            Some(found) => found.row.name.as_bytes().to_vec(),
+            Some(found) => found.entry.name.as_bytes().to_vec(),
             None if LINES_ONLY.contains(&name.as_slice()) => name,
             None => {
                 self.lines.push([b"# ??? ", line].concat());
@@ -124,11 +124,11 @@ impl Text {
     /// Whether `threads` would be another number without a line of its own. Where `io-threads` says it all, other servers
     /// can go on reading the file.
     fn needs_threads(&self, config: &Config) -> bool {
-        let io_threads = config.value(Directive::IoThreads);
-        let has_line = *io_threads != table::row(Directive::IoThreads).default_value()
+        let io_threads = config.value(Directive::IO_THREADS);
+        let has_line = *io_threads != table::entry(Directive::IO_THREADS).default_value()
             || self.free.contains_key(b"io-threads" as &[u8]);
-        let threads = config.value(Directive::Threads);
-        *threads != if has_line { io_threads.clone() } else { table::row(Directive::Threads).default_value() }
+        let threads = config.value(Directive::THREADS);
+        *threads != if has_line { io_threads.clone() } else { table::entry(Directive::THREADS).default_value() }
     }
 
     fn finish(mut self) -> Vec<u8> {
@@ -151,18 +151,18 @@ impl Text {
 }
 
 /// The lines of a directive, each with whether it must be in the file: without it, the default would come back.
-fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
-    let value = config.written(row.directive);
-    let default = row.default_value();
+fn lines(entry: &Entry, config: &Config) -> Vec<(Vec<u8>, bool)> {
+    let value = config.written(entry.directive);
+    let default = entry.default_value();
     let changed = *value != default;
-    let plain = |text: Vec<u8>| [row.name.as_bytes(), &text].join(&b' ');
+    let plain = |text: Vec<u8>| [entry.name.as_bytes(), &text].join(&b' ');
     let quoted = |text: &[u8]| {
-        let mut line = row.name.as_bytes().to_vec();
+        let mut line = entry.name.as_bytes().to_vec();
         line.push(b' ');
         words::quote(&mut line, text);
         line
     };
-    match (value, row.kind) {
+    match (value, entry.kind) {
         (Value::Integer(number), Kind::Integer { unit, .. }) => {
             vec![(plain(integer(*number, unit).into_bytes()), changed)]
         }
@@ -170,10 +170,10 @@ fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
         (Value::Text(None), _) => Vec::new(),
         (Value::Text(Some(text)), Kind::Dir) => vec![(quoted(text), true)],
         (Value::Text(Some(text)), _) => vec![(quoted(text), changed)],
-        (Value::KeyspaceEvents(_), _) => vec![(quoted(&row.print(value)), changed)],
+        (Value::KeyspaceEvents(_), _) => vec![(quoted(&entry.print(value)), changed)],
         // Absent, the default schedule would apply: also an empty one is written.
         (Value::Save(points), _) if points.is_empty() => vec![(quoted(b""), true)],
-        (Value::Save(_), _) => vec![(plain(row.print(value)), true)],
+        (Value::Save(_), _) => vec![(plain(entry.print(value)), true)],
         (Value::Percentiles(values), _) if values.is_empty() => vec![(quoted(b""), true)],
         (Value::Percentiles(values), _) => {
             let texts: Vec<String> = values.iter().map(|&value| print_percentile(value)).collect();
@@ -181,7 +181,7 @@ fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
         }
         (Value::Bind(_), _) if !changed => Vec::new(),
         (Value::Bind(addresses), _) if addresses.is_empty() => vec![(quoted(b""), true)],
-        (Value::Bind(_), _) => vec![(plain(row.print(value)), true)],
+        (Value::Bind(_), _) => vec![(plain(entry.print(value)), true)],
         (Value::OutputBufferLimits(limits), _) => {
             let Value::OutputBufferLimits(defaults) = default else {
                 return Vec::new();
@@ -190,8 +190,8 @@ fn lines(row: &Row, config: &Config) -> Vec<(Vec<u8>, bool)> {
             classes.map(|((class, limit), default)| (plain(limit_text(class, limit)), *limit != default)).collect()
         }
         (Value::ReplicaOf(None), _) => Vec::new(),
-        (Value::ReplicaOf(Some(_)), _) => vec![(plain(row.print(value)), true)],
-        _ => vec![(plain(row.print(value)), changed)],
+        (Value::ReplicaOf(Some(_)), _) => vec![(plain(entry.print(value)), true)],
+        _ => vec![(plain(entry.print(value)), changed)],
     }
 }
 

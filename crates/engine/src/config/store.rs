@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::directive::Directive;
-use super::row::{Kind, Row, Unmet, Unsupported};
+use super::entry::{Entry, Kind, Unmet, Unsupported};
 use super::table::{self, Found};
 use super::value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value, words_of};
 use crate::glob;
 
-/// Values of all directives. Asking a directive for another kind of value than its row declares is a mistake in the
+/// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
 /// program and panics; a test asks every one.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -24,7 +24,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { values: table::rows().iter().map(|row| row.default_value()).collect(), unmet: Vec::new() }
+        Config { values: table::entries().iter().map(|entry| entry.default_value()).collect(), unmet: Vec::new() }
     }
 }
 
@@ -40,14 +40,14 @@ impl Config {
 
     /// Takes the values out of force that nothing here acts on.
     pub(super) fn set_unmet_aside(&mut self) {
-        for row in table::rows() {
-            let value = self.value(row.directive);
-            if row.unsupported.is_some_and(|unsupported| unsupported.unmet == Unmet::Ignored)
-                && row.objection(value).is_some()
+        for entry in table::entries() {
+            let value = self.value(entry.directive);
+            if entry.unsupported.is_some_and(|unsupported| unsupported.unmet == Unmet::Ignored)
+                && entry.objection(value).is_some()
             {
                 let value = value.clone();
-                self.replace(row.directive, row.default_value());
-                self.unmet.push((row.directive, value));
+                self.replace(entry.directive, entry.default_value());
+                self.unmet.push((entry.directive, value));
             }
         }
     }
@@ -58,11 +58,12 @@ impl Config {
         unmet.map_or_else(|| self.value(directive), |(_, value)| value)
     }
 
-    /// Unsupported directives that were given another value than their default.
-    pub fn unmet(&self) -> impl Iterator<Item = (&'static Row, Unsupported)> {
-        table::rows().iter().filter_map(|row| {
-            let unsupported = row.unsupported?;
-            (*self.written(row.directive) != row.default_value()).then_some((*row, unsupported))
+    /// Unsupported directives that were given another value than their default, by name.
+    pub fn unmet(&self) -> impl Iterator<Item = (&'static Entry, Unsupported)> {
+        let entries = table::names().iter().filter(|found| found.name == found.entry.name).map(|found| found.entry);
+        entries.filter_map(|entry| {
+            let unsupported = entry.unsupported?;
+            (*self.written(entry.directive) != entry.default_value()).then_some((entry, unsupported))
         })
     }
 
@@ -97,7 +98,7 @@ impl Config {
 
     /// The name chosen.
     pub fn choice(&self, directive: Directive) -> &'static str {
-        match (self.value(directive), table::row(directive).kind) {
+        match (self.value(directive), table::entry(directive).kind) {
             (Value::Choice(at), Kind::Choice(names)) => names[*at],
             _ => wrong_kind(directive),
         }
@@ -105,7 +106,7 @@ impl Config {
 
     /// Whether `name` is among the names chosen.
     pub fn has_choice(&self, directive: Directive, name: &str) -> bool {
-        match (self.value(directive), table::row(directive).kind) {
+        match (self.value(directive), table::entry(directive).kind) {
             (Value::Choices(bits), Kind::Choices(names)) => {
                 names.iter().skip(1).position(|known| *known == name).is_some_and(|at| bits & 1 << at != 0)
             }
@@ -115,56 +116,56 @@ impl Config {
 
     /// When to save, empty for never.
     pub fn save_points(&self) -> &[SavePoint] {
-        match self.value(Directive::Save) {
+        match self.value(Directive::SAVE) {
             Value::Save(points) => points,
-            _ => wrong_kind(Directive::Save),
+            _ => wrong_kind(Directive::SAVE),
         }
     }
 
     /// Addresses to listen on; one with a leading `-` may fail to bind.
     pub fn bind_addresses(&self) -> &[Arc<[u8]>] {
-        match self.value(Directive::Bind) {
+        match self.value(Directive::BIND) {
             Value::Bind(addresses) => addresses,
-            _ => wrong_kind(Directive::Bind),
+            _ => wrong_kind(Directive::BIND),
         }
     }
 
     pub fn output_buffer_limit(&self, class: ClientClass) -> OutputBufferLimit {
-        match self.value(Directive::ClientOutputBufferLimit) {
+        match self.value(Directive::CLIENT_OUTPUT_BUFFER_LIMIT) {
             Value::OutputBufferLimits(limits) => limits[class as usize],
-            _ => wrong_kind(Directive::ClientOutputBufferLimit),
+            _ => wrong_kind(Directive::CLIENT_OUTPUT_BUFFER_LIMIT),
         }
     }
 
     /// `oom_score_adj` of a primary, a replica, a child.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
-        match self.value(Directive::OomScoreAdjValues) {
+        match self.value(Directive::OOM_SCORE_ADJ_VALUES) {
             Value::OomScoreAdjValues(values) => *values,
-            _ => wrong_kind(Directive::OomScoreAdjValues),
+            _ => wrong_kind(Directive::OOM_SCORE_ADJ_VALUES),
         }
     }
 
     /// Bits of [`keyspace_events`](super::keyspace_events).
     pub fn keyspace_events(&self) -> u32 {
-        match self.value(Directive::NotifyKeyspaceEvents) {
+        match self.value(Directive::NOTIFY_KEYSPACE_EVENTS) {
             Value::KeyspaceEvents(flags) => *flags,
-            _ => wrong_kind(Directive::NotifyKeyspaceEvents),
+            _ => wrong_kind(Directive::NOTIFY_KEYSPACE_EVENTS),
         }
     }
 
     /// Percentiles that INFO shows, 0 to 100.
     pub fn percentiles(&self) -> &[f64] {
-        match self.value(Directive::LatencyTrackingInfoPercentiles) {
+        match self.value(Directive::LATENCY_TRACKING_INFO_PERCENTILES) {
             Value::Percentiles(values) => values,
-            _ => wrong_kind(Directive::LatencyTrackingInfoPercentiles),
+            _ => wrong_kind(Directive::LATENCY_TRACKING_INFO_PERCENTILES),
         }
     }
 
     /// The primary to follow from the start.
     pub(super) fn upstream(&self) -> Option<&Upstream> {
-        match self.value(Directive::Replicaof) {
+        match self.value(Directive::REPLICAOF) {
             Value::ReplicaOf(upstream) => upstream.as_ref(),
-            _ => wrong_kind(Directive::Replicaof),
+            _ => wrong_kind(Directive::REPLICAOF),
         }
     }
 
@@ -181,21 +182,21 @@ impl Config {
     /// wildcards is answered as it was written, and reaches hidden directives too.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        let mut add = |name: &[u8], row: &Row| {
+        let mut add = |name: &[u8], entry: &Entry| {
             if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                found.push((name.to_vec(), row.print(self.value(row.directive))));
+                found.push((name.to_vec(), entry.print(self.value(entry.directive))));
             }
         };
         for pattern in patterns {
             if !pattern.iter().any(|c| b"[*?".contains(c)) {
-                if let Some(Found { row, .. }) = table::find(pattern) {
-                    add(pattern, row);
+                if let Some(Found { entry, .. }) = table::find(pattern) {
+                    add(pattern, entry);
                 }
                 continue;
             }
-            for Found { row, name } in table::names() {
-                if !row.hidden && glob::matches_ignoring_case(pattern, name.as_bytes()) {
-                    add(name.as_bytes(), row);
+            for Found { entry, name } in table::names() {
+                if !entry.hidden && glob::matches_ignoring_case(pattern, name.as_bytes()) {
+                    add(name.as_bytes(), entry);
                 }
             }
         }
@@ -204,7 +205,7 @@ impl Config {
 }
 
 fn wrong_kind(directive: Directive) -> ! {
-    panic!("{directive:?} is of another kind")
+    panic!("{} is of another kind", table::entry(directive).name)
 }
 
 /// What a change of configuration does to the running server.
@@ -312,25 +313,25 @@ impl ConfigEdit {
 
     #[cfg(any(test, feature = "testing"))]
     pub fn set_text(&mut self, directive: Directive, text: &[u8]) {
-        let text = if text.is_empty() && !table::row(directive).keeps_empty { None } else { Some(text.into()) };
+        let text = if text.is_empty() && !table::entry(directive).keeps_empty { None } else { Some(text.into()) };
         self.config.replace(directive, Value::Text(text));
     }
 }
 
-/// The pairs with their rows, when the caller may set all of them.
+/// The pairs with their entries, when the caller may set all of them.
 fn admit<'p>(pairs: &[(&[u8], &'p [u8])], caller: Caller, old: &Config) -> Result<Vec<(Found, &'p [u8])>, SetError> {
     let mut wanted: Vec<(Found, &[u8])> = Vec::with_capacity(pairs.len());
     for (name, value) in pairs {
         let Some(found) = table::find(name) else { return Err(SetError::Unknown((*name).into())) };
         let shown = String::from_utf8_lossy(name);
-        let confirms = || found.row.confirmed && found.row.print(old.value(found.row.directive)) == *value;
-        if found.row.immutable && !confirms() {
+        let confirms = || found.entry.confirmed && found.entry.print(old.value(found.entry.directive)) == *value;
+        if found.entry.immutable && !confirms() {
             return Err(failed(&shown, "can't set immutable config"));
         }
-        if found.row.protected && !old.permits(Directive::EnableProtectedConfigs, caller.local) {
+        if found.entry.protected && !old.permits(Directive::ENABLE_PROTECTED_CONFIGS, caller.local) {
             return Err(failed(&shown, "can't set protected config"));
         }
-        if found.row.denied_while_loading && caller.loading {
+        if found.entry.denied_while_loading && caller.loading {
             return Err(SetError::Loading);
         }
         // A directive and its alias count as two: the later value wins.
@@ -347,24 +348,24 @@ fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> 
     let mut new = old.clone();
     let mut changed = Vec::with_capacity(wanted.len());
     for (found, text) in wanted {
-        let row = found.row;
-        let value = row.parse(&words_of(row, text), new.value(row.directive)).and_then(|value| {
+        let entry = found.entry;
+        let value = entry.parse(&words_of(entry, text), new.value(entry.directive)).and_then(|value| {
             // The directory changes right away: later values may be relative to it.
-            let moved = match (&value, row.kind) {
+            let moved = match (&value, entry.kind) {
                 (Value::Text(Some(path)), Kind::Dir) => Some(hooks.change_dir(path)?),
                 _ => None,
             };
             Ok(moved.map_or(value, |path| Value::Text(Some(path.into()))))
         });
-        let value = value.and_then(|value| row.objection(&value).map_or(Ok(value), |reason| Err(reason.to_owned())));
+        let value = value.and_then(|value| entry.objection(&value).map_or(Ok(value), |reason| Err(reason.to_owned())));
         let value = value.map_err(|text| {
             restore_dir(&new, old, hooks);
             failed(found.name, &text)
         })?;
-        if row.always_applied || value != *new.value(row.directive) || matches!(row.kind, Kind::Bind) {
+        if entry.always_applied || value != *new.value(entry.directive) || matches!(entry.kind, Kind::Bind) {
             changed.push(*found);
         }
-        new.replace(row.directive, value);
+        new.replace(entry.directive, value);
     }
     Ok((new, changed))
 }
@@ -372,10 +373,10 @@ fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> 
 /// Runs the hooks; on an error, those that ran run again with the old values, and the answer says which one failed.
 fn apply(changed: &[Found], new: &Config, old: &Config, hooks: &dyn ApplyHooks) -> Result<(), (usize, String)> {
     for (at, found) in changed.iter().enumerate() {
-        if let Err(text) = hooks.apply(found.row.directive, new) {
+        if let Err(text) = hooks.apply(found.entry.directive, new) {
             for undone in &changed[..=at] {
                 // The old values were in force a moment ago; when they fail now, there is nothing to fall back to.
-                let _ = hooks.apply(undone.row.directive, old);
+                let _ = hooks.apply(undone.entry.directive, old);
             }
             return Err((at, text));
         }
@@ -384,9 +385,9 @@ fn apply(changed: &[Found], new: &Config, old: &Config, hooks: &dyn ApplyHooks) 
 }
 
 fn restore_dir(new: &Config, old: &Config, hooks: &dyn ApplyHooks) {
-    if new.text(Directive::Dir) != old.text(Directive::Dir) {
+    if new.text(Directive::DIR) != old.text(Directive::DIR) {
         // As above: the old directory may be gone by now.
-        let _ = hooks.change_dir(old.text(Directive::Dir));
+        let _ = hooks.change_dir(old.text(Directive::DIR));
     }
 }
 

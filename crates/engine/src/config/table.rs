@@ -1,40 +1,49 @@
-//! Rows by directive and by name.
+//! Entries by directive and by name.
 
 use std::sync::LazyLock;
 
 use super::directive::Directive;
-use super::row::Row;
-use super::rows::AREAS;
+use super::directives::{AREAS, COUNT};
+use super::entry::Entry;
 
-/// A row, and the name under which it was found: its own or its alias.
+/// An entry, and the name under which it was found: its own or its alias.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    pub row: &'static Row,
+    pub entry: &'static Entry,
     pub name: &'static str,
 }
 
-/// All rows, at the position of their directive.
-static ROWS: LazyLock<Box<[&'static Row]>> = LazyLock::new(|| {
-    let mut rows: Vec<&'static Row> = AREAS.iter().flat_map(|area| area.iter()).collect();
-    rows.sort_by_key(|row| row.directive);
-    rows.into()
-});
+/// All entries, at the position of their directive.
+static ENTRIES: [&Entry; COUNT] = {
+    let mut entries = [&AREAS[0][0]; COUNT];
+    let (mut area, mut count) = (0, 0);
+    while area < AREAS.len() {
+        let mut at = 0;
+        while at < AREAS[area].len() {
+            entries[count] = &AREAS[area][at];
+            count += 1;
+            at += 1;
+        }
+        area += 1;
+    }
+    entries
+};
 
 /// All names and aliases in alphabetical order.
 static NAMES: LazyLock<Box<[Found]>> = LazyLock::new(|| {
-    let own = ROWS.iter().map(|row| Found { row, name: row.name });
-    let aliases = ROWS.iter().filter_map(|row| Some(Found { row, name: row.alias? }));
+    let own = ENTRIES.iter().map(|entry| Found { entry, name: entry.name });
+    let aliases = ENTRIES.iter().filter_map(|entry| Some(Found { entry, name: entry.alias? }));
     let mut names: Vec<Found> = own.chain(aliases).collect();
     names.sort_by_key(|found| found.name);
     names.into()
 });
 
-pub fn rows() -> &'static [&'static Row] {
-    &ROWS
+pub fn entries() -> &'static [&'static Entry] {
+    &ENTRIES
 }
 
-pub fn row(directive: Directive) -> &'static Row {
-    ROWS[directive.index()]
+pub fn entry(directive: Directive) -> &'static Entry {
+    ENTRIES[directive.index()]
 }
 
 pub fn names() -> &'static [Found] {
@@ -50,19 +59,18 @@ pub fn find(name: &[u8]) -> Option<Found> {
 
 /// Whether the value after `name` must be kept out of logs.
 pub fn is_sensitive(name: &[u8]) -> bool {
-    find(name).is_some_and(|found| found.row.sensitive)
+    find(name).is_some_and(|found| found.entry.sensitive)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::row::Kind;
+    use crate::config::entry::Kind;
 
     #[test]
-    fn one_row_a_directive_in_its_place() {
-        assert_eq!(rows().len(), Directive::COUNT);
-        for (at, row) in rows().iter().enumerate() {
-            assert_eq!(row.directive.index(), at, "{}", row.name);
+    fn one_entry_a_directive_in_its_place() {
+        for (at, entry) in entries().iter().enumerate() {
+            assert_eq!(entry.directive.index(), at, "{}", entry.name);
         }
     }
 
@@ -83,34 +91,34 @@ mod tests {
         for found in names() {
             let legal = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'_';
             assert!(found.name.bytes().all(legal), "{}", found.name);
-            assert!(std::ptr::eq(find(found.name.to_uppercase().as_bytes()).unwrap().row, found.row));
+            assert!(std::ptr::eq(find(found.name.to_uppercase().as_bytes()).unwrap().entry, found.entry));
         }
     }
 
     #[test]
     fn every_default_reads_and_prints_as_itself() {
-        for row in rows() {
-            let value = row.default_value();
-            let printed = row.print(&value);
-            if matches!(row.kind, Kind::ReplicaOf) {
+        for entry in entries() {
+            let value = entry.default_value();
+            let printed = entry.print(&value);
+            if matches!(entry.kind, Kind::ReplicaOf) {
                 assert!(printed.is_empty());
                 continue;
             }
-            let words = super::super::value::words_of(row, &printed);
-            assert_eq!(row.parse(&words, &value).as_ref(), Ok(&value), "{}", row.name);
+            let words = super::super::value::words_of(entry, &printed);
+            assert_eq!(entry.parse(&words, &value).as_ref(), Ok(&value), "{}", entry.name);
         }
     }
 
     #[test]
     fn every_known_directive_is_here_with_its_default() {
-        let reference = include_str!("rows/reference.tsv");
+        let reference = include_str!("directives/reference.tsv");
         assert_eq!(reference.lines().count(), 237);
         for line in reference.lines() {
             let (name, default) = line.split_once('\t').unwrap();
-            let found = find(name.as_bytes()).unwrap_or_else(|| panic!("no row for {name}"));
-            let printed = found.row.print(&found.row.default_value());
+            let found = find(name.as_bytes()).unwrap_or_else(|| panic!("no entry for {name}"));
+            let printed = found.entry.print(&found.entry.default_value());
             assert_eq!(String::from_utf8_lossy(&printed), default, "{name}");
-            assert!(!found.row.hidden, "{name}");
+            assert!(!found.entry.hidden, "{name}");
         }
     }
 }

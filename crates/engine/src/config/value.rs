@@ -1,4 +1,4 @@
-//! Values: what a row's text turns into, and the text that CONFIG GET shows for it.
+//! Values: what an entry's text turns into, and the text that CONFIG GET shows for it.
 //!
 //! Reading and printing are inverse: what is printed reads back as the same value. The texts of refusal are the
 //! server's, clients and tests compare them.
@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use resp::number::{parse_f64, parse_i64, parse_i64_c};
 
+use super::entry::{Entry, Kind, Preset, Unit};
 use super::keyspace_events;
-use super::row::{Kind, Preset, Row, Unit};
 
 /// Limits on the bytes that wait for one client of a class. 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputBufferLimit {
     /// The client is disconnected at once beyond this many bytes.
     pub hard_bytes: u64,
-    /// The client is disconnected after `soft_seconds` in a row beyond this many bytes.
+    /// The client is disconnected after `soft_seconds` in an entry beyond this many bytes.
     pub soft_bytes: u64,
     pub soft_seconds: i64,
 }
@@ -61,11 +61,11 @@ pub struct Upstream {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Flag(bool),
-    /// Bytes, percent (negative), mode or plain number, as the row's unit says.
+    /// Bytes, percent (negative), mode or plain number, as the entry's unit says.
     Integer(i64),
-    /// Position among the row's names.
+    /// Position among the entry's names.
     Choice(usize),
-    /// One bit a name of the row, without the first, which means none.
+    /// One bit a name of the entry, without the first, which means none.
     Choices(u32),
     Text(Option<Arc<[u8]>>),
     Save(Arc<[SavePoint]>),
@@ -80,7 +80,7 @@ pub enum Value {
 const WRONG_NUMBER: &str = "wrong number of arguments";
 const ADDRESSES_MAX: usize = 16;
 
-impl Row {
+impl Entry {
     /// The value before anybody sets one.
     pub fn default_value(&self) -> Value {
         match (self.default, self.kind) {
@@ -196,8 +196,8 @@ impl Row {
 }
 
 /// The words of a value given as one text, as CONFIG SET gives it: split at every blank, none when it is empty.
-pub fn words_of<'t>(row: &Row, text: &'t [u8]) -> Vec<&'t [u8]> {
-    if !row.takes_words() {
+pub fn words_of<'t>(entry: &Entry, text: &'t [u8]) -> Vec<&'t [u8]> {
+    if !entry.takes_words() {
         vec![text]
     } else if text.is_empty() {
         Vec::new()

@@ -91,7 +91,7 @@ impl Engine {
                 return (0, false);
             }
             let shard = &mut *guard;
-            let resizes = self.config().snapshot().flag(Directive::ActiveRehashing);
+            let resizes = self.config().snapshot().flag(Directive::ACTIVEREHASHING);
             let mut next = Some(0);
             while let Some(db) = next.and_then(|number| shard.dbs.next(number)) {
                 next = db.checked_add(1);
@@ -104,7 +104,7 @@ impl Engine {
             }
             self.record_expired(&mut effects);
             // Who sees that the keys are gone finds the memory free and the event noted.
-            effects.settle(|| self.config().snapshot().flag(Directive::LazyfreeLazyExpire), || true);
+            effects.settle(|| self.config().snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE), || true);
             drop(effects.take_foreground());
             self.latency().note("expire-cycle", self.host().nanos() - began, now);
         }

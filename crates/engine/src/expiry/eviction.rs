@@ -266,11 +266,11 @@ impl Engine {
         if rests || self.saves().deny_reasons().is_loading() || self.scripts().is_busy() {
             return Outcome::Enough;
         }
-        let Some(policy) = Policy::named(config.choice(Directive::MaxMemoryPolicy)).filter(|_| !self.is_importing())
+        let Some(policy) = Policy::named(config.choice(Directive::MAXMEMORY_POLICY)).filter(|_| !self.is_importing())
         else {
             return Outcome::Nothing;
         };
-        let (began, patience) = (self.host().nanos(), patience(config.int(Directive::MaxMemoryEvictionTenacity)));
+        let (began, patience) = (self.host().nanos(), patience(config.int(Directive::MAXMEMORY_EVICTION_TENACITY)));
         if self.host().freeing().0 > 0 {
             return Outcome::Later;
         }
@@ -303,7 +303,7 @@ impl Engine {
 
     /// What is left to do of evicted keys without locks.
     fn hand_over(&self, config: &Config, effects: &mut Effects, server: Server) {
-        effects.settle(|| config.flag(Directive::LazyfreeLazyEviction), || true);
+        effects.settle(|| config.flag(Directive::LAZYFREE_LAZY_EVICTION), || true);
         let ready = self.publish(effects, Author { worker: server.worker, client: 0 });
         waiters::serve(self, ready, server);
     }
@@ -313,7 +313,7 @@ impl Engine {
             return self.evict_at_random(config, policy, effects);
         }
         let clock = self.access_clock(server.now_us / 1000);
-        let samples = config.int(Directive::MaxMemorySamples).max(1) as usize;
+        let samples = config.int(Directive::MAXMEMORY_SAMPLES).max(1) as usize;
         let mut pool = self.memory_limit().pool.lock();
         for _ in 0..MISSES_MAX {
             let drawn = self.draw(policy, clock, samples, &mut pool);
@@ -433,7 +433,7 @@ impl Engine {
         let beyond = if let Value::Payload(object) = entry.value() { object.memory_usage(WEIGHED) } else { 0 };
         let bytes = entry.allocated() + beyond;
         removed(self, shard, effects, db, local, entry, Cause::Evicted);
-        let word: &[u8] = if config.flag(Directive::LazyfreeLazyEviction) { b"UNLINK" } else { b"DEL" };
+        let word: &[u8] = if config.flag(Directive::LAZYFREE_LAZY_EVICTION) { b"UNLINK" } else { b"DEL" };
         self.record_removal(db, word, name);
         bytes as u64
     }

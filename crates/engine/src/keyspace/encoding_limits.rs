@@ -52,18 +52,18 @@ impl Packing {
         let set = |limit: &AtomicUsize, directive| {
             limit.store(usize::try_from(config.int(directive)).unwrap_or(usize::MAX), Relaxed);
         };
-        self.list_fill.store(config.int(Directive::ListMaxListpackSize), Relaxed);
-        set(&self.list_depth, Directive::ListCompressDepth);
-        set(&self.hash_fields, Directive::HashMaxListpackEntries);
-        set(&self.hash_bytes, Directive::HashMaxListpackValue);
-        set(&self.intset_members, Directive::SetMaxIntsetEntries);
-        set(&self.set_members, Directive::SetMaxListpackEntries);
-        set(&self.set_bytes, Directive::SetMaxListpackValue);
-        set(&self.sorted_set_members, Directive::ZsetMaxListpackEntries);
-        set(&self.sorted_set_bytes, Directive::ZsetMaxListpackValue);
-        set(&self.hll_sparse_bytes, Directive::HllSparseMaxBytes);
-        set(&self.stream_bytes, Directive::StreamNodeMaxBytes);
-        set(&self.stream_entries, Directive::StreamNodeMaxEntries);
+        self.list_fill.store(config.int(Directive::LIST_MAX_LISTPACK_SIZE), Relaxed);
+        set(&self.list_depth, Directive::LIST_COMPRESS_DEPTH);
+        set(&self.hash_fields, Directive::HASH_MAX_LISTPACK_ENTRIES);
+        set(&self.hash_bytes, Directive::HASH_MAX_LISTPACK_VALUE);
+        set(&self.intset_members, Directive::SET_MAX_INTSET_ENTRIES);
+        set(&self.set_members, Directive::SET_MAX_LISTPACK_ENTRIES);
+        set(&self.set_bytes, Directive::SET_MAX_LISTPACK_VALUE);
+        set(&self.sorted_set_members, Directive::ZSET_MAX_LISTPACK_ENTRIES);
+        set(&self.sorted_set_bytes, Directive::ZSET_MAX_LISTPACK_VALUE);
+        set(&self.hll_sparse_bytes, Directive::HLL_SPARSE_MAX_BYTES);
+        set(&self.stream_bytes, Directive::STREAM_NODE_MAX_BYTES);
+        set(&self.stream_entries, Directive::STREAM_NODE_MAX_ENTRIES);
     }
 
     #[inline]

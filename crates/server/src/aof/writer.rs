@@ -45,7 +45,7 @@ const WORTH_GATHERING: u64 = 3;
 pub fn start(shared: &Arc<Shared>, notifier: Receiver<()>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     thread::Builder::new().name("aof".to_owned()).spawn(move || {
-        affinity::pin(&shared.engine.config().snapshot(), Directive::BioCpulist);
+        affinity::pin(&shared.engine.config().snapshot(), Directive::BIO_CPULIST);
         run(&shared, &notifier);
     })
 }
@@ -136,7 +136,7 @@ fn note(shared: &Shared, aof: &Aof, took: Duration) {
 
 /// Whether nothing is to be synced now.
 fn rests(shared: &Shared, aof: &Aof) -> bool {
-    aof.stats.rewriting.load(Relaxed) && shared.engine.config().snapshot().flag(Directive::NoAppendFsyncOnRewrite)
+    aof.stats.rewriting.load(Relaxed) && shared.engine.config().snapshot().flag(Directive::NO_APPENDFSYNC_ON_REWRITE)
 }
 
 /// Makes durable what the calling worker's clients are to be told of. False: the log's thread has to do it.

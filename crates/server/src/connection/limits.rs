@@ -57,15 +57,15 @@ impl ClientLimits {
             OutputLimit { hard: bytes(limit.hard_bytes), soft: bytes(limit.soft_bytes), patience }
         };
         let (normal, subscriber) = (limit(ClientClass::Normal), limit(ClientClass::PubSub));
-        let no_password = config.text(Directive::RequirePass).is_empty();
+        let no_password = config.text(Directive::REQUIREPASS).is_empty();
         let unknown = if no_password { usize::MAX } else { UNAUTHENTICATED_OUTPUT };
         let least = [normal.hard, normal.soft, subscriber.hard, subscriber.soft, unknown];
         ClientLimits {
             normal,
             subscriber,
             least_output: least.into_iter().min().unwrap_or(usize::MAX),
-            input: usize::try_from(config.int(Directive::ClientQueryBufferLimit)).unwrap_or(usize::MAX),
-            total: total_limit(config.int(Directive::MaxMemoryClients), config.bytes(Directive::MaxMemory)),
+            input: usize::try_from(config.int(Directive::CLIENT_QUERY_BUFFER_LIMIT)).unwrap_or(usize::MAX),
+            total: total_limit(config.int(Directive::MAXMEMORY_CLIENTS), config.bytes(Directive::MAXMEMORY)),
         }
     }
 

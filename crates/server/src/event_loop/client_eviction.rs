@@ -48,7 +48,7 @@ impl Worker {
             return false;
         }
         let client = described(&self.shared.engine, &connection.session.info, now);
-        let hides = self.shared.engine.config().snapshot().flag(Directive::HideUserDataFromLog);
+        let hides = self.shared.engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);
         let input = &connection.pending[..connection.pending.len().min(SHOWN)];
         let input = if hides { "*redacted*".to_owned() } else { format!("\"{}\"", input.escape_ascii()) };
         log::warning(format_args!(

@@ -28,7 +28,7 @@ pub struct Settings {
 
 /// Whether a client has to authenticate itself before it may do anything.
 pub fn requires_password(store: &ConfigStore) -> bool {
-    !store.snapshot().text(Directive::RequirePass).is_empty()
+    !store.snapshot().text(Directive::REQUIREPASS).is_empty()
 }
 
 impl Settings {
@@ -50,12 +50,13 @@ impl Settings {
     fn of(generation: u64, config: &Config) -> Settings {
         Settings {
             generation,
-            max_bulk_len: config.int(Directive::ProtoMaxBulkLen),
-            timeout: config.int(Directive::Timeout).saturating_mul(1000),
-            book_timeout: config.int(Directive::BookIdleTimeout).saturating_mul(1000),
+            max_bulk_len: config.int(Directive::PROTO_MAX_BULK_LEN),
+            timeout: config.int(Directive::TIMEOUT).saturating_mul(1000),
+            book_timeout: config.int(Directive::BOOK_IDLE_TIMEOUT).saturating_mul(1000),
             clients: ClientLimits::of(config),
-            timer_interval: (1000 / config.int(Directive::Hz).max(1)).min(TIMER_INTERVAL_MAX),
-            expire_budget: EXPIRE_BUDGET + EXPIRE_BUDGET / 4 * (config.int(Directive::ActiveExpireEffort) - 1) as usize,
+            timer_interval: (1000 / config.int(Directive::HZ).max(1)).min(TIMER_INTERVAL_MAX),
+            expire_budget: EXPIRE_BUDGET
+                + EXPIRE_BUDGET / 4 * (config.int(Directive::ACTIVE_EXPIRE_EFFORT) - 1) as usize,
         }
     }
 
@@ -73,8 +74,8 @@ mod tests {
         for (hz, effort, tick, budget) in [(1, 1, 50, 256), (10, 2, 50, 320), (100, 10, 10, 832), (500, 5, 2, 512)] {
             let store = ConfigStore::new(Config::default());
             store.update(|config| {
-                config.set_int(Directive::Hz, hz);
-                config.set_int(Directive::ActiveExpireEffort, effort);
+                config.set_int(Directive::HZ, hz);
+                config.set_int(Directive::ACTIVE_EXPIRE_EFFORT, effort);
             });
             let settings = Settings::new(&store);
             assert_eq!((settings.timer_interval, settings.expire_budget), (tick, budget), "{hz} {effort}");

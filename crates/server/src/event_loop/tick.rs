@@ -517,7 +517,7 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
         part.iter().map(|c| if c.is_ascii_graphic() || *c == b' ' { char::from(*c) } else { '.' }).collect::<String>()
     };
     let input = match bytes.len() {
-        _ if engine.config().snapshot().flag(Directive::HideUserDataFromLog) => "*redacted*".to_owned(),
+        _ if engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG) => "*redacted*".to_owned(),
         len if len > 2 * SHOWN => format!(
             "'{}' (... more {} bytes ...) '{}'",
             shown(&bytes[..SHOWN]),

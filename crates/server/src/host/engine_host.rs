@@ -291,27 +291,26 @@ impl engine::host::surroundings::Host for EngineHost {
     }
 
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        use Directive::*;
         let listen_again = || match self.acceptor() {
             Some(acceptor) => acceptor.listen_again(changed, config).map_err(log::warning),
             None => Ok(()),
         };
         match changed {
-            Port | BookPort => {
+            Directive::PORT | Directive::BOOK_PORT => {
                 listen_again().map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?;
                 title::show(config);
             }
-            Bind => {
+            Directive::BIND => {
                 listen_again().map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
                 title::show(config);
             }
-            MaxClients => admit_clients(config.int(MaxClients))?,
-            OomScoreAdj | OomScoreAdjValues => oom::apply(config)?,
-            TcpKeepalive => self.acceptor().iter().for_each(|acceptor| acceptor.set_keepalive(config)),
-            ProcTitleTemplate => title::show(config),
-            WatchdogPeriod => crash::set_watchdog(config),
-            JemallocBgThread => allocator::give_back_in_background(config.flag(changed)),
-            LogLevel | LogFormat | LogTimestampFormat => log::follow(config),
+            Directive::MAXCLIENTS => admit_clients(config.int(Directive::MAXCLIENTS))?,
+            Directive::OOM_SCORE_ADJ | Directive::OOM_SCORE_ADJ_VALUES => oom::apply(config)?,
+            Directive::TCP_KEEPALIVE => self.acceptor().iter().for_each(|acceptor| acceptor.set_keepalive(config)),
+            Directive::PROC_TITLE_TEMPLATE => title::show(config),
+            Directive::WATCHDOG_PERIOD => crash::set_watchdog(config),
+            Directive::JEMALLOC_BG_THREAD => allocator::give_back_in_background(config.flag(changed)),
+            Directive::LOGLEVEL | Directive::LOG_FORMAT | Directive::LOG_TIMESTAMP_FORMAT => log::follow(config),
             _ => {}
         }
         Ok(())
@@ -365,7 +364,7 @@ impl engine::host::surroundings::Host for EngineHost {
 
     fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
         let config = self.shared().map(|shared| shared.engine.config().snapshot());
-        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BindSourceAddr));
+        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BIND_SOURCE_ADDR));
         blocking_pool::connect(host, port, source, patience)
     }
 

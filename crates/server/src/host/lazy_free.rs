@@ -30,7 +30,7 @@ impl LazyFree {
             let (garbage, pending, freed) = (garbage.clone(), Arc::clone(&pending), Arc::clone(&freed));
             let config = Arc::clone(config);
             thread::Builder::new().name(format!("lazy-free-{n}")).spawn(move || {
-                affinity::pin(&config, Directive::BioCpulist);
+                affinity::pin(&config, Directive::BIO_CPULIST);
                 drop(config);
                 step_back();
                 for mut item in garbage {

@@ -52,9 +52,9 @@ struct Admission {
 impl Admission {
     fn of(config: &Config) -> Admission {
         Admission {
-            max_clients: config.int(Directive::MaxClients).max(0) as usize,
-            at_once: config.int(Directive::MaxNewConnectionsPerCycle).max(1) as usize,
-            protected: config.flag(Directive::ProtectedMode) && config.text(Directive::RequirePass).is_empty(),
+            max_clients: config.int(Directive::MAXCLIENTS).max(0) as usize,
+            at_once: config.int(Directive::MAX_NEW_CONNECTIONS_PER_CYCLE).max(1) as usize,
+            protected: config.flag(Directive::PROTECTED_MODE) && config.text(Directive::REQUIREPASS).is_empty(),
         }
     }
 }
@@ -81,8 +81,8 @@ impl Acceptor {
     /// Closes what depends on `changed` and opens it again as `config` says. After an error nothing of it is open.
     pub fn listen_again(&self, changed: Directive, config: &Config) -> Result<(), String> {
         let books: &[bool] = match changed {
-            Directive::Port => &[false],
-            Directive::BookPort => &[true],
+            Directive::PORT => &[false],
+            Directive::BOOK_PORT => &[true],
             _ => &[false, true],
         };
         let mut state = self.state.lock();

@@ -97,7 +97,7 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
 
 /// Seconds after which a silent peer is asked whether it is there; 0: never.
 fn keepalive(config: &Config) -> u64 {
-    config.int(Directive::TcpKeepalive).max(0) as u64
+    config.int(Directive::TCP_KEEPALIVE).max(0) as u64
 }
 
 fn keep_alive(socket: &Socket, seconds: u64) -> io::Result<()> {
@@ -113,7 +113,7 @@ fn keep_alive(socket: &Socket, seconds: u64) -> io::Result<()> {
 pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
     let mut listeners = open_tcp_ports(config, false)?;
     listeners.extend(open_tcp_ports(config, true)?);
-    let path = String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned();
+    let path = String::from_utf8_lossy(config.text(Directive::UNIXSOCKET)).into_owned();
     if !path.is_empty() {
         let socket = open_unix(&path, config).map_err(|error| format!("Failed opening Unix socket: {error}"))?;
         listeners.push(Listener::Unix { socket, path });
@@ -127,7 +127,7 @@ pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
 /// Opens the port of one protocol on every bound address.
 pub fn open_tcp_ports(config: &Config, book: bool) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    let port = config.int(if book { Directive::BookPort } else { Directive::Port }) as u16;
+    let port = config.int(if book { Directive::BOOK_PORT } else { Directive::PORT }) as u16;
     if port != 0 {
         open_port(config, port, book, &mut listeners)?;
     }
@@ -135,7 +135,7 @@ pub fn open_tcp_ports(config: &Config, book: bool) -> Result<Vec<Listener>, Stri
 }
 
 fn backlog(config: &Config) -> i32 {
-    i32::try_from(config.int(Directive::TcpBacklog)).unwrap_or(i32::MAX)
+    i32::try_from(config.int(Directive::TCP_BACKLOG)).unwrap_or(i32::MAX)
 }
 
 fn open_port(config: &Config, port: u16, book: bool, to: &mut Vec<Listener>) -> Result<(), String> {
@@ -181,7 +181,7 @@ fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
 }
 
 fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
-    let protocol = if config.flag(Directive::Mptcp) { Protocol::MPTCP } else { Protocol::TCP };
+    let protocol = if config.flag(Directive::MPTCP) { Protocol::MPTCP } else { Protocol::TCP };
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -193,7 +193,7 @@ fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
     let _ = socket.set_tcp_notsent_lowat(UNSENT_MAX);
     let _ = socket.set_tcp_nodelay(true);
     let _ = keep_alive(&socket, keepalive(config));
-    let mark = config.int(Directive::SocketMarkId) as u32;
+    let mark = config.int(Directive::SOCKET_MARK_ID) as u32;
     if mark != 0 {
         let _ = socket.set_mark(mark);
     }
@@ -208,8 +208,8 @@ fn reason(error: &io::Error) -> String {
 }
 
 fn open_unix(path: &str, config: &Config) -> Result<UnixListener, String> {
-    let mode = config.int(Directive::UnixSocketPerm) as u32;
-    let group = String::from_utf8_lossy(config.text(Directive::UnixSocketGroup)).into_owned();
+    let mode = config.int(Directive::UNIXSOCKETPERM) as u32;
+    let group = String::from_utf8_lossy(config.text(Directive::UNIXSOCKETGROUP)).into_owned();
     // What an earlier server left behind would be in the way.
     let _ = std::fs::remove_file(path);
     let step = |name: &'static str| move |error: io::Error| format!("{name}: {}", os_message(&error));

@@ -22,10 +22,10 @@ pub fn starting(configured: bool) {
 
 /// The picture, or a line where nobody looks at a terminal and `always-show-logo` is not set.
 pub fn show(config: &Config) {
-    let (mode, port) = (absent::MODE, config.int(Directive::Port));
+    let (mode, port) = (absent::MODE, config.int(Directive::PORT));
     let seen =
-        config.text(Directive::LogFile).is_empty() && !config.flag(Directive::SyslogEnabled) && stdout().is_terminal();
-    if config.flag(Directive::AlwaysShowLogo) || seen {
+        config.text(Directive::LOGFILE).is_empty() && !config.flag(Directive::SYSLOG_ENABLED) && stdout().is_terminal();
+    if config.flag(Directive::ALWAYS_SHOW_LOGO) || seen {
         log::raw(&logo(mode, port));
     } else {
         log::notice(format_args!("Running mode={mode}, port={port}."));
@@ -36,7 +36,7 @@ pub fn show(config: &Config) {
 /// Linux shortens a longer queue of connections that are not accepted yet without a word.
 fn warn_of_backlog(config: &Config) {
     const MOST: &str = "/proc/sys/net/core/somaxconn";
-    let backlog = config.int(Directive::TcpBacklog);
+    let backlog = config.int(Directive::TCP_BACKLOG);
     let most = std::fs::read_to_string(MOST).ok().and_then(|text| text.trim().parse::<i64>().ok());
     if let Some(most) = most.filter(|most| (1..backlog).contains(most)) {
         log::warning(format_args!(

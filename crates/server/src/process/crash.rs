@@ -106,7 +106,7 @@ const PERIOD_MIN: u64 = 200;
 
 /// Follows `watchdog-period`.
 pub fn set_watchdog(config: &Config) {
-    let period = config.int(Directive::WatchdogPeriod).max(0).cast_unsigned();
+    let period = config.int(Directive::WATCHDOG_PERIOD).max(0).cast_unsigned();
     PERIOD.store(if period == 0 { 0 } else { period.max(PERIOD_MIN) }, Relaxed);
     if period > 0 {
         WATCHDOG.call_once(|| {
@@ -159,7 +159,7 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
 fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
     let server = SERVER.get().and_then(Weak::upgrade);
     let config = server.as_ref().map(|server| server.engine.config().snapshot());
-    let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CrashLogEnabled));
+    let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CRASH_LOG_ENABLED));
     if REPORTING.swap(true, SeqCst) {
         // The thread that reports ends the process.
         thread::sleep(PATIENCE * 2);
@@ -168,7 +168,7 @@ fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
     } else {
         log::warning(cause);
     }
-    if config.is_some_and(|config| config.flag(Directive::UseExitOnPanic)) {
+    if config.is_some_and(|config| config.flag(Directive::USE_EXIT_ON_PANIC)) {
         std::process::exit(1);
     }
     finally();

@@ -29,12 +29,12 @@ impl Daemon {
     /// before there are other threads.
     pub fn start(config: &Config) -> Result<Daemon, String> {
         let mut this = Daemon::default();
-        this.find_supervisor(config.choice(Directive::Supervised));
-        let background = config.flag(Directive::Daemonize);
+        this.find_supervisor(config.choice(Directive::SUPERVISED));
+        let background = config.flag(Directive::DAEMONIZE);
         if background && this.supervisor.is_none() {
             daemon(true, false).map_err(|error| format!("Can't go into the background: {}", error.desc()))?;
         }
-        let name = match config.text(Directive::PidFile) {
+        let name = match config.text(Directive::PIDFILE) {
             b"" if background => PathBuf::from(PID_FILE),
             b"" => return Ok(this),
             name => PathBuf::from(OsStr::from_bytes(name)),

@@ -89,7 +89,7 @@ impl SignalLoop {
         }
         let (shared, name) = (Arc::clone(&self.shared), self.ending);
         let config = engine.config().snapshot();
-        let directive = if name == "SIGINT" { Directive::ShutdownOnSigint } else { Directive::ShutdownOnSigterm };
+        let directive = if name == "SIGINT" { Directive::SHUTDOWN_ON_SIGINT } else { Directive::SHUTDOWN_ON_SIGTERM };
         let has = |word| config.has_choice(directive, word);
         let (force, interrupted) = (has("force"), Arc::clone(&self.interrupted));
         let ending = match (has("save"), has("nosave")) {

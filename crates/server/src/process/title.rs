@@ -47,7 +47,7 @@ static PLACE: Mutex<Option<(Place, Names)>> = Mutex::new(None);
 
 /// Takes the title over, before there are other threads, and shows what the configuration asks for.
 pub fn take(config: &Config, program: &str, config_file: &[u8]) {
-    if !config.flag(Directive::SetProcTitle) {
+    if !config.flag(Directive::SET_PROC_TITLE) {
         return;
     }
     let names = Names { program: program.to_owned(), config_file: String::from_utf8_lossy(config_file).into_owned() };
@@ -85,7 +85,7 @@ fn find() -> Option<Place> {
 
 /// The template with its variables replaced. It was checked when it was set.
 fn expand(config: &Config, names: &Names) -> String {
-    let template = String::from_utf8_lossy(config.text(Directive::ProcTitleTemplate)).into_owned();
+    let template = String::from_utf8_lossy(config.text(Directive::PROC_TITLE_TEMPLATE)).into_owned();
     let mut title = String::new();
     let mut rest = template.as_str();
     while let Some(at) = rest.find('{') {
@@ -104,7 +104,7 @@ fn expand(config: &Config, names: &Names) -> String {
 }
 
 fn variable(config: &Config, names: &Names, name: &str) -> String {
-    let port = config.int(Directive::Port);
+    let port = config.int(Directive::PORT);
     match name {
         "title" => names.program.clone(),
         "listen-addr" => {
@@ -114,7 +114,7 @@ fn variable(config: &Config, names: &Names, name: &str) -> String {
         "port" => port.to_string(),
         // There is no such port, as 0 says.
         "tls-port" => "0".to_owned(),
-        "unixsocket" => String::from_utf8_lossy(config.text(Directive::UnixSocket)).into_owned(),
+        "unixsocket" => String::from_utf8_lossy(config.text(Directive::UNIXSOCKET)).into_owned(),
         "config-file" if names.config_file.is_empty() => "-".to_owned(),
         "config-file" => names.config_file.clone(),
         _ => String::new(),
@@ -129,8 +129,8 @@ mod tests {
     fn with(template: &str) -> String {
         let store = ConfigStore::new(Config::default());
         store.update(|config| {
-            config.set_text(Directive::ProcTitleTemplate, template.as_bytes());
-            config.set_text(Directive::UnixSocket, b"/s");
+            config.set_text(Directive::PROC_TITLE_TEMPLATE, template.as_bytes());
+            config.set_text(Directive::UNIXSOCKET, b"/s");
         });
         expand(&store.snapshot(), &Names { program: "p".to_owned(), config_file: "/c".to_owned() })
     }

@@ -3,7 +3,7 @@
 //! Who counts on a module's commands, on users with less rights, or on a port with TLS must not get a server without:
 //! there is no start. Of users there is one, `default`, who may do everything with the password of `requirepass`; lines
 //! that say just that are how Valkey rewrites a file without users, and taken. What becomes of the other directives that
-//! nothing here acts on stands in their rows: with some of them there is no start either, the others are named in the log.
+//! nothing here acts on stands in their entries: with some of them there is no start either, the others are named in the log.
 
 use crate::system::files::path;
 use crate::system::log;
@@ -35,13 +35,13 @@ fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> 
 /// Refuses what the server cannot do without breaking a promise; names what it does without in one line of the log.
 fn refuse_directives(config: &Config) -> Result<(), String> {
     let mut without: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (row, unsupported) in config.unmet() {
+    for (entry, unsupported) in config.unmet() {
         if unsupported.unmet == Unmet::Refused {
-            return Err(format!("Can't start with '{}': {}", row.name, unsupported.reason));
+            return Err(format!("Can't start with '{}': {}", entry.name, unsupported.reason));
         }
         match without.iter_mut().find(|(reason, _)| *reason == unsupported.reason) {
-            Some((_, names)) => names.push(row.name),
-            None => without.push((unsupported.reason, vec![row.name])),
+            Some((_, names)) => names.push(entry.name),
+            None => without.push((unsupported.reason, vec![entry.name])),
         }
     }
     let texts: Vec<String> = without.iter().map(|(reason, names)| format!("{} ({reason})", names.join(", "))).collect();
@@ -52,7 +52,7 @@ fn refuse_directives(config: &Config) -> Result<(), String> {
 }
 
 fn refuse_users(config: &Config, users: &[Vec<Vec<u8>>]) -> Result<(), String> {
-    let file = config.text(Directive::AclFile);
+    let file = config.text(Directive::ACLFILE);
     let shown = String::from_utf8_lossy(file);
     if !file.is_empty() && !users.is_empty() {
         return Err(
@@ -70,7 +70,7 @@ fn refuse_users(config: &Config, users: &[Vec<Vec<u8>>]) -> Result<(), String> {
         let [user, name, rules @ ..] = words.as_slice() else {
             return Err(format!("Aborting Cinnabar startup because of ACL errors: {shown}: a line names no user"));
         };
-        if user != b"user" || name != b"default" || !may_do_everything(rules, config.text(Directive::RequirePass)) {
+        if user != b"user" || name != b"default" || !may_do_everything(rules, config.text(Directive::REQUIREPASS)) {
             let name = String::from_utf8_lossy(name);
             log::warning(format_args!(
                 "User {name} cannot be had: Cinnabar has no users but default, who may do everything"

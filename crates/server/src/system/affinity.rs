@@ -44,7 +44,7 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 pub fn choose_pages(config: &Config) {
     let for_all = read_to_string(HUGE_PAGES).is_ok_and(|ways| ways.contains("[always]"));
     if for_all
-        && config.flag(Directive::DisableThp)
+        && config.flag(Directive::DISABLE_THP)
         && let Err(error) = disable_transparent_huge_pages(true)
     {
         log::warning(format_args!("Can't do without transparent huge pages: {error}"));
@@ -80,10 +80,10 @@ mod tests {
             let all = sched_getaffinity(None).unwrap();
             let last = (0..CpuSet::MAX_CPU).rfind(|cpu| all.is_set(*cpu)).unwrap();
             let store = ConfigStore::new(Config::default());
-            pin(&store.snapshot(), Directive::BioCpulist);
+            pin(&store.snapshot(), Directive::BIO_CPULIST);
             assert_eq!(sched_getaffinity(None).unwrap().count(), all.count());
-            store.update(|config| config.set_text(Directive::BioCpulist, last.to_string().as_bytes()));
-            pin(&store.snapshot(), Directive::BioCpulist);
+            store.update(|config| config.set_text(Directive::BIO_CPULIST, last.to_string().as_bytes()));
+            pin(&store.snapshot(), Directive::BIO_CPULIST);
             let own = sched_getaffinity(None).unwrap();
             assert!(own.count() == 1 && own.is_set(last));
         })

@@ -110,7 +110,7 @@ static ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
 /// Takes everything from the configuration, at the start.
 pub fn open(config: &Config) {
     LazyLock::force(&ZONE);
-    if config.flag(Directive::SyslogEnabled) {
+    if config.flag(Directive::SYSLOG_ENABLED) {
         open_syslog(config);
     }
     follow(config);
@@ -118,17 +118,17 @@ pub fn open(config: &Config) {
 
 /// Takes what may change while the server runs.
 pub fn follow(config: &Config) {
-    let file = config.text(Directive::LogFile);
+    let file = config.text(Directive::LOGFILE);
     let style = Style {
         file: (!file.is_empty()).then(|| String::from_utf8_lossy(file).into_owned()),
-        syslog: config.flag(Directive::SyslogEnabled),
-        least: Level::named(config.choice(Directive::LogLevel)),
-        format: match config.choice(Directive::LogFormat) {
+        syslog: config.flag(Directive::SYSLOG_ENABLED),
+        least: Level::named(config.choice(Directive::LOGLEVEL)),
+        format: match config.choice(Directive::LOG_FORMAT) {
             "logfmt" => Format::Logfmt,
             "json" => Format::Json,
             _ => Format::Legacy,
         },
-        stamp: match config.choice(Directive::LogTimestampFormat) {
+        stamp: match config.choice(Directive::LOG_TIMESTAMP_FORMAT) {
             "iso8601" => Stamp::Iso8601,
             "milliseconds" => Stamp::Milliseconds,
             _ => Stamp::Legacy,
@@ -138,7 +138,7 @@ pub fn follow(config: &Config) {
 }
 
 fn open_syslog(config: &Config) {
-    let facility = match config.choice(Directive::SyslogFacility) {
+    let facility = match config.choice(Directive::SYSLOG_FACILITY) {
         "user" => Facility::LOG_USER,
         "local1" => Facility::LOG_LOCAL1,
         "local2" => Facility::LOG_LOCAL2,
@@ -150,7 +150,7 @@ fn open_syslog(config: &Config) {
         _ => Facility::LOG_LOCAL0,
     };
     // The system keeps the pointer, so the name lives as long as the process.
-    let ident = CString::new(config.text(Directive::SyslogIdent)).unwrap_or_default();
+    let ident = CString::new(config.text(Directive::SYSLOG_IDENT)).unwrap_or_default();
     let ident: &'static CString = Box::leak(Box::new(ident));
     // A system without a log is no reason not to start.
     let _ = openlog(Some(ident), LogFlags::LOG_PID | LogFlags::LOG_NDELAY, facility);

@@ -13,7 +13,7 @@ static BASE: Mutex<Option<i32>> = Mutex::new(None);
 /// Sets the score that the configuration asks for, or puts the original one back.
 pub fn apply(config: &Config) -> Result<(), String> {
     let mut base = BASE.lock();
-    let score = match config.choice(Directive::OomScoreAdj) {
+    let score = match config.choice(Directive::OOM_SCORE_ADJ) {
         "no" => match base.take() {
             Some(original) => original,
             None => return Ok(()),

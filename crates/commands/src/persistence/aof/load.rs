@@ -191,7 +191,7 @@ fn run_all(
     before: u64,
 ) -> Result<(u64, Option<Fault>), LoadFailed> {
     let host = engine.host();
-    let delay = engine.config().snapshot().int(Directive::KeyLoadDelay);
+    let delay = engine.config().snapshot().int(Directive::KEY_LOAD_DELAY);
     let mut session = Session::local();
     let mut reply = Reply::default();
     let (mut valid, mut count) = (reader.offset(), 0u32);
@@ -235,7 +235,7 @@ fn run_all(
 /// The file ends within a command: it may be cut off where the last whole one ends.
 fn cut(engine: &Engine, aof: &Aof, entry: &Entry, name: &str, valid: u64) -> Result<Outcome, LoadFailed> {
     let host = engine.host();
-    if !engine.config().snapshot().flag(Directive::AofLoadTruncated) {
+    if !engine.config().snapshot().flag(Directive::AOF_LOAD_TRUNCATED) {
         host.log(&format!(
             "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then use ./cinnabar-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and restart the server."
         ));

@@ -88,7 +88,7 @@ const DELAY_MAX: i64 = 60;
 pub fn tick(engine: &Engine, now_ms: i64) {
     let Some(aof) = of(engine) else { return };
     let (config, stats) = (engine.config().snapshot(), &aof.stats);
-    aof.journal.set_clock(if config.flag(Directive::AofTimestampEnabled) { now_ms / 1000 } else { 0 });
+    aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { now_ms / 1000 } else { 0 });
     let idle =
         !stats.rewriting.load(Relaxed) && !engine.saves().is_running() && !engine.saves().deny_reasons().is_loading();
     if !idle {
@@ -100,9 +100,9 @@ pub fn tick(engine: &Engine, now_ms: i64) {
         }
         return;
     }
-    let percentage = config.int(Directive::AutoAofRewritePercentage);
+    let percentage = config.int(Directive::AUTO_AOF_REWRITE_PERCENTAGE);
     let size = aof.journal.size.load(Relaxed);
-    if aof.state() != State::On || percentage <= 0 || size <= config.int(Directive::AutoAofRewriteMinSize) as u64 {
+    if aof.state() != State::On || percentage <= 0 || size <= config.int(Directive::AUTO_AOF_REWRITE_MIN_SIZE) as u64 {
         return;
     }
     let base = stats.base_size.load(Relaxed).max(1);
@@ -233,5 +233,5 @@ pub(crate) fn is_rewriting(engine: &Engine) -> bool {
 
 /// Whether a base is to be in the snapshots' format.
 fn wants_rdb(config: &Config) -> bool {
-    config.flag(Directive::AofUseRdbPreamble)
+    config.flag(Directive::AOF_USE_RDB_PREAMBLE)
 }

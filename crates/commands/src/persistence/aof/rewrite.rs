@@ -28,7 +28,7 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
     }
     stats.scheduled.store(false, Relaxed);
     stats.started_at.store(host.unix_us(0) / 1000, Relaxed);
-    match host.in_background(Directive::AofRewriteCpulist, Box::new(run)) {
+    match host.in_background(Directive::AOF_REWRITE_CPULIST, Box::new(run)) {
         Ok(()) => {
             engine.saves().forks.fetch_add(1, Relaxed);
             true
@@ -172,15 +172,15 @@ pub fn write_base(
     name: &[u8],
     at_cut: &mut dyn FnMut(),
 ) -> io::Result<()> {
-    let mut file = engine.host().create_file(name, config.flag(Directive::AofRewriteIncrementalFsync))?;
+    let mut file = engine.host().create_file(name, config.flag(Directive::AOF_REWRITE_INCREMENTAL_FSYNC))?;
     if rdb {
         let options = save::options(engine, config, true);
         save_with(engine, &options, at_cut, &mut *file)?;
     } else {
         let seconds = engine.host().unix_us(0) / 1_000_000;
         let options = Options {
-            stamp: config.flag(Directive::AofTimestampEnabled).then_some(seconds),
-            delay: Duration::from_micros(config.int(Directive::RdbKeySaveDelay).max(0) as u64),
+            stamp: config.flag(Directive::AOF_TIMESTAMP_ENABLED).then_some(seconds),
+            delay: Duration::from_micros(config.int(Directive::RDB_KEY_SAVE_DELAY).max(0) as u64),
         };
         rewrite::write(engine, &options, at_cut, &mut *file)?;
     }
@@ -232,7 +232,7 @@ fn finish(engine: &Engine, aof: &Aof, rdb: bool, temporary: &[u8]) -> io::Result
 /// Looks at the files of a log that is complete, and removes those that are not part of it any more. What fails of that
 /// is tried again after the next rewrite.
 pub fn tidy(engine: &Engine, aof: &Aof) {
-    let is_kept = engine.config().snapshot().flag(Directive::AofDisableAutoGc);
+    let is_kept = engine.config().snapshot().flag(Directive::AOF_DISABLE_AUTO_GC);
     let result = aof.total_size().and_then(|size| {
         aof.journal.size.store(size, Relaxed);
         aof.stats.base_size.store(size, Relaxed);

@@ -15,15 +15,15 @@ use std::sync::atomic::Ordering::Relaxed;
 pub fn follow(engine: &Engine, changed: Directive, config: &Config, in_transaction: bool) -> Result<(), String> {
     let Some(aof) = of(engine) else { return Ok(()) };
     match changed {
-        Directive::AppendFsync => set_policy(engine, config),
-        Directive::AofTimestampEnabled => {
+        Directive::APPENDFSYNC => set_policy(engine, config),
+        Directive::AOF_TIMESTAMP_ENABLED => {
             let seconds = engine.host().unix_us(0) / 1_000_000;
             aof.journal.set_clock(if config.flag(changed) { seconds } else { 0 });
         }
-        Directive::AppendOnly if config.flag(changed) && aof.state() == State::Off => {
+        Directive::APPENDONLY if config.flag(changed) && aof.state() == State::Off => {
             turn_on(engine, aof, in_transaction)?;
         }
-        Directive::AppendOnly if !config.flag(changed) && aof.state() != State::Off => turn_off(engine, aof),
+        Directive::APPENDONLY if !config.flag(changed) && aof.state() != State::Off => turn_off(engine, aof),
         _ => {}
     }
     Ok(())
@@ -54,7 +54,7 @@ pub(crate) fn load_again(engine: &Engine) -> Result<(), LoadFailed> {
 }
 
 fn policy(config: &Config) -> Policy {
-    match config.choice(Directive::AppendFsync) {
+    match config.choice(Directive::APPENDFSYNC) {
         "always" => Policy::Always,
         "no" => Policy::No,
         _ => Policy::EverySecond,

@@ -80,7 +80,7 @@ fn sources_come_in_order() {
         CommandLine { config_file: Some(b"conf".to_vec()), read_stdin: true, options: b"port \"3\" ".to_vec() };
     let config = load(&command_line, &host).unwrap().config;
     let read = |directive| config.int(directive);
-    assert_eq!([Directive::Timeout, Directive::Hz, Directive::Port].map(read), [1, 12, 3]);
+    assert_eq!([Directive::TIMEOUT, Directive::HZ, Directive::PORT].map(read), [1, 12, 3]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn includes_reach_single_files_and_patterns() {
     };
     let config = from("conf").unwrap().config;
     let read = |directive| config.int(directive);
-    assert_eq!([Directive::Timeout, Directive::Hz, Directive::Port].map(read), [2, 20, 5]);
+    assert_eq!([Directive::TIMEOUT, Directive::HZ, Directive::PORT].map(read), [2, 20, 5]);
     let message = "Fatal error, can't open config file 'nowhere': No such file or directory".to_string();
     assert_eq!(from("missing").unwrap_err(), LoadError::File { message });
     let line = Some((1, b"include loop".to_vec()));
@@ -148,8 +148,8 @@ fn rewrite_has_no_threads_where_io_threads_says_it() {
         let config = load_text(text.as_bytes()).unwrap().config;
         let new = rewrite(RewriteInput { old: old.as_bytes(), config: &config, users: &[], modules: &[], all: false });
         assert_eq!(
-            load_text(&new).unwrap().config.value(Directive::Threads),
-            config.value(Directive::Threads),
+            load_text(&new).unwrap().config.value(Directive::THREADS),
+            config.value(Directive::THREADS),
             "{text}"
         );
         String::from_utf8(new).unwrap().lines().filter(|line| line.contains("threads")).collect::<Vec<_>>().join(", ")
@@ -185,22 +185,22 @@ proptest! {
         if let Ok(loaded) = load_text(text.as_bytes()) {
             let new = rewrite(RewriteInput { old: text.as_bytes(), config: &loaded.config, users: &[], modules: &[], all: false });
             let again = load_text(&new).expect("a rewritten configuration is legal");
-            for row in table::rows() {
-                prop_assert_eq!(again.config.value(row.directive), loaded.config.value(row.directive), "{}", row.name);
+            for entry in table::entries() {
+                prop_assert_eq!(again.config.value(entry.directive), loaded.config.value(entry.directive), "{}", entry.name);
             }
         }
     }
 
     #[test]
-    fn what_is_printed_reads_back(at in 0..Directive::COUNT, text in proptest::collection::vec(any::<u8>(), 0..12)) {
-        let row = table::rows()[at];
-        let default = row.default_value();
-        if let Ok(value) = row.parse(&words_of(row, &text), &default) {
-            let printed = row.print(&value);
+    fn what_is_printed_reads_back(at in 0..table::entries().len(), text in proptest::collection::vec(any::<u8>(), 0..12)) {
+        let entry = table::entries()[at];
+        let default = entry.default_value();
+        if let Ok(value) = entry.parse(&words_of(entry, &text), &default) {
+            let printed = entry.print(&value);
             // No primary is not written, and percentiles are printed rounded.
-            let inexact = matches!(row.kind, Kind::ReplicaOf) && printed.is_empty() || matches!(row.kind, Kind::Percentiles);
+            let inexact = matches!(entry.kind, Kind::ReplicaOf) && printed.is_empty() || matches!(entry.kind, Kind::Percentiles);
             if !inexact {
-                prop_assert_eq!(row.parse(&words_of(row, &printed), &default), Ok(value));
+                prop_assert_eq!(entry.parse(&words_of(entry, &printed), &default), Ok(value));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 
-use super::row::{Kind, Row, Unit};
+use super::entry::{Entry, Kind, Unit};
 use super::*;
 
 mod files;
@@ -75,7 +75,7 @@ impl Host for FakeHost {
 impl ApplyHooks for FakeHost {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
         self.applied.borrow_mut().push((changed, config.value(changed).clone()));
-        let refuse = self.refused.contains(&changed) && *config.value(changed) != table::row(changed).default_value();
+        let refuse = self.refused.contains(&changed) && *config.value(changed) != table::entry(changed).default_value();
         if refuse { Err("Unable to do so.".to_string()) } else { Ok(()) }
     }
 
@@ -122,25 +122,25 @@ fn names(store: &ConfigStore, patterns: &[&str]) -> Vec<String> {
 }
 
 /// A value other than the default, printed as it is written.
-fn legal(row: &Row) -> String {
-    let text = match row.name {
+fn legal(entry: &Entry) -> String {
+    let text = match entry.name {
         "cluster-announce-client-ipv4" => "10.0.0.1",
         "cluster-announce-client-ipv6" => "::1",
         "locale-collate" => "C.UTF-8",
         "proc-title-template" => "{title} {{x} {port}",
-        _ => match row.kind {
-            Kind::Flag if row.default_value() == Value::Flag(true) => "no",
+        _ => match entry.kind {
+            Kind::Flag if entry.default_value() == Value::Flag(true) => "no",
             Kind::Flag => "yes",
             Kind::Integer { max, unit, .. } => {
-                let (_, max) = row.clamp.unwrap_or((0, max));
+                let (_, max) = entry.clamp.unwrap_or((0, max));
                 return if unit == Unit::Octal { format!("{max:o}") } else { max.to_string() };
             }
             Kind::Choice(names) => {
-                let default = row.print(&row.default_value());
+                let default = entry.print(&entry.default_value());
                 return names.iter().rev().find(|name| name.as_bytes() != default).unwrap().to_string();
             }
             Kind::Choices(_) => "nosave force",
-            Kind::Text if row.check.is_some() => "some-name",
+            Kind::Text if entry.check.is_some() => "some-name",
             Kind::Text => "some \"thing\"\n\\",
             Kind::Save => "60 5 3600 0",
             Kind::Bind => "127.0.0.1 -::1",
@@ -156,8 +156,8 @@ fn legal(row: &Row) -> String {
 }
 
 /// A value that is refused, and why; `None` where every value is legal.
-fn illegal(row: &Row) -> Option<(String, String)> {
-    let known = match row.name {
+fn illegal(entry: &Entry) -> Option<(String, String)> {
+    let known = match entry.name {
         "appenddirname" => ("a/b", "appenddirname can't be a path, just a dirname"),
         "appendfilename" => ("", "appendfilename can't be empty"),
         "cluster-announce-client-ipv4" => ("1.2.3", "Invalid IPv4 address"),
@@ -169,7 +169,7 @@ fn illegal(row: &Row) -> Option<(String, String)> {
         "dbfilename" => ("a/b", "dbfilename can't be a path, just a filename"),
         "locale-collate" => ("abc", "Invalid locale name"),
         "proc-title-template" => ("{nothing}", "template format is invalid or contains unknown variables"),
-        _ => match row.kind {
+        _ => match entry.kind {
             Kind::Flag => ("1", "argument must be 'yes' or 'no'"),
             Kind::Integer { min, max, unit } => return Some(illegal_integer(min, max, unit)),
             Kind::Choice(names) | Kind::Choices(names) => {
@@ -177,7 +177,7 @@ fn illegal(row: &Row) -> Option<(String, String)> {
                 return Some(("no-such".to_string(), text));
             }
             Kind::Text => {
-                assert!(row.check.is_none(), "{} has a check: say what it refuses", row.name);
+                assert!(entry.check.is_none(), "{} has a check: say what it refuses", entry.name);
                 return None;
             }
             Kind::Save => ("60", "Invalid save parameters"),
@@ -219,20 +219,20 @@ fn illegal_integer(min: i64, max: i64, unit: Unit) -> (String, String) {
 #[test]
 fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
     for found in table::names() {
-        let (row, name) = (found.row, found.name);
+        let (entry, name) = (found.entry, found.name);
         let store = store("enable-protected-configs yes");
         let before = get(&store, name);
-        let value = legal(row);
+        let value = legal(entry);
         assert_ne!(before, value, "{name}");
-        if row.immutable {
+        if entry.immutable {
             let text =
                 format!("CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config");
             assert_eq!(set(&store, &[(name, &value)]), Err(text));
             assert_eq!(get(&store, name), before);
             continue;
         }
-        let parsed = row.parse(&value::words_of(row, value.as_bytes()), &row.default_value()).unwrap();
-        if let Some(reason) = row.objection(&parsed) {
+        let parsed = entry.parse(&value::words_of(entry, value.as_bytes()), &entry.default_value()).unwrap();
+        if let Some(reason) = entry.objection(&parsed) {
             let text = format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}");
             assert_eq!(set(&store, &[(name, &value)]), Err(text));
             assert_eq!(get(&store, name), before);
@@ -240,7 +240,7 @@ fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
         }
         assert_eq!(set(&store, &[(name, &value)]), Ok(()), "{name}");
         assert_eq!(get(&store, name), value, "{name}");
-        if let Some((value_refused, why)) = illegal(row) {
+        if let Some((value_refused, why)) = illegal(entry) {
             let text = format!("CONFIG SET failed (possibly related to argument '{name}') - {why}");
             assert_eq!(set(&store, &[(name, &value_refused)]), Err(text));
             assert_eq!(get(&store, name), value, "{name}");
@@ -251,15 +251,15 @@ fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
 #[test]
 fn every_directive_survives_rewrite_and_restart() {
     for found in table::names() {
-        let (row, name) = (found.row, found.name);
+        let (entry, name) = (found.entry, found.name);
         let mut text = format!("{name} ").into_bytes();
-        resp::words::quote(&mut text, legal(row).as_bytes());
+        resp::words::quote(&mut text, legal(entry).as_bytes());
         let loaded = load_text(&text).unwrap_or_else(|error| panic!("{name}: {error:?}")).config;
         for old in [text.as_slice(), b"", b"# nothing yet\n\n"] {
             for all in [false, true] {
                 let new = rewrite(RewriteInput { old, config: &loaded, users: &[], modules: &[], all });
                 let again = load_text(&new).unwrap_or_else(|error| panic!("{name}: {error:?}")).config;
-                for other in table::rows() {
+                for other in table::entries() {
                     assert_eq!(
                         again.written(other.directive),
                         loaded.written(other.directive),
@@ -269,7 +269,7 @@ fn every_directive_survives_rewrite_and_restart() {
                 }
             }
         }
-        if let Some((value, why)) = illegal(row) {
+        if let Some((value, why)) = illegal(entry) {
             let mut text = format!("# first\n{name} ").into_bytes();
             resp::words::quote(&mut text, value.as_bytes());
             let line = text[b"# first\n".len()..].to_vec();
@@ -282,14 +282,16 @@ fn every_directive_survives_rewrite_and_restart() {
 #[test]
 fn typed_reads_know_the_kind_of_every_directive() {
     let config = Config::default();
-    for row in table::rows() {
-        match row.kind {
-            Kind::Flag => assert_eq!(Value::Flag(config.flag(row.directive)), row.default_value()),
-            Kind::Integer { .. } => assert_eq!(Value::Integer(config.int(row.directive)), row.default_value()),
-            Kind::Choice(_) => assert_eq!(config.choice(row.directive).as_bytes(), row.print(&row.default_value())),
-            Kind::Choices(names) => assert!(names.iter().all(|name| !config.has_choice(row.directive, name))),
+    for entry in table::entries() {
+        match entry.kind {
+            Kind::Flag => assert_eq!(Value::Flag(config.flag(entry.directive)), entry.default_value()),
+            Kind::Integer { .. } => assert_eq!(Value::Integer(config.int(entry.directive)), entry.default_value()),
+            Kind::Choice(_) => {
+                assert_eq!(config.choice(entry.directive).as_bytes(), entry.print(&entry.default_value()))
+            }
+            Kind::Choices(names) => assert!(names.iter().all(|name| !config.has_choice(entry.directive, name))),
             Kind::Text | Kind::Dir => {
-                assert_eq!(config.text(row.directive), row.print(&row.default_value()))
+                assert_eq!(config.text(entry.directive), entry.print(&entry.default_value()))
             }
             Kind::Save => assert_eq!(config.save_points()[0], SavePoint { seconds: 3600, changes: 1 }),
             Kind::Bind => assert_eq!(config.bind_addresses().len(), 2),

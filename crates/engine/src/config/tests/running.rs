@@ -49,7 +49,7 @@ fn set_is_all_or_nothing() {
 #[test]
 fn a_refusing_hook_takes_everything_back() {
     let store = store("enable-protected-configs local");
-    let host = FakeHost::refusing(Directive::Port);
+    let host = FakeHost::refusing(Directive::PORT);
     let pairs = [("maxclients", "50"), ("dir", "/tmp"), ("port", "7000"), ("timeout", "9")];
     let caller = Caller { local: true, loading: false };
     let text = "CONFIG SET failed (possibly related to argument 'port') - Unable to do so.".to_string();
@@ -58,10 +58,10 @@ fn a_refusing_hook_takes_everything_back() {
         assert_eq!(get(&store, name), value);
     }
     let seen: Vec<_> =
-        host.applied.borrow().iter().filter(|(directive, _)| *directive == Directive::Port).cloned().collect();
-    assert_eq!(seen, [(Directive::Port, Value::Integer(7000)), (Directive::Port, Value::Integer(6379))]);
-    assert_eq!(host.applied.borrow().last(), Some(&(Directive::Port, Value::Integer(6379))));
-    assert!(!host.applied.borrow().iter().any(|(directive, _)| *directive == Directive::Timeout));
+        host.applied.borrow().iter().filter(|(directive, _)| *directive == Directive::PORT).cloned().collect();
+    assert_eq!(seen, [(Directive::PORT, Value::Integer(7000)), (Directive::PORT, Value::Integer(6379))]);
+    assert_eq!(host.applied.borrow().last(), Some(&(Directive::PORT, Value::Integer(6379))));
+    assert!(!host.applied.borrow().iter().any(|(directive, _)| *directive == Directive::TIMEOUT));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn hooks_run_for_what_changed() {
     let pairs = [("timeout", "0"), ("tls-cert-file", ""), ("hz", "20")];
     assert_eq!(set_with(&store, &pairs, ANYONE, &host), Ok(()));
     let ran: Vec<Directive> = host.applied.borrow().iter().map(|(directive, _)| *directive).collect();
-    assert_eq!(ran, [Directive::TlsCertFile, Directive::Hz]);
+    assert_eq!(ran, [Directive::TLS_CERT_FILE, Directive::HZ]);
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn the_server_can_change_what_is_reported() {
     let store = store("");
     let generation = store.generation();
     store.update(|edit| {
-        edit.set_int(Directive::MaxClients, 5);
-        edit.set_text(Directive::PidFile, b"/run/x.pid");
-        edit.set_flag(Directive::Daemonize, true);
+        edit.set_int(Directive::MAXCLIENTS, 5);
+        edit.set_text(Directive::PIDFILE, b"/run/x.pid");
+        edit.set_flag(Directive::DAEMONIZE, true);
     });
     assert_eq!(store.generation(), generation + 1);
     for (name, value) in [("maxclients", "5"), ("pidfile", "/run/x.pid"), ("daemonize", "yes")] {
@@ -113,7 +113,7 @@ fn the_server_can_change_what_is_reported() {
 fn what_is_unsupported_is_refused_or_kept_for_the_file() {
     let text = "replica-priority 7\nactivedefrag yes\nmasterauth a\nrepl-backlog-size 1mb\ntimeout 3";
     let store = store(text);
-    let unmet = |store: &ConfigStore| store.snapshot().unmet().map(|(row, _)| row.name).collect::<Vec<_>>();
+    let unmet = |store: &ConfigStore| store.snapshot().unmet().map(|(entry, _)| entry.name).collect::<Vec<_>>();
     assert_eq!(unmet(&store), ["activedefrag", "primaryauth", "repl-backlog-size", "replica-priority"]);
     for (name, shown) in [("slave-priority", "100"), ("activedefrag", "no"), ("primaryauth", "a"), ("timeout", "3")] {
         assert_eq!(get(&store, name), shown);

@@ -1,13 +1,14 @@
-//! A row: everything there is to know about one directive.
+//! An entry: everything there is to know about one directive.
 //!
 //! ```text
-//! memory(MaxMemory, "maxmemory", 0, 0, i64::MAX).unit(Unit::UnsignedMemory)
-//! |      |          |            |  |  '- upper bound, inclusive
-//! |      |          |            |  '---- lower bound
-//! |      |          |            '------- default
-//! |      |          '-------------------- the name people write
-//! |      '------------------------------- the name the code writes
-//! '-------------------------------------- kind
+//! /// Bytes of memory that ...                            documentation
+//! MAXMEMORY = memory("maxmemory", 0, 0, i64::MAX).unit(Unit::UnsignedMemory);
+//! |           |      |            |  |  '- upper bound, inclusive
+//! |           |      |            |  '---- lower bound
+//! |           |      |            '------- default
+//! |           |      '-------------------- the name people write
+//! |           '--------------------------- kind
+//! '--------------------------------------- the name the code writes
 //! ```
 //!
 //! Parsing, CONFIG GET, SET and REWRITE know kinds and flags only, never single directives.
@@ -94,8 +95,10 @@ pub struct Unsupported {
 
 /// One directive.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct Entry {
     pub directive: Directive,
+    /// What it does, as the reference tells it: lines of one paragraph.
+    pub documentation: &'static [&'static str],
     pub name: &'static str,
     /// A second name, from older versions, that means the same.
     pub alias: Option<&'static str>,
@@ -127,7 +130,7 @@ pub struct Row {
     pub unsupported: Option<Unsupported>,
 }
 
-impl Row {
+impl Entry {
     /// Whether a value is a list of words, each an argument of its own in the configuration file.
     pub const fn takes_words(&self) -> bool {
         matches!(
@@ -142,74 +145,87 @@ impl Row {
         )
     }
 
-    pub const fn alias(mut self, name: &'static str) -> Row {
+    /// What `directives!` adds to what is written in the entry. Does not compile when the constant has another name.
+    pub(super) const fn declared(
+        mut self,
+        directive: Directive,
+        constant: &str,
+        documentation: &'static [&'static str],
+    ) -> Entry {
+        assert!(is_constant_of(constant.as_bytes(), self.name.as_bytes()), "a constant is called like its directive");
+        self.directive = directive;
+        self.documentation = documentation;
+        self
+    }
+
+    pub const fn alias(mut self, name: &'static str) -> Entry {
         self.alias = Some(name);
         self
     }
 
-    pub const fn immutable(mut self) -> Row {
+    pub const fn immutable(mut self) -> Entry {
         self.immutable = true;
         self
     }
 
-    pub const fn confirmed(mut self) -> Row {
+    pub const fn confirmed(mut self) -> Entry {
         self.confirmed = true;
         self
     }
 
-    pub const fn protected(mut self) -> Row {
+    pub const fn protected(mut self) -> Entry {
         self.protected = true;
         self
     }
 
-    pub const fn hidden(mut self) -> Row {
+    pub const fn hidden(mut self) -> Entry {
         self.hidden = true;
         self
     }
 
-    pub const fn sensitive(mut self) -> Row {
+    pub const fn sensitive(mut self) -> Entry {
         self.sensitive = true;
         self
     }
 
-    pub const fn denied_while_loading(mut self) -> Row {
+    pub const fn denied_while_loading(mut self) -> Entry {
         self.denied_while_loading = true;
         self
     }
 
-    pub const fn always_applied(mut self) -> Row {
+    pub const fn always_applied(mut self) -> Entry {
         self.always_applied = true;
         self
     }
 
-    pub const fn keeps_empty(mut self) -> Row {
+    pub const fn keeps_empty(mut self) -> Entry {
         self.keeps_empty = true;
         self
     }
 
-    pub const fn clamped(mut self, min: i64, max: i64) -> Row {
+    pub const fn clamped(mut self, min: i64, max: i64) -> Entry {
         self.clamp = Some((min, max));
         self
     }
 
-    pub const fn synonym(mut self, read: &'static str, reported: &'static str) -> Row {
+    pub const fn synonym(mut self, read: &'static str, reported: &'static str) -> Entry {
         self.synonym = Some((read, reported));
         self
     }
 
-    pub const fn checked(mut self, check: TextCheck) -> Row {
+    pub const fn checked(mut self, check: TextCheck) -> Entry {
         self.check = Some(check);
         self
     }
 
     /// Nothing reads the directive, for this reason.
-    pub const fn unsupported(mut self, reason: &'static str) -> Row {
+    pub const fn unsupported(mut self, reason: &'static str) -> Entry {
         self.unsupported = Some(Unsupported { reason, unmet: Unmet::Ignored });
         self
     }
 
     /// Of an unsupported directive: what becomes of values other than the default.
-    pub const fn unmet(mut self, unmet: Unmet) -> Row {
+    pub const fn unmet(mut self, unmet: Unmet) -> Entry {
         if let Some(unsupported) = &mut self.unsupported {
             unsupported.unmet = unmet;
         }
@@ -222,7 +238,7 @@ impl Row {
         (*value != self.default_value()).then_some(unsupported.reason)
     }
 
-    pub const fn unit(mut self, unit: Unit) -> Row {
+    pub const fn unit(mut self, unit: Unit) -> Entry {
         if let Kind::Integer { min, max, .. } = self.kind {
             self.kind = Kind::Integer { min, max, unit };
         }
@@ -230,9 +246,24 @@ impl Row {
     }
 }
 
-const fn row(directive: Directive, name: &'static str, kind: Kind, default: Preset) -> Row {
-    Row {
-        directive,
+/// Whether `constant` is `name` in upper case, with `_` for `-`.
+const fn is_constant_of(constant: &[u8], name: &[u8]) -> bool {
+    let mut at = 0;
+    while at < constant.len() && at < name.len() {
+        let expected = if name[at] == b'-' { b'_' } else { name[at].to_ascii_uppercase() };
+        if constant[at] != expected {
+            return false;
+        }
+        at += 1;
+    }
+    constant.len() == name.len()
+}
+
+const fn entry(name: &'static str, kind: Kind, default: Preset) -> Entry {
+    Entry {
+        // Until it is declared.
+        directive: Directive::at(u16::MAX),
+        documentation: &[],
         name,
         alias: None,
         kind,
@@ -253,51 +284,41 @@ const fn row(directive: Directive, name: &'static str, kind: Kind, default: Pres
 }
 
 /// `yes` or `no`.
-pub const fn flag(directive: Directive, name: &'static str, default: bool) -> Row {
-    row(directive, name, Kind::Flag, Preset::Flag(default))
+pub const fn flag(name: &'static str, default: bool) -> Entry {
+    entry(name, Kind::Flag, Preset::Flag(default))
 }
 
 /// A plain decimal number.
-pub const fn integer(directive: Directive, name: &'static str, default: i64, min: i64, max: i64) -> Row {
-    row(directive, name, Kind::Integer { min, max, unit: Unit::Plain }, Preset::Integer(default))
+pub const fn integer(name: &'static str, default: i64, min: i64, max: i64) -> Entry {
+    entry(name, Kind::Integer { min, max, unit: Unit::Plain }, Preset::Integer(default))
 }
 
 /// A number of bytes, with units.
-pub const fn memory(directive: Directive, name: &'static str, default: i64, min: i64, max: i64) -> Row {
-    integer(directive, name, default, min, max).unit(Unit::Memory)
+pub const fn memory(name: &'static str, default: i64, min: i64, max: i64) -> Entry {
+    integer(name, default, min, max).unit(Unit::Memory)
 }
 
 /// A file mode.
-pub const fn octal(directive: Directive, name: &'static str, default: i64, min: i64, max: i64) -> Row {
-    integer(directive, name, default, min, max).unit(Unit::Octal)
+pub const fn octal(name: &'static str, default: i64, min: i64, max: i64) -> Entry {
+    integer(name, default, min, max).unit(Unit::Octal)
 }
 
 /// One of `names`, in any case.
-pub const fn choice(
-    directive: Directive,
-    name: &'static str,
-    names: &'static [&'static str],
-    default: &'static str,
-) -> Row {
-    row(directive, name, Kind::Choice(names), Preset::Text(default))
+pub const fn choice(name: &'static str, names: &'static [&'static str], default: &'static str) -> Entry {
+    entry(name, Kind::Choice(names), Preset::Text(default))
 }
 
 /// Any of `names` together; the first stands for none.
-pub const fn choices(
-    directive: Directive,
-    name: &'static str,
-    names: &'static [&'static str],
-    default: &'static str,
-) -> Row {
-    row(directive, name, Kind::Choices(names), Preset::Text(default))
+pub const fn choices(name: &'static str, names: &'static [&'static str], default: &'static str) -> Entry {
+    entry(name, Kind::Choices(names), Preset::Text(default))
 }
 
 /// Any bytes.
-pub const fn text(directive: Directive, name: &'static str, default: &'static str) -> Row {
-    row(directive, name, Kind::Text, Preset::Text(default))
+pub const fn text(name: &'static str, default: &'static str) -> Entry {
+    entry(name, Kind::Text, Preset::Text(default))
 }
 
 /// A directive with a syntax of its own.
-pub const fn special(directive: Directive, name: &'static str, kind: Kind, default: &'static str) -> Row {
-    row(directive, name, kind, Preset::Text(default))
+pub const fn special(name: &'static str, kind: Kind, default: &'static str) -> Entry {
+    entry(name, kind, Preset::Text(default))
 }

@@ -1,0 +1,19 @@
+//! What one client, or all clients together, may take.
+
+use crate::config::directive::{Directive, directives};
+use crate::config::entry::{Entry, INT_MAX, Kind, UINT_MAX, Unit, integer, memory, special};
+
+directives! { after super::security::END;
+    BUSY_REPLY_THRESHOLD = integer("busy-reply-threshold", 5000, 0, i64::MAX).alias("lua-time-limit");
+    CLIENT_OUTPUT_BUFFER_LIMIT = special("client-output-buffer-limit", Kind::OutputBufferLimits, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
+    CLIENT_QUERY_BUFFER_LIMIT = memory("client-query-buffer-limit", 1 << 30, 1 << 20, i64::MAX);
+    // Bytes of all of a worker's scripts together; 0 is no limit. Ours.
+    LUA_MEMORY_LIMIT = memory("lua-memory-limit", 0, 0, i64::MAX);
+    MAX_NEW_CONNECTIONS_PER_CYCLE = integer("max-new-connections-per-cycle", 10, 1, 1000);
+    MAX_NEW_TLS_CONNECTIONS_PER_CYCLE = integer("max-new-tls-connections-per-cycle", 1, 1, 1000).unsupported("Cinnabar has no TLS");
+    MAXCLIENTS = integer("maxclients", 10000, 1, UINT_MAX);
+    MAXMEMORY_CLIENTS = memory("maxmemory-clients", 0, -100, i64::MAX).unit(Unit::MemoryOrPercent);
+    PROTO_MAX_BULK_LEN = memory("proto-max-bulk-len", 512 << 20, 1 << 20, i64::MAX);
+    TIMEOUT = integer("timeout", 0, 0, INT_MAX);
+    TRACKING_TABLE_MAX_KEYS = integer("tracking-table-max-keys", 1000000, 0, i64::MAX);
+}

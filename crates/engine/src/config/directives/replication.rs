@@ -1,0 +1,35 @@
+//! Both ends of a replication link.
+
+use crate::config::directive::{Directive, directives};
+use crate::config::entry::{Entry, INT_MAX, Kind, PORT_MAX, Unmet, choice, flag, integer, memory, special, text};
+
+const NO_REPLICATION: &str = "Cinnabar has no replication";
+
+directives! { after super::persistence::END;
+    DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false).unsupported(NO_REPLICATION);
+    MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag");
+    MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write");
+    PRIMARYAUTH = text("primaryauth", "").alias("masterauth").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").unsupported("Cinnabar goes on after a command that fails when it is replayed");
+    REPL_BACKLOG_SIZE = memory("repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX).unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX).unsupported(NO_REPLICATION);
+    REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false).unsupported(NO_REPLICATION);
+    REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading().unsupported(NO_REPLICATION);
+    REPL_DISKLESS_SYNC = flag("repl-diskless-sync", true).unsupported(NO_REPLICATION);
+    REPL_DISKLESS_SYNC_DELAY = integer("repl-diskless-sync-delay", 5, 0, INT_MAX).unsupported(NO_REPLICATION);
+    REPL_DISKLESS_SYNC_MAX_REPLICAS = integer("repl-diskless-sync-max-replicas", 0, 0, INT_MAX).unsupported(NO_REPLICATION);
+    REPL_MPTCP = flag("repl-mptcp", false).immutable().confirmed().unsupported(NO_REPLICATION);
+    REPL_PING_REPLICA_PERIOD = integer("repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period").unsupported(NO_REPLICATION);
+    REPL_TIMEOUT = integer("repl-timeout", 60, 1, INT_MAX).unsupported(NO_REPLICATION);
+    REPLICA_ANNOUNCE_IP = text("replica-announce-ip", "").alias("slave-announce-ip").unsupported(NO_REPLICATION);
+    REPLICA_ANNOUNCE_PORT = integer("replica-announce-port", 0, 0, PORT_MAX).alias("slave-announce-port").unsupported(NO_REPLICATION);
+    REPLICA_ANNOUNCED = flag("replica-announced", true).unsupported(NO_REPLICATION);
+    REPLICA_IGNORE_DISK_WRITE_ERRORS = flag("replica-ignore-disk-write-errors", false).unsupported(NO_REPLICATION);
+    REPLICA_IGNORE_MAXMEMORY = flag("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory").unsupported(NO_REPLICATION);
+    REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush").unsupported(NO_REPLICATION);
+    REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority").unsupported(NO_REPLICATION);
+    REPLICA_READ_ONLY = flag("replica-read-only", true).alias("slave-read-only").unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    REPLICA_SERVE_STALE_DATA = flag("replica-serve-stale-data", true).alias("slave-serve-stale-data").unsupported(NO_REPLICATION);
+    REPLICAOF = special("replicaof", Kind::ReplicaOf, "no one").alias("slaveof").immutable().unsupported(NO_REPLICATION).unmet(Unmet::Refused);
+}
