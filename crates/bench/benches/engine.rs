@@ -12,8 +12,8 @@
 
 mod common;
 
+use commands::batch::prefetch;
 use commands::core::dispatch::{self, Prepared};
-use commands::core::prefetch;
 use commands::{Args, Now, OwnWords, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
 use engine::host::surroundings::NullHost;

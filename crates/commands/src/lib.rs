@@ -29,6 +29,7 @@
 //! An [`Engine`](engine::Engine) is shared by any number of threads; each runs commands for its own sessions.
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod bitmaps;
 pub mod book;
 pub mod core;

@@ -28,5 +28,5 @@ pub mod words;
 
 pub use double::{DoubleText, format_17_digits, format_by_digits, format_double};
 pub use reply::{Protocol, Reply};
-pub use request::{Limits, Progress, ProtocolError, RequestParser, RequestPrefix, Span, short};
+pub use request::{LargeArg, Limits, Progress, ProtocolError, RequestParser, RequestPrefix, Span, short};
 pub use value::{Value, encode_command};

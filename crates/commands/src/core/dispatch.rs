@@ -1,8 +1,7 @@
 //! From arguments to effects: the path of every command.
 //!
-//! [`prepare`] looks the command up and hashes its keys once; a server that has a batch of prepared
-//! commands asks for their memory ahead ([`ahead`](crate::core::prefetch)) before it runs them in order. [`run`]
-//! checks what must hold before any handler, locks the shards of the keys, calls the handler, puts its write into the
+//! [`prepare`] looks the command up and hashes its keys once; a [batch](crate::batch) of prepared commands is prefetched
+//! before it runs in order. [`run`] checks what must hold before any handler, locks the shards of the keys, calls the handler, puts its write into the
 //! change log, unlocks, and lets the engine carry out what is left.
 
 use crate::core::admission::{self, Request, Verdict};
@@ -47,7 +46,7 @@ pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static Entry> {
     lookup(args).filter(|entry| entry.accepts(args.len()))
 }
 
-/// Hashes the keys of a command whose entry [is known](crate::core::command_cache).
+/// Hashes the keys of a command whose entry [is known](crate::batch::command_cache).
 #[inline]
 pub fn prepare_entry(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> Prepared {
     match entry {

@@ -1,7 +1,7 @@
 //! What is written down of every command: its count and time, its entry in the command log, the line that monitors get.
 //!
 //! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew
-//! before each window of commands. Calls of plain commands in a row are counted some at a time ([`Row`]), before anything
+//! before each batch. Calls of plain commands that follow each other are counted some at a time ([`Calls`]), before anything
 //! that could show the counts. What a call of a command within a command (EXEC, a script) takes is part of both.
 //!
 //! A command that goes on in pieces or waits is counted when it ends; what was known at its beginning waits with its
@@ -145,7 +145,7 @@ pub(crate) fn end(
     }
 }
 
-/// The same of one that [came to nothing more](Flow::Next) and whose arguments owned nothing; it is counted with `row`.
+/// The same of one that [came to nothing more](Flow::Next) and whose arguments owned nothing; it is counted with `calls`.
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[inline(always)]
 pub(crate) fn end_next(
@@ -157,35 +157,35 @@ pub(crate) fn end_next(
     start: Start<'_>,
     now: Now,
     reply: &Reply,
-    row: &mut Row,
+    calls: &mut Calls,
 ) {
     let clock = host.nanos();
     start.worker.clock.set(clock);
     let nanos = clock.saturating_sub(start.clock);
-    row.push(engine, session, start, nanos);
+    calls.push(engine, session, start, nanos);
     let answer = reply.len().saturating_sub(start.reply);
     if engine.wants_to_know(nanos, start.request.max(answer) as u64) {
         tell_next(engine, session, entry, args, start, now, reply);
     }
 }
 
-/// What calls of one command in a row took, which are counted together: a counter that each of them adds to is waited
+/// What calls of one command that follow each other took, which are counted together: a counter that each of them adds to is waited
 /// for, by the next lock at the latest.
 #[derive(Default)]
-pub(crate) struct Row {
-    nanos: [u64; ROW],
+pub(crate) struct Calls {
+    nanos: [u64; TOGETHER],
     len: usize,
 }
 
 /// Calls that are counted together, at most.
-const ROW: usize = 16;
+const TOGETHER: usize = 16;
 
-impl Row {
+impl Calls {
     #[inline(always)]
     fn push(&mut self, engine: &Engine, session: &Session, start: Start<'_>, nanos: u64) {
         self.nanos[self.len] = nanos;
         self.len += 1;
-        if self.len == ROW {
+        if self.len == TOGETHER {
             self.count(engine, session, start.worker, start.stats);
         }
     }

@@ -79,10 +79,10 @@ impl Session {
         self.multi.as_ref().map(|multi| if is_broken { (Flags::NONE, Flags::NONE) } else { multi.flags() })
     }
 
-    /// Whether a command of its [may run in a row](crate::core::steady): it is authenticated, in no transaction, gets
-    /// its replies and nothing else.
+    /// Whether it is authenticated, in no transaction, and gets its replies and nothing else: its commands can [run
+    /// together](crate::batch::run).
     #[inline]
-    pub fn is_steady(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.authenticated
             && self.multi.is_none()
             && self.subscriptions.is_none()

@@ -12,7 +12,7 @@
 //! two workers do not both do it, and the one that has the client closes its connection when it comes to it.
 
 use crate::connection::output_buffer::CHUNK;
-use crate::connection::state::{Connection, Wire};
+use crate::connection::state::Connection;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::config::value::ClientClass;
 use engine::config::{Config, Directive};
@@ -126,28 +126,16 @@ impl Connection {
     /// worker's.
     #[inline]
     pub fn note_memory(&mut self, metrics: &WorkerMetrics) {
-        let (info, parser) = (&self.session.info, self.parser_memory());
+        let (info, parser) = (&self.session.info, self.requests.parser_memory());
         let prefixes = info.prefix_bytes.load(Relaxed);
         let named = info.subscription_bytes.load(Relaxed) + info.watched_bytes.load(Relaxed) + prefixes;
         let output = self.output.memory() + self.held_back.capacity() + self.held_bytes;
         let buffers = self.pending.capacity() + parser + output;
-        let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.queued_memory();
+        let memory = IDLE + buffers + named + info.queued_bytes.load(Relaxed) + self.requests.queued_memory();
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
         if memory != IDLE || self.shown_memory != IDLE || self.counted_memory != counted {
             self.show_memory(memory, counted, metrics);
         }
-    }
-
-    fn parser_memory(&self) -> usize {
-        match &self.wire {
-            Wire::Resp(parser) => parser.memory(),
-            Wire::Book => 0,
-        }
-    }
-
-    /// Commands that wait behind another one.
-    fn queued_memory(&self) -> usize {
-        self.queued.iter().flat_map(|args| args.iter()).map(<[u8]>::len).sum::<usize>()
     }
 
     #[cold]
@@ -166,10 +154,7 @@ impl Connection {
 
     /// What CLIENT LIST shows of its buffers.
     pub fn buffer_sizes(&self) -> BufferSizes {
-        let large = match &self.wire {
-            Wire::Resp(parser) => parser.large_len(),
-            Wire::Book => 0,
-        };
+        let large = self.requests.large_len();
         let (reply_room, reply_peak) = self.output.room();
         let (reply_chunks, reply_bytes) = self.output.list();
         let free = self.pending.capacity() - self.pending.len();
@@ -177,8 +162,8 @@ impl Connection {
         let (query, args) = if large > 0 { (large, self.pending.len()) } else { (self.pending.len(), 0) };
         BufferSizes {
             query,
-            query_free: free + self.parser_memory().saturating_sub(large),
-            args: args + self.queued_memory(),
+            query_free: free + self.requests.parser_memory().saturating_sub(large),
+            args: args + self.requests.queued_memory(),
             reply_room,
             reply_peak,
             reply_first: self.output.first_len(),

@@ -2,47 +2,32 @@
 
 use crate::connection::output_buffer::OutputBuffer;
 use crate::connection::socket::Socket;
-use commands::{Args, Session, Work};
+use commands::batch::requests::Requests;
+use commands::{Session, Work};
 use engine::clients::waiters::Ticket;
-use resp::{Protocol, ProtocolError, RequestParser};
-use std::collections::VecDeque;
+use resp::Protocol;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What the bytes on a connection are.
-#[derive(Debug)]
-pub enum Wire {
-    /// RESP and inline commands.
-    Resp(RequestParser),
-    /// The book protocol.
-    Book,
-}
-
 /// A connection that a worker owns.
 pub struct Connection {
     pub socket: Socket,
-    pub wire: Wire,
+    pub requests: Requests,
     pub session: Session,
     pub protocol: Protocol,
     /// Input of a command that is not complete, or that may not run yet. Its room stays for some time, see
     /// [`shrink_input`](Self::shrink_input).
     pub pending: Vec<u8>,
-    /// Commands that were parsed behind one that waits.
-    pub queued: VecDeque<Args<'static>>,
     pub output: OutputBuffer,
     /// A command that goes on in pieces; nothing else of this connection runs before it has ended.
     pub job: Option<Job>,
     /// A command that waits for a key or a time; likewise.
     pub blocked: Option<Arc<Ticket>>,
-    /// The first of `queued` waits for the end of a CLIENT PAUSE; likewise.
+    /// Its first request waits for the end of a CLIENT PAUSE; likewise.
     pub postponed: bool,
-    /// The first of `queued` wants a lock that a script has for long, and is tried again a little later; likewise.
+    /// Its first request wants a lock that a script has for long, and is tried again a little later; likewise.
     pub delayed: bool,
-    /// How many of the window's commands were put back to the front of `queued`.
-    pub put_back: usize,
-    /// What comes after the last of `queued` is no command.
-    pub violation: Option<ProtocolError>,
     /// `pending` was put back before it was parsed to its end.
     pub unparsed: bool,
     /// Closed as soon as the output buffer is empty.
@@ -198,9 +183,7 @@ impl Connection {
     pub fn shrink_input(&mut self, now: i64) {
         if now - self.active_at > INPUT_IDLE {
             self.pending.shrink_to_fit();
-            if let Wire::Resp(parser) = &mut self.wire
-                && let Some(large) = parser.large_mut()
-            {
+            if let Some(large) = self.requests.large_mut() {
                 large.shrink();
             }
         } else {
@@ -251,13 +234,6 @@ impl Connection {
         self.output = OutputBuffer::default();
     }
 
-    /// True while its commands may run as they come: it has no command that is not over, and its client is
-    /// [steady](Session::is_steady).
-    #[inline]
-    pub fn is_steady(&self) -> bool {
-        !self.is_held() && !self.has_enough && self.session.is_steady()
-    }
-
     /// True while commands must not run: one is not over, or the end is near.
     pub fn is_held(&self) -> bool {
         self.is_busy() || self.closing || self.has_much_held()
@@ -286,11 +262,5 @@ impl Connection {
     /// Bytes that a command in pieces has replied: to limits its reply is one.
     pub fn job_output(&self) -> usize {
         self.job.as_ref().map_or(0, |job| job.replied)
-    }
-
-    /// A command of the present window cannot run now: it goes before those that wait already.
-    pub fn put_back(&mut self, args: Args<'static>) {
-        self.queued.insert(self.put_back, args);
-        self.put_back += 1;
     }
 }

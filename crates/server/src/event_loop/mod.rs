@@ -3,13 +3,11 @@
 //! In: events of sockets, messages from other threads, timers. Out: replies to sockets, records to the log's file,
 //! messages to other workers. It knows the engine through commands only, and nothing of the host or the process.
 
-pub mod batch;
 pub mod client_eviction;
 pub mod coalescing;
 pub mod durability;
 pub mod fairness;
 pub mod push;
-pub mod quiet;
 pub mod replies;
 pub mod script_reentry;
 pub mod settings;

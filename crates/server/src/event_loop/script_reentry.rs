@@ -140,7 +140,7 @@ impl Worker {
             ran.iter_mut().filter(|item| item.token != token).for_each(|item| item.set_done());
             items = left;
         }
-        self.run_windows(unparsed, Some(token), now);
+        self.run_batches(unparsed, Some(token), now);
         unparsed.inputs.iter().for_each(|input| input.give_back(&mut self.connections));
         self.write_replies(now);
         let in_tick = std::mem::replace(&mut self.in_tick, vec![token]);

@@ -1,22 +1,22 @@
 //! One tick of a worker: read, parse, prefetch, run, write.
 
-use crate::connection::state::{Connection, Job, Wire};
-use crate::event_loop::batch::{self, Filled, Filler, Item, What};
+use crate::connection::state::{Connection, Job};
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_BYTES};
-use crate::event_loop::quiet::Quiet;
 use crate::event_loop::replies::{REPLY_HIGH, REPLY_LOW};
 use crate::event_loop::worker::Worker;
 use crate::system::log::{self, Level};
+use commands::Now;
+use commands::batch::Batch;
+use commands::batch::item::Item;
+use commands::batch::parse::{Filled, Source};
+use commands::batch::run::{End, Run};
 use commands::core::context::Flow;
-use commands::core::dispatch::{self, Prepared};
-use commands::core::table::Entry;
 use commands::server::client_list::described;
-use commands::{Args, Now, OwnWords};
 use engine::Engine;
 use engine::config::{Directive, os_message};
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
-use resp::{ProtocolError, Reply, Span};
+use resp::{ProtocolError, Span};
 use slab::Slab;
 use std::cell::Cell;
 use std::io;
@@ -106,7 +106,7 @@ impl Worker {
         if connection.is_held() || connection.output_full(now.unix_ms(), self.patience) {
             return;
         }
-        let waiting = connection.unparsed || !connection.queued.is_empty() || connection.violation.is_some();
+        let waiting = connection.unparsed || connection.requests.has_parsed();
         let (start, kept) = (*fill, connection.pending.len());
         let gathered = gather_input(connection, arena, start, self.visit_bytes);
         let gathered = match gathered {
@@ -151,13 +151,13 @@ impl Worker {
         inputs.push(Input { token, bytes: gathered.bytes, is_done: Cell::new(false), kept: Cell::new(None) });
     }
 
-    /// Runs everything that was read, window by window.
+    /// Runs everything that was read, batch by batch.
     pub fn process(&mut self, arena: &[u8], inputs: &mut Vec<Input>, now: Now) {
         if inputs.is_empty() {
             return;
         }
         let place = Place { input: 0, offset: 0, since: self.shared.engine.host().nanos() };
-        self.run_windows(Unparsed { arena, inputs, place }, None, now);
+        self.run_batches(Unparsed { arena, inputs, place }, None, now);
         for input in inputs.drain(..) {
             if let (Bytes::Own(own), Some(kept)) = (input.bytes, input.kept.take())
                 && let Some(connection) = self.connections.get_mut(input.token)
@@ -167,85 +167,88 @@ impl Worker {
         }
     }
 
-    /// Runs what has not been parsed yet, window by window; but for that of `left_out`, which waits.
-    pub fn run_windows(&mut self, mut unparsed: Unparsed<'_>, left_out: Option<usize>, now: Now) {
-        let mut window = batch::renewed(std::mem::take(&mut self.window));
-        let mut spans = std::mem::take(&mut self.spans);
+    /// Runs what has not been parsed yet, batch by batch; but for that of `left_out`, which waits.
+    pub fn run_batches(&mut self, mut unparsed: Unparsed<'_>, left_out: Option<usize>, now: Now) {
+        let mut batch = std::mem::take(&mut self.batch).renewed();
         loop {
-            spans.clear();
-            let owns = self.fill_window(&mut unparsed, left_out, &mut window, &mut spans, now);
-            if window.is_empty() {
+            self.fill_batch(&mut unparsed, left_out, &mut batch, now);
+            if batch.is_empty() {
                 break;
             }
             let engine = &*self.shared.engine;
-            self.windows = self.windows.wrapping_add(1);
-            self.look_ahead.begin(engine, &window, &spans, self.windows);
+            let (mut items, spans) = batch.begin(engine, &mut self.prefetcher);
             engine.metrics()[self.index].clock.set(engine.host().nanos());
-            let mut left = &mut window[..];
-            while !left.is_empty() {
-                let done = self.run_some(left, &spans, &unparsed, now);
-                left = &mut left[done..];
+            while !items.is_empty() {
+                let done = self.run_some(items, spans, &unparsed, now);
+                items = &mut items[done..];
             }
-            batch::clear(&mut window, owns);
+            batch.clear();
             let is_limited = self.shared.engine.saves().deny_reasons().is_limited();
             if self.reply.len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH } {
                 self.write_replies(now);
             }
         }
-        self.spans = spans;
-        self.window = batch::renewed(window);
+        self.batch = batch.renewed();
     }
 
-    /// Fills the window; true if some item may own memory.
-    fn fill_window<'b>(
+    fn fill_batch<'b>(
         &mut self,
         unparsed: &mut Unparsed<'b>,
         left_out: Option<usize>,
-        window: &mut Vec<Item<'b>>,
-        spans: &mut Vec<Span>,
+        batch: &mut Batch<'b>,
         now: Now,
-    ) -> bool {
+    ) {
         let Unparsed { arena, inputs, place } = unparsed;
-        let mut owns = false;
         while let Some(input) = inputs.get(place.input) {
             let bytes = match &input.bytes {
                 Bytes::Arena(range) => &arena[range.clone()],
                 Bytes::Own(bytes) => &bytes[..],
             };
             let is_for_now = !input.is_done.get() && left_out != Some(input.token);
-            if is_for_now && let Some(connection) = self.connections.get_mut(input.token) {
-                let limits = self.settings.limits(connection.session.authenticated);
-                let (engine, token, now, patience) = (&*self.shared.engine, input.token, now.unix_ms(), self.patience);
-                let clock = engine.metrics()[self.index].clock.get();
-                let kept = matches!(input.bytes, Bytes::Own(_)).then_some(&input.kept);
-                let visit = clock.saturating_sub(place.since);
-                let over_budget = connection.has_enough
-                    || (visit > self.visit_max || self.reply.len() > self.visit_replies)
-                        && (visit > LIMITED_VISIT_MAX || !self.settings.clients.is_hard(connection));
-                let (command_cache, owned) = (&mut self.command_cache, &mut owns);
-                let (window, spans) = (&mut *window, &mut *spans);
-                let mut filler = Filler {
-                    engine,
-                    token,
-                    limits,
-                    now,
-                    patience,
-                    over_budget,
-                    kept,
-                    command_cache,
-                    owned,
-                    window,
-                    spans,
+            if is_for_now && self.connections.contains(input.token) {
+                let is_over_budget = self.is_over_budget(input.token, place.since);
+                let keep = match self.may_fill(input.token, is_over_budget, now) {
+                    false => place.offset..bytes.len(),
+                    true => match self.fill_from(input.token, bytes, &mut place.offset, batch) {
+                        Filled::Batch => return,
+                        Filled::Input { keep } => keep,
+                    },
                 };
-                if filler.fill(connection, bytes, &mut place.offset) == Filled::Window {
-                    return owns;
+                match &input.bytes {
+                    Bytes::Own(_) => input.kept.set(Some((keep.start, keep.end))),
+                    Bytes::Arena(_) => self.connections[input.token].keep_input(&bytes[keep]),
                 }
             }
             input.is_done.set(input.is_done.get() || is_for_now);
             let since = self.shared.engine.metrics()[self.index].clock.get();
             *place = Place { input: place.input + 1, offset: 0, since };
         }
-        owns
+    }
+
+    /// Whether a connection whose turn came at `since` has kept others waiting for long enough.
+    fn is_over_budget(&self, token: usize, since: u64) -> bool {
+        let connection = &self.connections[token];
+        let visit = self.metrics().clock.get().saturating_sub(since);
+        connection.has_enough
+            || (visit > self.visit_max || self.reply.len() > self.visit_replies)
+                && (visit > LIMITED_VISIT_MAX || !self.settings.clients.is_hard(connection))
+    }
+
+    /// Whether a connection's requests may go into the batch now.
+    fn may_fill(&mut self, token: usize, is_over_budget: bool, now: Now) -> bool {
+        let (patience, connection) = (self.patience, &mut self.connections[token]);
+        if is_over_budget {
+            connection.deprioritize();
+        }
+        connection.unparsed = connection.is_held() || connection.output_full(now.unix_ms(), patience) || is_over_budget;
+        !connection.unparsed
+    }
+
+    fn fill_from<'b>(&mut self, token: usize, bytes: &'b [u8], offset: &mut usize, batch: &mut Batch<'b>) -> Filled {
+        let connection = &mut self.connections[token];
+        let limits = self.settings.limits(connection.session.authenticated);
+        let (engine, db, command_cache) = (&*self.shared.engine, connection.session.db, &mut self.command_cache);
+        batch.fill(&mut Source { engine, token, db, limits, command_cache }, &mut connection.requests, bytes, offset)
     }
 
     /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are
@@ -259,89 +262,42 @@ impl Worker {
             self.deliver_own();
         }
         let Some(connection) = self.connections.get_mut(token) else { return 1 };
+        if connection.closing || connection.has_enough || connection.is_busy() {
+            return self.put_back(items, spans);
+        }
         let mut start = self.reply.len();
         self.reply.set_protocol(connection.protocol);
-        let engine = &*self.shared.engine;
-        let mut done = 0;
-        let (mut last, mut has_begun) = (Flow::Next, false);
-        let mut apart = false;
-        let mut steady = connection.is_steady();
-        while items.get(done).is_some_and(|item| item.token == token) {
-            if steady && !self.is_lent {
-                let reply_max = start + VISIT_REPLY_MAX;
-                let look_ahead = &mut self.look_ahead;
-                let quiet = Quiet { worker: self.index, is_limited, reply_max, look_ahead };
-                let (session, reply) = (&mut connection.session, &mut self.reply);
-                let (ran, flow) = quiet.run(engine, session, &items[done..], spans, now, reply);
-                done += ran;
-                match flow {
-                    Flow::Next => {}
-                    Flow::NotNow => items[done - 1].retry_later(&flow, connection, spans, &mut self.delayed),
-                    flow => {
-                        last = as_job(connection, items[done - 1].entry(), flow);
-                        has_begun = connection.job.is_some();
-                        break;
-                    }
-                }
-                steady = false;
-                continue;
-            }
-            self.look_ahead.at(engine, &items[done..], spans);
-            let item = &mut items[done];
-            let runs_scripts = item.runs_scripts();
-            if done > 0 && (runs_scripts || is_limited || engine.pubsub().has_own(self.index) && !item.publishes()) {
-                break;
-            }
-            done += 1;
-            if connection.closing || item.is_done() {
-                continue;
-            }
-            let replied = self.reply.len() - start;
-            connection.has_enough |= replied > VISIT_REPLY_MAX
-                && (replied > LIMITED_REPLY_MAX || !self.settings.clients.is_hard(connection));
-            if connection.has_enough || connection.is_busy() {
-                item.put_back(connection, spans);
-                steady = false;
-                continue;
-            }
-            let must_not_add = engine.saves().deny_reasons().is_congested() && item.may_push(engine);
-            if must_not_add || self.is_lent && !item.runs_meanwhile() {
-                item.delay(connection, spans, &mut self.delayed);
-                continue;
-            }
-            if runs_scripts {
-                apart = true;
-                break;
-            }
-            let flow = run_item(engine, connection, item, spans, now, &mut self.reply);
-            if matches!(flow, Flow::NotNow | Flow::Postponed) {
-                item.retry_later(&flow, connection, spans, &mut self.delayed);
-                continue;
-            }
-            connection.session.patience = LockTimeout::Short;
-            // What a client publishes goes out together, unless it is told things itself.
-            let must_deliver =
-                engine.pubsub().has_own(self.index) && (connection.session.is_told() || !item.publishes());
-            if !matches!(flow, Flow::Next) || connection.job.is_some() || must_deliver {
-                last = flow;
-                has_begun = connection.job.is_some();
-                break;
-            }
-            steady = connection.is_steady();
+        let (mut done, mut end) = self.run_requests(items, spans, start + VISIT_REPLY_MAX, now);
+        if matches!(end, End::Full) && self.settings.clients.is_hard(&self.connections[token]) {
+            let (more, ended) = self.run_requests(&mut items[done..], spans, start + LIMITED_REPLY_MAX, now);
+            (done, end) = (done + more, ended);
         }
+        let connection = &mut self.connections[token];
         connection.protocol = self.reply.protocol();
-        if apart {
-            let [item, others @ ..] = items else { return done };
-            let rest = Rest { token, items: others, spans, unparsed: *unparsed };
-            (last, start) = self.run_item_apart(item, rest, now);
-            let connection = &mut self.connections[token];
-            match last {
-                Flow::NotNow | Flow::Postponed => item.retry_later(&last, connection, spans, &mut self.delayed),
-                _ => connection.session.patience = LockTimeout::Short,
+        let mut last = Flow::Next;
+        match end {
+            End::Next => {}
+            End::Flow(flow) => last = flow,
+            End::Chunked(work, command) => {
+                connection.job = Some(Job { work, command, replied: 0, throttled: false });
+                self.jobs.push(token);
             }
-        }
-        if has_begun {
-            self.jobs.push(token);
+            End::Retry { is_postponed } => self.retry_later(&mut items[done - 1], spans, is_postponed),
+            End::Violation(error) => {
+                log_violation(&self.shared.engine, connection, &error, items[done - 1].bytes, now);
+                last = Flow::Close;
+            }
+            End::Full => connection.has_enough = true,
+            End::Later => {
+                done += 1;
+                self.retry_later(&mut items[done - 1], spans, false);
+            }
+            End::Script => {
+                let (item, others) = items[done..].split_first_mut().expect("it was looked at");
+                done += 1;
+                (last, start) =
+                    self.run_item_apart(item, Rest { token, items: others, spans, unparsed: *unparsed }, now);
+            }
         }
         self.note_reply(token, start);
         self.deliver_own();
@@ -349,18 +305,61 @@ impl Worker {
         done
     }
 
-    /// Runs an item that [runs scripts](Item::runs_scripts). Returns where its reply begins.
-    fn run_item_apart(&mut self, item: &mut Item<'_>, rest: Rest<'_, '_>, now: Now) -> (Flow, usize) {
-        match &mut item.what {
-            What::Command { spans: range, own, prepared } => {
-                let mut args = Args::request(item.bytes, &rest.spans[range.clone()], std::mem::take(own));
-                let ran = self.run_apart(prepared, &mut args, rest, now);
-                *own = args.into_own();
-                ran
+    #[inline]
+    fn run_requests(&mut self, items: &mut [Item<'_>], spans: &[Span], reply_max: usize, now: Now) -> (usize, End) {
+        let engine = &*self.shared.engine;
+        let mut run = Run {
+            engine,
+            session: &mut self.connections[items[0].token].session,
+            prefetcher: &mut self.prefetcher,
+            now,
+            reply: &mut self.reply,
+            reply_max,
+            is_limited: engine.saves().deny_reasons().is_limited(),
+            is_lent: self.is_lent,
+        };
+        run.run(items, spans)
+    }
+
+    /// The requests that `items` begins with of the first one's connection cannot run now. Returns how many there are.
+    fn put_back(&mut self, items: &mut [Item<'_>], spans: &[Span]) -> usize {
+        let token = items[0].token;
+        let connection = &mut self.connections[token];
+        let count = items.iter().take_while(|item| item.token == token).count();
+        for item in &mut items[..count] {
+            if !connection.closing {
+                connection.closing = item.put_back(&mut connection.requests, spans);
             }
-            What::Queued { args, prepared } => self.run_apart(prepared, args, rest, now),
-            _ => (Flow::Next, self.reply.len()),
         }
+        count
+    }
+
+    /// The request has done nothing and is run again: after a pause, or else a little later.
+    fn retry_later(&mut self, item: &mut Item<'_>, spans: &[Span], is_postponed: bool) {
+        let connection = &mut self.connections[item.token];
+        connection.closing |= item.put_back(&mut connection.requests, spans);
+        if is_postponed {
+            connection.postponed = true;
+            connection.session.info.postponed.store(true, Relaxed);
+        } else {
+            let patience = &mut connection.session.patience;
+            *patience = patience.after_failure(self.delayed.is_empty());
+            connection.delayed = true;
+            self.delayed.push(item.token);
+        }
+    }
+
+    /// Runs an item that may run a script. Returns where its reply begins.
+    fn run_item_apart(&mut self, item: &mut Item<'_>, rest: Rest<'_, '_>, now: Now) -> (Flow, usize) {
+        let (token, spans) = (rest.token, rest.spans);
+        let ran = item.call(spans, |prepared, args| self.run_apart(prepared, args, rest, now));
+        let (flow, start) = ran.unwrap_or_else(|| (Flow::Next, self.reply.len()));
+        match flow {
+            Flow::NotNow => self.retry_later(item, spans, false),
+            Flow::Postponed => self.retry_later(item, spans, true),
+            _ => self.connections[token].session.patience = LockTimeout::Short,
+        }
+        (flow, start)
     }
 
     fn follow(&mut self, token: usize, flow: Flow) {
@@ -382,7 +381,7 @@ impl Worker {
         if connection.is_waiting() && connection.socket.hung_up {
             return self.close(token);
         }
-        let nothing_left = !connection.unparsed && connection.queued.is_empty() && !connection.is_busy();
+        let nothing_left = !connection.unparsed && !connection.requests.has_queued() && !connection.is_busy();
         if connection.socket.ended && nothing_left {
             if !connection.closing && log::shows(Level::Verbose) {
                 let client = described(&self.shared.engine, &connection.session.info, now.unix_ms());
@@ -422,9 +421,7 @@ struct Gathered {
 fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, most: usize) -> io::Result<Gathered> {
     let mut read = 0;
     let mut more = false;
-    if let Wire::Resp(parser) = &mut connection.wire
-        && let Some(large) = parser.large_mut()
-    {
+    if let Some(large) = connection.requests.large_mut() {
         while large.missing() > 0 && connection.socket.readable && read < LARGE * most {
             let room = large.unfilled().len().min(LARGE * most - read);
             let n = connection.socket.read(&mut large.unfilled()[..room])?;
@@ -436,7 +433,7 @@ fn gather_input(connection: &mut Connection, arena: &mut [u8], start: usize, mos
             return Ok(Gathered { bytes: Bytes::Own(own), read, more, is_large: true });
         }
         more = true;
-        let len = parser.large_len();
+        let len = connection.requests.large_len();
         connection.expect_input(len);
     }
     let is_large = more;
@@ -486,7 +483,7 @@ impl Input {
     }
 }
 
-/// Inputs of a tick, and where the filling of windows stands in them.
+/// Inputs of a tick, and where the filling of batches stands in them.
 #[derive(Clone, Copy)]
 pub struct Unparsed<'b> {
     arena: &'b [u8],
@@ -529,83 +526,11 @@ fn log_violation(engine: &Engine, connection: &Connection, error: &ProtocolError
     log::verbose(format_args!("Protocol error ({error}) from client: {client}. Query buffer: {input}"));
 }
 
-/// Where the filling of windows stands in the inputs.
+/// Where the filling of batches stands in the inputs.
 #[derive(Clone, Copy)]
 struct Place {
     input: usize,
     offset: usize,
     /// What the worker's clock showed when this input's turn came.
     since: u64,
-}
-
-/// Runs one item. A command that goes on in pieces becomes the connection's job.
-#[inline(always)]
-fn run_item(
-    engine: &Engine,
-    connection: &mut Connection,
-    item: &mut Item<'_>,
-    spans: &[Span],
-    now: Now,
-    reply: &mut Reply,
-) -> Flow {
-    match &mut item.what {
-        What::Command { spans: range, own, prepared } => {
-            let mut args = Args::request(item.bytes, &spans[range.clone()], std::mem::take(own));
-            let flow = run_command(engine, connection, prepared, &mut args, now, reply);
-            if matches!(flow, Flow::NotNow | Flow::Postponed) {
-                *own = args.into_own();
-            }
-            flow
-        }
-        What::Queued { args, prepared } => run_command(engine, connection, prepared, args, now, reply),
-        What::BookQueued { args } => run_book(engine, connection, args, now, reply),
-        What::Violation(error) => {
-            log_violation(engine, connection, error, item.bytes, now);
-            engine.metrics()[connection.session.worker].count_error(b"ERR Protocol error");
-            reply.protocol_error(error);
-            Flow::Close
-        }
-        What::Book { spans: range } => {
-            let mut args = Args::parsed(item.bytes, &spans[range.clone()], OwnWords::default());
-            run_book(engine, connection, &mut args, now, reply)
-        }
-        What::BookViolation => Flow::Close,
-        What::Done => Flow::Next,
-    }
-}
-
-fn run_book(engine: &Engine, connection: &mut Connection, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
-    let flow = commands::book::run(engine, &mut connection.session, args, now, reply);
-    if !matches!(flow, Flow::NotNow | Flow::Postponed) {
-        engine.metrics()[connection.session.worker].commands.add(1);
-    }
-    flow
-}
-
-#[inline(always)]
-fn run_command(
-    engine: &Engine,
-    connection: &mut Connection,
-    prepared: &Prepared,
-    args: &mut Args<'_>,
-    now: Now,
-    reply: &mut Reply,
-) -> Flow {
-    if let Some(entry) = prepared.entry() {
-        connection.session.info.last_command.store(entry.id + 1, Relaxed);
-    }
-    let flow = dispatch::run(engine, &mut connection.session, prepared, args, now, reply);
-    if let Flow::Next = flow { flow } else { as_job(connection, prepared.entry(), flow) }
-}
-
-/// What goes on in pieces is the connection's job from now on.
-#[cold]
-fn as_job(connection: &mut Connection, entry: Option<&'static Entry>, flow: Flow) -> Flow {
-    match (flow, entry) {
-        (Flow::More(work), Some(entry)) => {
-            connection.job = Some(Job { work, command: entry.command, replied: 0, throttled: false });
-            Flow::Next
-        }
-        (flow, _) => flow,
-    }
 }

@@ -3,7 +3,7 @@
 //! A tick of the loop is a batch:
 //!
 //! ```text
-//!   poll -> read every ready socket into the arena -> for each window of commands:
+//!   poll -> read every ready socket into the arena -> for each batch of commands:
 //!             parse, look up, hash, ask for the buckets; ask for the entries; run in order
 //!        -> write each connection once -> background: expiry, timeouts
 //! ```
@@ -15,8 +15,7 @@
 use crate::aof::durable_replies::DurableReplies;
 use crate::connection::output_buffer::{OutputBuffer, Resized};
 use crate::connection::socket::Socket;
-use crate::connection::state::{Connection, Wire, patience};
-use crate::event_loop::batch::{self, Item, LookAhead};
+use crate::connection::state::{Connection, patience};
 use crate::event_loop::coalescing::Coalescer;
 use crate::event_loop::fairness::{LIGHT_BYTES, VISIT_MAX};
 use crate::event_loop::settings::{Settings, requires_password};
@@ -26,7 +25,10 @@ use crate::system::clock;
 use crate::system::log;
 use crate::workers::mailbox::{Inbox, WAKE, WorkerMessage};
 use crate::workers::shared::{Shared, become_worker};
-use commands::core::command_cache::CommandCache;
+use commands::batch::Batch;
+use commands::batch::command_cache::CommandCache;
+use commands::batch::prefetch::Prefetcher;
+use commands::batch::requests::Requests;
 use commands::core::dispatch;
 use commands::core::instrument;
 use commands::pubsub::channels;
@@ -40,7 +42,7 @@ use engine::propagation::effects::Garbage;
 use engine::stats::metrics::WorkerMetrics;
 use mio::event::Event;
 use mio::{Events, Poll, Token};
-use resp::{Protocol, Reply, RequestParser, Span};
+use resp::{Protocol, Reply};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -112,12 +114,9 @@ pub struct Worker {
     /// When a connection was last served that is not deprioritized, in the host's nanoseconds.
     pub light_at: u64,
     pub arena: Vec<u8>,
-    pub spans: Vec<Span>,
-    /// Empty between two runs of windows.
-    pub window: Vec<Item<'static>>,
-    /// Windows of commands so far; wraps around.
-    pub windows: usize,
-    pub look_ahead: LookAhead,
+    /// Empty while no batch is filled or runs.
+    pub batch: Batch<'static>,
+    pub prefetcher: Prefetcher,
     pub command_cache: CommandCache,
     pub reply: Reply,
     /// What a command that runs apart replies, until it is over.
@@ -174,10 +173,8 @@ impl Worker {
             is_lent: false,
             jobs: Vec::new(),
             arena: vec![0; ARENA],
-            spans: Vec::new(),
-            window: batch::renewed(Vec::new()),
-            windows: 0,
-            look_ahead: LookAhead::default(),
+            batch: Batch::default().renewed(),
+            prefetcher: Prefetcher::default(),
             command_cache: CommandCache::default(),
             reply: Reply::new(Vec::new(), Protocol::Resp2),
             apart_reply: Reply::default(),
@@ -366,25 +363,19 @@ impl Worker {
                 // Not the worker's copy: who set the password was told OK before this worker's tick may end.
                 session.authenticated = !requires_password(self.shared.engine.config());
                 session.was_authenticated = session.authenticated;
-                let (wire, protocol) = if book {
-                    (Wire::Book, Protocol::Book)
-                } else {
-                    (Wire::Resp(RequestParser::new()), Protocol::Resp2)
-                };
+                let (requests, protocol) =
+                    if book { (Requests::book(), Protocol::Book) } else { (Requests::resp(), Protocol::Resp2) };
                 entry.insert(Connection {
                     socket: Socket { stream, readable: true, writable: false, hung_up: false, ended: false },
-                    wire,
+                    requests,
                     session,
                     protocol,
                     pending: Vec::new(),
-                    queued: VecDeque::new(),
                     output: OutputBuffer::default(),
                     job: None,
                     blocked: None,
                     postponed: false,
                     delayed: false,
-                    put_back: 0,
-                    violation: None,
                     unparsed: false,
                     closing: false,
                     noted: false,
@@ -532,9 +523,7 @@ impl Worker {
                 // One large reply makes it large.
                 drop(self.reply.take());
             }
-            if self.spans.capacity() > SPANS_KEPT {
-                self.spans = Vec::new();
-            }
+            self.batch.give_back_room(SPANS_KEPT);
             if !paused {
                 self.enforce_output_limits(&waiting, now);
             }
@@ -591,10 +580,7 @@ impl Worker {
             .connections
             .iter()
             .filter(|(_, connection)| {
-                let limit = match connection.wire {
-                    Wire::Resp(_) => timeout,
-                    Wire::Book => book_timeout,
-                };
+                let limit = if connection.requests.is_book() { book_timeout } else { timeout };
                 limit > 0 && !connection.is_busy() && !connection.listens() && now - connection.active_at > limit
             })
             .map(|(token, _)| token)

@@ -1,0 +1,200 @@
+//! One request of a batch.
+
+use crate::batch::requests::Requests;
+use crate::core::args::{Args, OwnWords};
+use crate::core::command::{MAY_REPLICATE, READONLY, WRITE};
+use crate::core::dispatch::Prepared;
+use crate::core::table::Entry;
+use engine::Engine;
+use engine::data::key_hash::KeyHash;
+use resp::{ProtocolError, Span};
+use std::ops::Range;
+
+/// The keys of a command, with their places among its arguments, and their database.
+pub type Asked<'k> = (&'k [(usize, KeyHash)], u32);
+
+/// The places of a key and of an element's name among a command's arguments, and the key's hash.
+pub(super) type Element = (usize, usize, KeyHash);
+
+/// A request of the batch, or what came instead of one.
+pub struct Item<'b> {
+    /// Its connection.
+    pub token: usize,
+    /// The database that its keys are prefetched in.
+    pub(super) db: u32,
+    /// The input from the first byte of the request on.
+    pub bytes: &'b [u8],
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Command {
+        spans: Range<usize>,
+        own: OwnWords,
+        prepared: Prepared,
+    },
+    /// A command that waited behind another one.
+    Queued {
+        args: Box<Args<'static>>,
+        prepared: Prepared,
+    },
+    Violation(ProtocolError),
+    Book {
+        spans: Range<usize>,
+    },
+    /// A request of the book protocol that waited.
+    BookQueued {
+        args: Box<Args<'static>>,
+    },
+    BookViolation,
+    /// It has been run while another command was not over.
+    Done,
+}
+
+/// A plain command whose arguments own nothing.
+pub(super) struct Plain<'i> {
+    pub entry: &'static Entry,
+    pub key: &'i [(usize, KeyHash); 1],
+    /// The request, and where its arguments lie in it.
+    pub bytes: &'i [u8],
+    pub spans: &'i [Span],
+}
+
+impl<'b> Item<'b> {
+    /// Whether it has been run while another command was not over.
+    pub fn is_done(&self) -> bool {
+        matches!(self.kind, Kind::Done)
+    }
+
+    /// It has been run while another command was not over.
+    pub fn set_done(&mut self) {
+        self.kind = Kind::Done;
+    }
+
+    #[inline]
+    fn prepared(&self) -> Option<&Prepared> {
+        match &self.kind {
+            Kind::Command { prepared, .. } | Kind::Queued { prepared, .. } => Some(prepared),
+            _ => None,
+        }
+    }
+
+    /// The command's entry, unless it is refused anyway.
+    pub(super) fn entry(&self) -> Option<&'static Entry> {
+        self.prepared()?.entry()
+    }
+
+    /// Whether it is a command that may run a script, which is done apart from its connection.
+    #[inline]
+    pub(super) fn runs_scripts(&self) -> bool {
+        self.prepared().is_some_and(Prepared::runs_scripts)
+    }
+
+    /// Whether it can run while a script has the worker's thread.
+    pub(super) fn runs_meanwhile(&self) -> bool {
+        self.prepared().is_none_or(Prepared::runs_meanwhile)
+    }
+
+    /// Whether it does nothing but leave a message for others.
+    pub(super) fn publishes(&self) -> bool {
+        self.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
+    }
+
+    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names no
+    /// key and does nothing of that is answered in any case.
+    #[cold]
+    pub(super) fn may_push(&self, engine: &Engine) -> bool {
+        match &self.kind {
+            Kind::Command { prepared, .. } | Kind::Queued { prepared, .. } => prepared.entry().is_some_and(|entry| {
+                let command = entry.command;
+                prepared.runs_scripts()
+                    || command.flags.has(WRITE.and(MAY_REPLICATE))
+                    || command.name == "exec"
+                    || !command.keys.is_empty() && engine.pubsub().is_monitored()
+            }),
+            Kind::Book { .. } | Kind::BookQueued { .. } => true,
+            Kind::Violation(_) | Kind::BookViolation | Kind::Done => false,
+        }
+    }
+
+    /// Whether it is a command that changes nothing.
+    #[inline]
+    pub(super) fn reads(&self) -> bool {
+        match &self.kind {
+            Kind::Command { prepared, .. } => prepared.entry().is_some_and(|entry| entry.command.flags.has(READONLY)),
+            _ => false,
+        }
+    }
+
+    /// A [plain](Entry::is_plain) command that owns nothing.
+    #[inline(always)]
+    pub(super) fn plain<'i>(&'i self, spans: &'i [Span]) -> Option<Plain<'i>> {
+        match &self.kind {
+            Kind::Command { spans: range, own, prepared } if own.is_empty() => {
+                let (entry, key) = prepared.plain()?;
+                Some(Plain { entry, key, bytes: self.bytes, spans: &spans[range.clone()] })
+            }
+            _ => None,
+        }
+    }
+
+    /// The keys to prefetch.
+    #[inline]
+    pub(super) fn keys(&self) -> Asked<'_> {
+        match &self.kind {
+            Kind::Command { prepared, .. } => (prepared.keys(), self.db),
+            _ => (&[], self.db),
+        }
+    }
+
+    /// See [`Prepared::element`].
+    pub(super) fn element(&self) -> Option<Element> {
+        match &self.kind {
+            Kind::Command { prepared, .. } => prepared.element(),
+            _ => None,
+        }
+    }
+
+    /// An argument as the parser found it; one that has bytes of its own is empty here.
+    pub(super) fn argument(&self, index: usize, spans: &[Span]) -> Option<&'b [u8]> {
+        match &self.kind {
+            Kind::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
+            _ => None,
+        }
+    }
+
+    /// Calls `run` with the command and its arguments. None if it is no command.
+    #[inline(always)]
+    pub fn call<R>(&mut self, spans: &[Span], run: impl FnOnce(&Prepared, &mut Args<'_>) -> R) -> Option<R> {
+        match &mut self.kind {
+            Kind::Command { spans: range, own, prepared } => {
+                let mut args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
+                let result = run(prepared, &mut args);
+                *own = args.into_own();
+                Some(result)
+            }
+            Kind::Queued { args, prepared } => Some(run(prepared, args)),
+            _ => None,
+        }
+    }
+
+    /// It cannot run now: the connection keeps it, independent of the buffer that it lies in. True if the connection
+    /// ends instead.
+    pub fn put_back(&mut self, requests: &mut Requests, spans: &[Span]) -> bool {
+        match &mut self.kind {
+            Kind::Command { spans: range, own, .. } => {
+                let args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
+                requests.put_back(args.into_owned());
+            }
+            Kind::Book { spans: range } => {
+                let args = Args::parsed(self.bytes, &spans[range.clone()], OwnWords::default());
+                requests.put_back(args.into_owned());
+            }
+            Kind::Queued { args, .. } | Kind::BookQueued { args } => requests.put_back(std::mem::take(args)),
+            Kind::Violation(error) => requests.violation = Some(*error),
+            Kind::BookViolation => return true,
+            Kind::Done => {}
+        }
+        false
+    }
+}

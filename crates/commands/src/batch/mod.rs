@@ -1,0 +1,261 @@
+//! The one path of clients' commands: bytes that were read come in, replies come out.
+//!
+//! ```text
+//!   bytes -> parse, look up, hash -> prefetch -> admit -> run -> count, log -> reply
+//!            [`parse`], [`command_cache`]  [`prefetch`]   [`run`], one command after the other
+//! ```
+//!
+//! A server [fills](Batch::fill) a [`Batch`] with requests of one connection after the other and then [runs](run) it. It
+//! keeps what belongs to sockets: when a connection is read from, how much it may ask for at a time, where its replies go.
+//! What a connection has sent and what has not run yet are its [`Requests`](requests::Requests). Nothing here waits, and
+//! nothing here knows of a socket.
+
+pub mod command_cache;
+pub mod item;
+pub mod parse;
+pub mod prefetch;
+pub mod requests;
+pub mod run;
+
+use crate::batch::item::Item;
+use crate::batch::prefetch::Prefetcher;
+use engine::Engine;
+use resp::Span;
+
+/// Requests of a batch, at most: what is prefetched for them fits into the nearest cache.
+pub const BATCH: usize = 64;
+
+/// Requests that are parsed and prefetched together, of one connection after the other.
+#[derive(Default)]
+pub struct Batch<'b> {
+    items: Vec<Item<'b>>,
+    /// Where the arguments of all items lie.
+    spans: Vec<Span>,
+    /// Some item may own memory.
+    owns: bool,
+}
+
+impl<'b> Batch<'b> {
+    /// An empty batch in the memory of this one, for requests that lie in other input: its memory is always there, and
+    /// always counted.
+    pub fn renewed<'n>(mut self) -> Batch<'n> {
+        self.items.clear();
+        // Collected where they lay: room for items is room for items, however long those live.
+        let mut items: Vec<Item<'n>> = self.items.into_iter().map(|_| unreachable!("it is empty")).collect();
+        items.reserve_exact(BATCH);
+        self.spans.clear();
+        Batch { items, spans: self.spans, owns: false }
+    }
+
+    /// Whether it has no requests.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Drops the requests. Nearly always none owns memory, and then nothing has to be done.
+    #[inline]
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.owns) {
+            self.items.clear();
+        } else {
+            self.items.drain(..).for_each(std::mem::forget);
+        }
+        self.spans.clear();
+    }
+
+    /// The requests, which are about to run, and where their arguments lie.
+    #[inline]
+    pub fn begin(&mut self, engine: &Engine, prefetcher: &mut Prefetcher) -> (&mut [Item<'b>], &[Span]) {
+        prefetcher.begin(engine, &self.items, &self.spans);
+        (&mut self.items, &self.spans)
+    }
+
+    /// Gives back room for arguments where there is some for more than so many. For a batch that is empty.
+    pub fn give_back_room(&mut self, arguments: usize) {
+        if self.spans.capacity() > arguments {
+            self.spans = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command_cache::CommandCache;
+    use super::parse::{Filled, Source};
+    use super::requests::Requests;
+    use super::run::{End, Run};
+    use super::*;
+    use crate::core::context::{Flow, Now};
+    use crate::core::dispatch;
+    use crate::core::session::Session;
+    use crate::testing;
+    use proptest::prelude::*;
+    use resp::{Limits, Protocol, Reply, encode_command};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_batch_is_renewed_in_its_own_memory() {
+        let batch: Batch<'static> = Batch::default().renewed();
+        let (start, room) = (batch.items.as_ptr().addr(), batch.items.capacity());
+        assert_eq!(room, BATCH);
+        let bytes = vec![0];
+        let mut batch = batch.renewed();
+        batch.items.push(Item { token: 0, db: 0, bytes: &bytes, kind: item::Kind::Done });
+        let batch: Batch<'static> = batch.renewed();
+        assert_eq!((batch.items.as_ptr().addr(), batch.items.capacity(), batch.items.len()), (start, room, 0));
+    }
+
+    /// A server's part for one connection: bytes in, bytes out.
+    struct Wire {
+        engine: Arc<Engine>,
+        session: Session,
+        requests: Requests,
+        pending: Vec<u8>,
+        command_cache: CommandCache,
+        prefetcher: Prefetcher,
+        reply: Reply,
+        ended: bool,
+    }
+
+    impl Wire {
+        fn new(requests: Requests, protocol: Protocol) -> Wire {
+            Wire {
+                engine: testing::Client::new().shared_engine().clone(),
+                session: Session::local(),
+                requests,
+                pending: Vec::new(),
+                command_cache: CommandCache::default(),
+                prefetcher: Prefetcher::default(),
+                reply: Reply::new(Vec::new(), protocol),
+                ended: false,
+            }
+        }
+
+        fn feed(&mut self, mut piece: &[u8]) {
+            if let Some(large) = self.requests.large_mut() {
+                while large.missing() > 0 && !piece.is_empty() {
+                    let room = large.unfilled();
+                    let n = room.len().min(piece.len());
+                    room[..n].copy_from_slice(&piece[..n]);
+                    large.advance(n);
+                    piece = &piece[n..];
+                }
+            }
+            self.pending.extend_from_slice(piece);
+            let bytes = std::mem::take(&mut self.pending);
+            let (mut batch, mut offset) = (Batch::default().renewed(), 0);
+            while !self.ended {
+                let limits = Limits::default();
+                let (engine, db) = (&*self.engine, self.session.db);
+                let mut source = Source { engine, token: 7, db, limits, command_cache: &mut self.command_cache };
+                let filled = batch.fill(&mut source, &mut self.requests, &bytes, &mut offset);
+                self.run(&mut batch);
+                batch.clear();
+                if let Filled::Input { keep } = filled {
+                    self.pending = bytes[keep].to_vec();
+                    break;
+                }
+            }
+        }
+
+        fn run(&mut self, batch: &mut Batch<'_>) {
+            let (now, engine) = (Now { unix_us: 1_000_000 }, &*self.engine);
+            let (mut items, spans) = batch.begin(engine, &mut self.prefetcher);
+            while !items.is_empty() && !self.ended {
+                let (session, reply, prefetcher) = (&mut self.session, &mut self.reply, &mut self.prefetcher);
+                let (reply_max, is_limited, is_lent) = (usize::MAX, false, false);
+                let (mut done, end) =
+                    Run { engine, session, prefetcher, now, reply, reply_max, is_limited, is_lent }.run(items, spans);
+                match end {
+                    End::Next => {}
+                    End::Script => {
+                        let (session, reply) = (&mut self.session, &mut self.reply);
+                        let run = |prepared: &_, args: &mut crate::Args<'_>| {
+                            dispatch::run(engine, session, prepared, args, now, reply)
+                        };
+                        items[done].call(spans, run);
+                        done += 1;
+                    }
+                    End::Chunked(mut work, command) => {
+                        while !dispatch::step(engine, &mut self.session, command, &mut **work, now, &mut self.reply) {}
+                    }
+                    End::Flow(Flow::Close) | End::Violation(_) => self.ended = true,
+                    _ => panic!("nothing stands in the way"),
+                }
+                items = &mut items[done..];
+            }
+        }
+
+        fn output(&self) -> String {
+            String::from_utf8_lossy(self.reply.as_slice()).into_owned()
+        }
+    }
+
+    fn replies(protocol: Protocol, pieces: &[&[u8]]) -> String {
+        let requests = if protocol == Protocol::Book { Requests::book() } else { Requests::resp() };
+        let mut wire = Wire::new(requests, protocol);
+        pieces.iter().for_each(|piece| wire.feed(piece));
+        wire.output()
+    }
+
+    fn requests(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        lines.iter().for_each(|line| encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>()));
+        bytes
+    }
+
+    #[test]
+    fn requests_go_in_and_replies_come_out_in_their_order() {
+        let mut bytes =
+            requests(&["SET k 1", "INCR k", "GET k", "GET", "NOSUCH a", "MULTI", "INCR k", "EXEC", "SELECT 1"]);
+        bytes.extend_from_slice(b"GET k\r\n\r\nPING\r\n");
+        bytes.extend_from_slice(&requests(&["LPUSH l a b c", "LRANGE l 0 -1", "HSET k f v"]));
+        let expected = "+OK\r\n:2\r\n$1\r\n2\r\n-ERR wrong number of arguments for 'get' command\r\n\
+             -ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n+OK\r\n+QUEUED\r\n*1\r\n:3\r\n+OK\r\n\
+             $-1\r\n+PONG\r\n:3\r\n*3\r\n$1\r\nc\r\n$1\r\nb\r\n$1\r\na\r\n:1\r\n";
+        assert_eq!(replies(Protocol::Resp2, &[&bytes]), expected);
+        let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(replies(Protocol::Resp2, &bytewise), expected);
+    }
+
+    #[test]
+    fn what_breaks_the_protocol_ends_the_connection_after_the_replies_before_it() {
+        let mut bytes = requests(&["SET k 1"]);
+        bytes.extend_from_slice(b"*1\r\n!\r\n");
+        bytes.extend_from_slice(&requests(&["GET k"]));
+        assert_eq!(replies(Protocol::Resp2, &[&bytes]), "+OK\r\n-ERR Protocol error: expected '$', got '!'\r\n");
+    }
+
+    #[test]
+    fn a_large_argument_comes_in_many_pieces() {
+        let mut bytes = Vec::new();
+        let value = vec![b'x'; 100_000];
+        encode_command(&mut bytes, &[b"SET" as &[u8], b"k", &value]);
+        bytes.extend_from_slice(&requests(&["STRLEN k", "GETRANGE k 0 2"]));
+        let expected = "+OK\r\n:100000\r\n$3\r\nxxx\r\n";
+        for len in [bytes.len(), 40_000, 1_000, 61] {
+            let pieces: Vec<&[u8]> = bytes.chunks(len).collect();
+            assert_eq!(replies(Protocol::Resp2, &pieces), expected, "pieces of {len}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn where_requests_are_cut_does_not_matter(
+            lines in prop::collection::vec(prop::sample::select(vec![
+                "SET key:000001 value", "GET key:000001", "GET key:000002", "INCR counter", "INCR key:000001",
+                "LPUSH list a b", "LRANGE list 0 -1", "HSET hash f v", "HSET list f v", "ZADD zset 1 m", "MSET a 1 b 2",
+                "MGET a b list", "DEL a", "SELECT 1", "SELECT 0", "MULTI", "EXEC", "DISCARD", "PING", "GET", "nosuch",
+                "EXPIRE counter 100", "TTL counter", "SUBSCRIBE", "RESET", "CONFIG GET maxmemory",
+            ]), 0..150),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let bytes = requests(&lines);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+            prop_assert_eq!(replies(Protocol::Resp2, &pieces), replies(Protocol::Resp2, &[&bytes]));
+        }
+    }
+}

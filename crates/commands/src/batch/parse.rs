@@ -1,0 +1,198 @@
+//! From bytes to a batch: requests are parsed, looked up and hashed.
+//!
+//! ```text
+//!   input    *2 $3 GET $1 a | *2 $3 GET $1 b | *3 $3 SET ...      of one connection after the other
+//!   spans    [GET][a]         [GET][b]         [SET]...           where the arguments lie, of all items
+//!   items    (entry, hash)    (entry, hash)    (entry, hash)      at most BATCH
+//! ```
+//!
+//! The buckets of their keys are prefetched as soon as some of them are parsed.
+
+use crate::batch::command_cache::CommandCache;
+use crate::batch::item::{Item, Kind};
+use crate::batch::prefetch::{CHUNK, ask_for_buckets, keys_of};
+use crate::batch::requests::{Requests, Wire};
+use crate::batch::{BATCH, Batch};
+use crate::core::args::{Args, OwnWords};
+use crate::core::dispatch::{self, Prepared};
+use engine::Engine;
+use resp::{Limits, Progress, RequestParser};
+use std::ops::Range;
+
+/// Why filling stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The batch has to run before there can be more.
+    Batch,
+    /// The input is used up, but for the part that has to come again, with more behind it.
+    Input { keep: Range<usize> },
+}
+
+/// Whose input it is.
+pub struct Source<'w> {
+    pub engine: &'w Engine,
+    pub token: usize,
+    /// The connection's database.
+    pub db: u32,
+    pub limits: Limits,
+    pub command_cache: &'w mut CommandCache,
+}
+
+/// What parsing did with the input.
+enum Consumed {
+    /// So many bytes are done with; go on behind them.
+    Go(usize),
+    /// More has to arrive; so many bytes are kept for it.
+    Wait { keep: usize },
+}
+
+impl<'b> Batch<'b> {
+    /// Adds what a connection has sent. Goes on at `offset` of its input and leaves there how far it came.
+    pub fn fill(
+        &mut self,
+        source: &mut Source<'_>,
+        requests: &mut Requests,
+        bytes: &'b [u8],
+        offset: &mut usize,
+    ) -> Filled {
+        requests.put_back = 0;
+        while self.items.len() < BATCH {
+            let parses = matches!(&requests.wire, Wire::Resp(parser) if parser.is_idle());
+            if parses && !requests.has_parsed() && source.limits.take_short() {
+                self.fill_short(source, bytes, offset);
+                if self.items.len() == BATCH {
+                    break;
+                }
+            }
+            if let Some(args) = requests.queued.pop_front() {
+                let args = Box::new(args);
+                let kind = match requests.wire {
+                    Wire::Resp(_) => Kind::Queued { prepared: source.prepare(&args), args },
+                    Wire::Book => Kind::BookQueued { args },
+                };
+                self.push(source.item(&[], kind));
+                continue;
+            }
+            if let Some(error) = requests.violation.take() {
+                self.push(source.item(&[], Kind::Violation(error)));
+                return Filled::Input { keep: bytes.len()..bytes.len() };
+            }
+            let rest = &bytes[*offset..];
+            let parsed = match &mut requests.wire {
+                Wire::Resp(parser) => self.parse_resp(source, parser, rest),
+                Wire::Book => self.parse_book(source, rest),
+            };
+            match parsed {
+                Consumed::Go(n) => *offset += n,
+                Consumed::Wait { keep } => return Filled::Input { keep: *offset..*offset + keep },
+            }
+            if !source.limits.authenticated && !self.items.is_empty() {
+                // What may come next depends on how this one ends.
+                return Filled::Batch;
+            }
+        }
+        Filled::Batch
+    }
+
+    /// Goes on for as long as whole short requests follow each other.
+    #[inline(never)]
+    fn fill_short(&mut self, source: &mut Source<'_>, bytes: &'b [u8], offset: &mut usize) {
+        let (engine, token, db) = (source.engine, source.token, source.db);
+        let mut at = *offset;
+        let mut asked = self.items.len();
+        while self.items.len() < BATCH {
+            if self.items.len() - asked >= CHUNK {
+                self.prefetch_buckets(engine, asked);
+                asked = self.items.len();
+            }
+            let (rest, first) = (&bytes[at..], self.spans.len());
+            let Some((consumed, entry)) = source.command_cache.parse(rest, &mut self.spans) else { break };
+            at += consumed;
+            let own = OwnWords::default();
+            match entry.and_then(|entry| Some((entry, entry.only_key()?))) {
+                Some((entry, index)) => {
+                    let key = self.spans[first..][index].of(rest);
+                    let prepared = Prepared::of_one(engine, entry, index, key);
+                    let spans = first..self.spans.len();
+                    // Where nothing can fail any more, the item is written where it stays.
+                    assert!(self.items.len() < self.items.capacity(), "room for a batch");
+                    self.items.push(Item { token, db, bytes: rest, kind: Kind::Command { own, spans, prepared } });
+                }
+                None => {
+                    let args = Args::request(rest, &self.spans[first..], own);
+                    let prepared = dispatch::prepare_entry(engine, entry, &args);
+                    self.push_short(source, rest, first, prepared);
+                }
+            }
+        }
+        self.prefetch_buckets(engine, asked);
+        *offset = at;
+    }
+
+    /// Of the requests from this one on.
+    fn prefetch_buckets(&self, engine: &Engine, from: usize) {
+        ask_for_buckets(engine, keys_of(&self.items[from..]));
+    }
+
+    #[inline(never)]
+    fn push_short(&mut self, source: &Source<'_>, rest: &'b [u8], first: usize, prepared: Prepared) {
+        self.owns |= !prepared.is_inline();
+        let kind = Kind::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
+        self.items.push(source.item(rest, kind));
+    }
+
+    fn push(&mut self, item: Item<'b>) {
+        self.owns = true;
+        self.items.push(item);
+    }
+
+    #[inline]
+    fn parse_resp(&mut self, source: &Source<'_>, parser: &mut RequestParser, rest: &'b [u8]) -> Consumed {
+        let first = self.spans.len();
+        match parser.parse(rest, &source.limits, &mut self.spans) {
+            Ok(Progress::Command { consumed, owned }) => {
+                let args = Args::request(rest, &self.spans[first..], owned.into());
+                let prepared = source.prepare(&args);
+                let kind = Kind::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
+                self.push(source.item(rest, kind));
+                Consumed::Go(consumed)
+            }
+            Ok(Progress::Empty { consumed }) => Consumed::Go(consumed),
+            Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
+            Ok(Progress::Large { keep }) => Consumed::Wait { keep },
+            Err(error) => {
+                self.push(source.item(rest, Kind::Violation(error)));
+                Consumed::Wait { keep: 0 }
+            }
+        }
+    }
+
+    fn parse_book(&mut self, source: &Source<'_>, rest: &'b [u8]) -> Consumed {
+        let first = self.spans.len();
+        match resp::book::parse_request(rest, &mut self.spans) {
+            Ok(Some(consumed)) => {
+                self.push(source.item(rest, Kind::Book { spans: first..self.spans.len() }));
+                Consumed::Go(consumed)
+            }
+            Ok(None) => Consumed::Wait { keep: rest.len() },
+            Err(_) => {
+                self.push(source.item(&[], Kind::BookViolation));
+                Consumed::Wait { keep: 0 }
+            }
+        }
+    }
+}
+
+impl Source<'_> {
+    #[inline(always)]
+    fn item<'b>(&self, bytes: &'b [u8], kind: Kind) -> Item<'b> {
+        Item { token: self.token, db: self.db, bytes, kind }
+    }
+
+    #[inline(always)]
+    fn prepare(&self, args: &Args<'_>) -> Prepared {
+        let prepared = dispatch::prepare(self.engine, args);
+        ask_for_buckets(self.engine, std::iter::once((prepared.keys(), self.db)));
+        prepared
+    }
+}
