@@ -86,19 +86,19 @@ fn accessors(store: &str, directive: &str) -> Vec<String> {
 
 #[test]
 fn directives_without_a_reader_and_readers_without_a_directive_are_found() {
-    let entries = "    A = flag(\"a\", true);\n    B = flag(\"b\", true).unsupported(NO);\n    C = special(\"c\", Kind::C, \"\");\n";
+    let entries = "m! {\n    A = flag(\"a\", true);\n    B = flag(\"b\", true).unsupported(NO);\n    C = special(\"c\", Kind::C, \"\");\n}\n";
     let store = "impl Config {\n    pub fn see(&self) -> u8 {\n        self.value(Directive::C)\n    }\n}\n";
     let found = |reader: &str| {
         complaints(&[
             Source::new("crates/engine/src/config/directives/x.rs", entries),
             Source::new("crates/engine/src/config/store.rs", store),
             Source::new("crates/x/src/a.rs", reader),
-            Source::new("tests/black_box/b.rs", "Directive::A; config.see()"),
+            Source::new("tests/black_box/b.rs", "fn f() { g(Directive::A); config.see() }"),
         ])
         .len()
     };
     assert_eq!(found("fn f() { g(Directive::A); config.see() }"), 0);
     assert_eq!(found("fn f() { g(Directive::A, Directive::B); config.see() }"), 1);
-    assert_eq!(found("fn f() { g(Directive::A_B) }\n#[cfg(test)]\nDirective::A"), 2);
+    assert_eq!(found("fn f() { g(Directive::A_B) }\n#[cfg(test)]\nconst A: D = Directive::A;"), 2);
     assert_eq!(found("// Directive::A\n"), 2);
 }

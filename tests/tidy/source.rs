@@ -1,8 +1,8 @@
 //! The project's sources as the rules of tidy read them.
 //!
-//! A [`Source`] is a file's text, and the same text split in two by a small lexer: `code` (comments and literals
-//! blanked) and `comments` (everything else blanked). Blanking keeps the line breaks, so that a line number means the
-//! same in all three:
+//! A [`Source`] is a file's text, its syntax tree's facts, and the same text split in two by its tokens: `code`
+//! (comments and literals blanked) and `comments` (everything else blanked). Blanking keeps the line breaks, so that a
+//! line number means the same in all three:
 //!
 //! ```text
 //! text      let a = "//"; // why
@@ -10,10 +10,14 @@
 //! comments                // why
 //! ```
 
+use crate::facts::Facts;
+use proc_macro2::{Span, TokenStream, TokenTree};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-/// Folders below the root that hold Rust sources and manifests of the project.
+/// Folders below the root that hold Rust sources of the project.
 const SOURCE_FOLDERS: &[&str] = &["crates", "tests", "fuzz"];
 /// Folders with what tools made, not people.
 const GENERATED_FOLDERS: &[&str] = &["target", "corpus", "artifacts", ".git"];
@@ -24,12 +28,20 @@ pub struct Source {
     pub text: String,
     pub code: String,
     pub comments: String,
+    pub facts: Facts,
 }
 
 impl Source {
     pub fn new(path: &str, text: &str) -> Source {
-        let (code, comments) = split(text);
-        Source { path: path.to_owned(), text: text.to_owned(), code, comments }
+        let tokens: TokenStream = text.parse().unwrap_or_else(|e| panic!("{path}: {e}"));
+        let (code, comments) = split(text, &leaves(text, &tokens));
+        let facts = Facts::of(path, tokens);
+        Source { path: path.to_owned(), text: text.to_owned(), code, comments, facts }
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 }
 
@@ -37,18 +49,13 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository's root")
 }
 
-pub fn sources() -> Vec<Source> {
-    files(|path| path.extension().is_some_and(|e| e == "rs"))
+/// All sources, by path. They are read once for all rules.
+pub fn sources() -> &'static [Source] {
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read_sources);
+    &SOURCES
 }
 
-pub fn manifests() -> Vec<Source> {
-    let mut found = files(|path| path.file_name().is_some_and(|n| n == "Cargo.toml"));
-    let text = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
-    found.push(Source::new("Cargo.toml", &text));
-    found
-}
-
-fn files(wanted: impl Fn(&Path) -> bool) -> Vec<Source> {
+fn read_sources() -> Vec<Source> {
     let root = root();
     let mut folders: Vec<PathBuf> = SOURCE_FOLDERS.iter().map(|f| root.join(f)).filter(|f| f.is_dir()).collect();
     let mut found = Vec::new();
@@ -60,16 +67,20 @@ fn files(wanted: impl Fn(&Path) -> bool) -> Vec<Source> {
                 if !GENERATED_FOLDERS.contains(&name.as_str()) {
                     folders.push(path);
                 }
-            } else if wanted(&path) {
-                let text = fs::read_to_string(&path).expect("a source in UTF-8");
-                let relative = path.strip_prefix(&root).expect("a path below the root");
-                found.push(Source::new(&relative.to_string_lossy().replace('\\', "/"), &text));
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(read(&root, &path));
             }
         }
     }
     assert!(!found.is_empty(), "no sources below {}: SOURCE_FOLDERS is wrong", root.display());
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+fn read(root: &Path, path: &Path) -> Source {
+    let text = fs::read_to_string(path).expect("a source in UTF-8");
+    let relative = path.strip_prefix(root).expect("a path below the root");
+    Source::new(&relative.to_string_lossy().replace('\\', "/"), &text)
 }
 
 // ---- text ----------------------------------------------------------------------------------------------------------
@@ -98,101 +109,68 @@ pub fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Splits a source into (code, comments): the other part is blanked with spaces, line breaks stay in both. The insides
-/// of string and character literals are in neither.
-fn split(text: &str) -> (String, String) {
-    let (mut code, mut comments) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let (kind, length) = next_piece(rest, ends_in_word(&code), first);
-        let (piece, after) = rest.split_at(length);
-        let blank: String = piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
-        code.push_str(if kind == Piece::Code { piece } else { &blank });
-        comments.push_str(if kind == Piece::Comment { piece } else { &blank });
-        rest = after;
-    }
-    (code, comments)
-}
+// ---- tokens --------------------------------------------------------------------------------------------------------
 
-#[derive(PartialEq)]
-enum Piece {
-    Code,
-    Comment,
-    Literal,
-}
-
-/// Kind and length of the next piece. `in_word`: an identifier ended just before it, so an `r` is no raw string's.
-fn next_piece(rest: &str, in_word: bool, first: char) -> (Piece, usize) {
-    if rest.starts_with("//") {
-        return (Piece::Comment, rest.find('\n').unwrap_or(rest.len()));
-    }
-    if rest.starts_with("/*") {
-        return (Piece::Comment, block_comment_length(rest));
-    }
-    let raw_prefix = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r')).filter(|_| !in_word);
-    if let Some(length) = raw_prefix.and_then(raw_string_length) {
-        return (Piece::Literal, rest.len() - raw_prefix.map_or(0, str::len) + length);
-    }
-    let quoted = match first {
-        '"' => true,
-        '\'' => rest[1..].starts_with('\\') || rest.chars().nth(2) == Some('\''),
-        _ => false,
-    };
-    if quoted { (Piece::Literal, quoted_length(rest, first)) } else { (Piece::Code, first.len_utf8()) }
-}
-
-/// Block comments nest.
-fn block_comment_length(rest: &str) -> usize {
-    let (mut depth, mut at) = (0usize, 0usize);
-    loop {
-        let here = &rest[at..];
-        if here.starts_with("/*") {
-            (depth, at) = (depth + 1, at + 2);
-        } else if here.starts_with("*/") {
-            (depth, at) = (depth - 1, at + 2);
-        } else {
-            at += here.chars().next().map_or(0, char::len_utf8);
+/// The tokens in their order with whether each is a literal; a group's delimiters are tokens of their own. A doc
+/// comment, which is tokens of an attribute, is left out.
+fn leaves(text: &str, tokens: &TokenStream) -> Vec<(Span, bool)> {
+    let mut found = Vec::new();
+    for token in tokens.clone() {
+        let piece = &text[token.span().byte_range()];
+        if piece.starts_with("//") || piece.starts_with("/*") {
+            continue;
         }
-        if depth == 0 || at >= rest.len() {
-            return at;
+        match token {
+            TokenTree::Group(group) => {
+                found.push((group.span_open(), false));
+                found.extend(leaves(text, &group.stream()));
+                found.push((group.span_close(), false));
+            }
+            TokenTree::Literal(literal) => found.push((literal.span(), true)),
+            other => found.push((other.span(), false)),
         }
     }
+    found
 }
 
-/// Of `##"..."##`, what follows the r.
-fn raw_string_length(after: &str) -> Option<usize> {
-    let hashes = after.bytes().take_while(|b| *b == b'#').count();
-    let inside = after[hashes..].strip_prefix('"')?;
-    let close = format!("\"{}", &after[..hashes]);
-    Some(inside.find(&close).map_or(after.len(), |at| hashes + 1 + at + close.len()))
-}
-
-fn quoted_length(rest: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return at + 1,
-            _ => {}
+/// Code and comments: what is no token is a comment or white space.
+fn split(text: &str, leaves: &[(Span, bool)]) -> (String, String) {
+    let (mut code, mut comments) = (blank(text), text.to_owned().into_bytes());
+    for (span, is_literal) in leaves {
+        let range = span.byte_range();
+        let piece = &text[range.clone()];
+        comments[range.clone()].copy_from_slice(&blank(piece));
+        if !is_literal {
+            code[range].copy_from_slice(piece.as_bytes());
         }
     }
-    rest.len()
+    let string = |bytes: Vec<u8>| String::from_utf8(bytes).expect("whole characters");
+    (string(code), string(comments))
+}
+
+fn blank(text: &str) -> Vec<u8> {
+    text.bytes().map(|b| if b == b'\n' { b'\n' } else { b' ' }).collect()
+}
+
+/// Where a span's first and last lines are.
+pub fn lines(span: Span) -> Range<usize> {
+    span.start().line..span.end().line
 }
 
 #[test]
-fn lexer_tells_code_comments_and_literals_apart() {
+fn code_comments_and_literals_are_told_apart() {
     let cases = [
         ("a // b 'c", "a", "// b 'c"),
         (r#"f("// \" no"); // yes"#, "f(          );", "// yes"),
         (r###"r#""x"# g br"\" h r"###, "g       h r", ""),
-        (r"for'a', ' ''\''x::<'a>", "for   ,        x::<'a>", ""),
+        (r"for 'a', ' ','\''::<'a>", "for    ,    ,    ::<'a>", ""),
         ("a /* b /* c */ d */ e", "a                   e", "/* b /* c */ d */"),
+        ("/// a\nb", "b", "/// a"),
     ];
     for (text, code, comments) in cases {
-        let (found_code, found_comments) = split(text);
-        assert_eq!((found_code.trim(), found_comments.trim()), (code, comments), "{text}");
-        assert_eq!(found_code.chars().count(), text.chars().count(), "{text}");
+        let tokens: TokenStream = text.parse().expect("tokens");
+        let found = split(text, &leaves(text, &tokens));
+        assert_eq!((found.0.trim(), found.1.trim()), (code, comments), "{text}");
+        assert_eq!(found.0.len(), text.len(), "{text}");
     }
-    assert_eq!(split("a\n// b\nc"), ("a\n    \nc".to_owned(), " \n// b\n ".to_owned()));
 }

@@ -1,0 +1,214 @@
+//! The field's words: those that were given up are refused, and no two things have one name.
+
+use crate::exceptions::{SAME_FILES, WORDS_LEFT};
+use crate::facts::{Kind, Name};
+use crate::source::{Source, numbered};
+use std::collections::BTreeMap;
+
+/// Where a word was given up.
+#[derive(PartialEq, Clone, Copy)]
+pub enum Where {
+    /// As the name of a type.
+    Types,
+    /// As the whole name of a function or method.
+    Functions,
+    /// As the name of a file or module.
+    Files,
+    /// In comments, capitals or not.
+    Comments,
+}
+
+use Where::{Comments, Files, Functions, Types};
+
+/// Words that were given up: word, where, the field's word. A file's word counts in these crates; all of them where
+/// none is named.
+const GIVEN_UP: &[(&str, Where, &str)] = &[
+    ("stranger", Files, "http_guard"),
+    ("familiar", Files, "command_cache"),
+    ("steady", Files, "batch"),
+    ("quiet", Files, "batch"),
+    ("ahead", Files, "prefetch"),
+    ("others", Files, "worker_barrier"),
+    ("pieces", Files, "chunked_reply"),
+    ("measure", Files, "instrument"),
+    ("cx", Files, "context"),
+    ("introspect", Files, "command_command"),
+    ("cut", Files, "snapshot"),
+    ("kept", Files, "before_images, durable_replies"),
+    ("saves", Files, "persistence_status"),
+    ("held", Files, "held_locks"),
+    ("leftovers", Files, "deferred"),
+    ("listing", Files, "streamed_reply"),
+    ("overview", Files, "keyspace_stats"),
+    ("packing", Files, "encoding_limits"),
+    ("access", Files, "lru"),
+    ("audience", Files, "pubsub"),
+    ("links", Files, "peer_connections"),
+    ("blocked", Files, "waiters"),
+    ("turn", Files, "tick"),
+    ("window", Files, "batch"),
+    ("heavy", Files, "fairness"),
+    ("moderation", Files, "coalescing"),
+    ("meanwhile", Files, "the name of what is done meanwhile"),
+    ("pushes", Files, "push"),
+    ("outbox", Files, "output_buffer"),
+    ("abroad", Files, "blocking_pool"),
+    ("front", Files, "signals"),
+    ("missing", Files, "unsupported"),
+    ("warm", Files, "prefault"),
+    ("reaper", Files, "lazy_free"),
+    ("thin", Files, "thin_bytes"),
+    ("deadlines", Files, "ttl_index"),
+    ("sweep", Files, "snapshot_sweep"),
+    ("walk", Files, "snapshot_iterator"),
+    ("wide", Files, "simd"),
+    ("bare", Files, "forward_only"),
+    ("production", Files, "idempotency"),
+    ("handle", Files, "tagged_pointer"),
+    ("survey", Files, "big_keys"),
+    ("guide", Files, "completion"),
+    ("link", Files, "transport"),
+    ("bad_habits", Files, "bad_clients"),
+    ("smoke", Files, "compat"),
+    ("places", Files, "points"),
+    ("Ceiling", Types, "MemoryLimit"),
+    ("Hindrance", Types, "DenyReasons"),
+    ("Patience", Types, "LockTimeout"),
+    ("Audience", Types, "PubSub"),
+    ("Letter", Types, "WorkerMessage"),
+    ("Errand", Types, "Task"),
+    ("Crew", Types, "Pool"),
+    ("Bell", Types, "Notifier"),
+    ("Familiar", Types, "CommandCache"),
+    ("Head", Types, "RequestPrefix"),
+    ("Moderation", Types, "Coalescer"),
+    ("Chance", Types, "Claim"),
+    ("Rest", Types, "ValueCursor"),
+    ("Spot", Types, "SlotRef"),
+    ("OneStep", Types, "InPlaceEdit"),
+    ("Own", Types, "OwnedArgs"),
+    ("Alone", Types, "NullHost"),
+    ("Leftover", Types, "Deferred"),
+    ("Cx", Types, "Context"),
+    ("Thin", Types, "ThinBytes"),
+    ("Deadlines", Types, "TtlIndex"),
+    ("Sweep", Types, "SnapshotSweep"),
+    ("Walk", Types, "SnapshotIterator"),
+    ("Wide", Types, "Simd"),
+    ("Bare", Types, "ForwardOnly"),
+    ("Production", Types, "Idempotency"),
+    ("Handle", Types, "TaggedPointer"),
+    ("Survey", Types, "BigKeys"),
+    ("Guide", Types, "Completion"),
+    ("Link", Types, "Transport"),
+    ("stop_time", Functions, "disable_expiry"),
+    ("come", Functions, "attach"),
+    ("leave", Functions, "detach"),
+    ("carry_out", Functions, "publish"),
+    ("put_off", Functions, "retry_later"),
+    ("is_stuffed", Functions, "output_full"),
+    ("must_rest", Functions, "throttled"),
+    ("comes_last", Functions, "deprioritized"),
+    ("say_goodbye", Functions, "flush_on_shutdown"),
+    ("tired", Functions, "over_budget"),
+    ("somebody", Comments, "a client, a thread, another"),
+    ("whoever", Comments, "a client, a thread, what"),
+    ("he", Comments, "it"),
+    ("him", Comments, "it"),
+    ("his", Comments, "its"),
+    ("runs out", Comments, "expires"),
+    ("run out", Comments, "expire"),
+    ("is over", Comments, "has expired, has ended"),
+    ("in pieces", Comments, "chunked, in chunks"),
+    ("leftover", Comments, "deferred work, what is left"),
+];
+
+/// Every place of each word that was given up, where there are more than [`WORDS_LEFT`] lets be.
+pub fn given_up(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (word, place, proposal) in GIVEN_UP {
+        let found: Vec<String> = sources.iter().flat_map(|s| places(s, word, *place)).collect();
+        let allowed = WORDS_LEFT.iter().find(|(w, ..)| w == word).map_or(0, |(_, n, _)| *n);
+        if found.len() > allowed {
+            complaints.push(format!(
+                "`{word}` was given up: say {proposal} ({} places, {allowed} allowed)\n    {}",
+                found.len(),
+                found.join("\n    ")
+            ));
+        } else if found.len() < allowed {
+            complaints.push(format!(
+                "`{word}`: {} left: say so in WORDS_LEFT of tests/tidy/exceptions.rs, or remove the line",
+                found.len()
+            ));
+        }
+    }
+    let known = |word: &str| GIVEN_UP.iter().any(|(w, ..)| *w == word);
+    let unknown = WORDS_LEFT.iter().filter(|(word, ..)| !known(word));
+    complaints.extend(unknown.map(|(word, ..)| format!("`{word}` of WORDS_LEFT was not given up")));
+    complaints
+}
+
+fn places(source: &Source, word: &str, place: Where) -> Vec<String> {
+    let is_tidy = source.path.starts_with("tests/tidy");
+    let named = |kind: Kind| {
+        let same = move |n: &&Name| n.kind == kind && n.name == word && !n.in_test;
+        source.facts.names.iter().filter(same).map(|n| format!("{}:{}", source.path, n.line))
+    };
+    match place {
+        _ if is_tidy => Vec::new(),
+        Types => named(Kind::Type).collect(),
+        Functions => named(Kind::Function).collect(),
+        Files => (source.name() == format!("{word}.rs")).then(|| source.path.clone()).into_iter().collect(),
+        Comments => {
+            let lines = numbered(&source.comments).filter(|(_, line)| says(line, word));
+            lines.map(|(number, _)| format!("{}:{number}", source.path)).collect()
+        }
+    }
+}
+
+/// Whether a line of a comment has the word, not as code.
+fn says(line: &str, word: &str) -> bool {
+    let line = line.to_lowercase();
+    let prose = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    prose.match_indices(word).any(|(at, _)| {
+        let part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        !prose[..at].chars().next_back().is_some_and(part) && !prose[at + word.len()..].chars().next().is_some_and(part)
+    })
+}
+
+/// Files of one name that are not one thing.
+pub fn same_files(sources: &[Source]) -> Vec<String> {
+    let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for source in sources.iter().filter(|s| s.path.starts_with("crates/") && s.path.contains("/src/")) {
+        by_name.entry(source.name()).or_default().push(&source.path);
+    }
+    let mut complaints = Vec::new();
+    for (name, paths) in &by_name {
+        let allowed = SAME_FILES.iter().any(|(n, _)| n == name);
+        if paths.len() > 1 && !allowed {
+            complaints.push(format!(
+                "{name} is the name of {} files: say what each is, or why they are one thing in SAME_FILES of \
+                 tests/tidy/exceptions.rs\n    {}",
+                paths.len(),
+                paths.join("\n    ")
+            ));
+        }
+    }
+    let gone = SAME_FILES.iter().filter(|(name, _)| by_name.get(name).is_none_or(|paths| paths.len() < 2));
+    complaints.extend(gone.map(|(name, _)| format!("{name} is the name of one file: remove it from SAME_FILES")));
+    complaints
+}
+
+#[test]
+fn words_are_found_where_they_were_given_up() {
+    let source = Source::new(
+        "crates/x/src/warm.rs",
+        "// He waits, `he` does not; the-he.\nstruct Spot; fn come() {}\n#[cfg(test)] mod tests { fn come() {} struct Spot; }",
+    );
+    let count = |word, place| places(&source, word, place).len();
+    assert_eq!(count("warm", Files), 1);
+    assert_eq!(count("he", Comments), 1);
+    assert_eq!(count("Spot", Types), 1);
+    assert_eq!(count("come", Functions), 1);
+    assert_eq!(count("Come", Types), 0);
+}
