@@ -64,13 +64,13 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
         Some(command) => match admission::admit(engine, session, &Request::of_command(command), now) {
             Verdict::Run => execute(engine, session, command, args, now, reply),
             Verdict::Wait => Flow::Postponed,
-            Verdict::Refuse(error) => refuse(reply, &error),
+            Verdict::Refuse(error) => refuse(engine, reply, &error),
         },
         None if !admission::needs_password(engine, session) => {
             reply.book_error(BookCode::Unknown, UNKNOWN);
             Flow::Next
         }
-        None => refuse(reply, &Error::NO_AUTH),
+        None => refuse(engine, reply, &Error::NoAuth),
     };
     match flow {
         Flow::NotNow | Flow::Postponed => reply.drop_frame(),
@@ -79,10 +79,10 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
     flow
 }
 
-fn refuse(reply: &mut Reply, error: &Error) -> Flow {
-    match *error == Error::NO_AUTH {
+fn refuse(engine: &Engine, reply: &mut Reply, error: &Error) -> Flow {
+    match *error == Error::NoAuth {
         true => reply.book_error(BookCode::Unknown, "authentication required"),
-        false => reply.error(error),
+        false => reply.error(scripting::text(engine, error)),
     }
     Flow::Next
 }
@@ -113,7 +113,7 @@ fn execute<'e>(
         return Flow::NotNow;
     }
     reply.truncate(start);
-    reply.error(scripting::busy(engine));
+    reply.error(scripting::text(engine, &Error::WouldBlock));
     Flow::Next
 }
 
@@ -128,7 +128,7 @@ fn same(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// The same, with another text for a key of the wrong type.
 fn translated(cx: &mut Cx<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
     match same(cx, args) {
-        Err(error) if error == Error::WRONG_TYPE => fail(cx, BookCode::Type, wrong_type),
+        Err(error) if error == Error::WrongType => fail(cx, BookCode::Type, wrong_type),
         result => result,
     }
 }

@@ -27,4 +27,4 @@ pub mod status;
 pub mod testing;
 
 pub use engine::{DbSummary, Engine, Options};
-pub use error::Error;
+pub use error::{Error, Word, before_nul};

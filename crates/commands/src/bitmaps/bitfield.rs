@@ -55,11 +55,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const BAD_TYPE: Error =
-    Error::text("ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.");
-const BAD_OVERFLOW: Error = Error::text("ERR Invalid OVERFLOW type specified");
-const READ_ONLY: Error = Error::text("ERR BITFIELD_RO only supports the GET subcommand");
-
 /// What happens to a number that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
@@ -106,7 +101,7 @@ fn bitfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn bitfield_ro(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let operations = parse(cx.engine, args)?;
     if operations.iter().any(|operation| operation.action != Action::Get) {
-        return Err(READ_ONLY);
+        return Err(Error::BitfieldReadOnly);
     }
     read(cx, args, &operations)
 }
@@ -122,7 +117,7 @@ fn parse(engine: &Engine, args: &Args<'_>) -> Result<Operations, Error> {
                 () if args.is(index + 1, "wrap") => Overflow::Wrap,
                 () if args.is(index + 1, "sat") => Overflow::Saturate,
                 () if args.is(index + 1, "fail") => Overflow::Fail,
-                () => return Err(BAD_OVERFLOW),
+                () => return Err(Error::BitfieldOverflow),
             };
             index += 2;
             continue;
@@ -131,7 +126,7 @@ fn parse(engine: &Engine, args: &Args<'_>) -> Result<Operations, Error> {
             () if args.is(index, "get") && left >= 2 => None,
             () if args.is(index, "set") && left >= 3 => Some(Action::Set),
             () if args.is(index, "incrby") && left >= 3 => Some(Action::Increment),
-            () => return Err(Error::SYNTAX),
+            () => return Err(Error::Syntax),
         };
         let field = Field::parse(engine, &args[index + 1], &args[index + 2])?;
         index += 3;
@@ -203,11 +198,12 @@ impl Field {
         let (signed, digits) = match kind {
             [b'i', digits @ ..] => (true, digits),
             [b'u', digits @ ..] => (false, digits),
-            _ => return Err(BAD_TYPE),
+            _ => return Err(Error::BitfieldType),
         };
         let max = if signed { 64 } else { 63 };
-        let bits = resp::number::parse_i64(digits).filter(|bits| (1..=max).contains(bits)).ok_or(BAD_TYPE)?;
-        let number = |text| resp::number::parse_i64(text).ok_or(Error::BIT_OFFSET);
+        let bits =
+            resp::number::parse_i64(digits).filter(|bits| (1..=max).contains(bits)).ok_or(Error::BitfieldType)?;
+        let number = |text| resp::number::parse_i64(text).ok_or(Error::BitOffset);
         let offset = match offset {
             // Counted in fields. Servers agree on what a product beyond 64 bits means: it wraps.
             [b'#', text @ ..] => number(text)?.wrapping_mul(bits),
@@ -304,8 +300,8 @@ mod tests {
             ("BITFIELD k OVERFLOW SAT SET i8 64 -9223372036854775681 GET i8 64", "[:-128 :127]"),
             ("BITFIELD k OVERFLOW SAT INCRBY i8 64 -9223372036854775808", "[:-128]"),
             ("BITFIELD k", "[]"),
-            ("BITFIELD k GET u64 0", &format!("-{BAD_TYPE}")),
-            ("BITFIELD k GET i0 0", &format!("-{BAD_TYPE}")),
+            ("BITFIELD k GET u64 0", &format!("-{}", Error::BitfieldType)),
+            ("BITFIELD k GET i0 0", &format!("-{}", Error::BitfieldType)),
             ("BITFIELD k GET i8 -1", "-ERR bit offset is not an integer or out of range"),
             ("BITFIELD k GET i8 4294967296", "-ERR bit offset is not an integer or out of range"),
             ("BITFIELD k SET i8 0 x", "-ERR value is not an integer or out of range"),
@@ -320,8 +316,8 @@ mod tests {
         ] {
             client.is(command, reply);
         }
-        client.is("BITFIELD z GET u8 0", &format!("-{}", Error::WRONG_TYPE));
-        client.is("BITFIELD z SET u8 0 1", &format!("-{}", Error::WRONG_TYPE));
+        client.is("BITFIELD z GET u8 0", &format!("-{}", Error::WrongType));
+        client.is("BITFIELD z SET u8 0 1", &format!("-{}", Error::WrongType));
         let events: Vec<String> = client.events();
         assert_eq!(events[..5], ["0 new k", "0 setbit k", "0 setbit k", "0 setbit k", "0 setbit k"]);
     }

@@ -11,7 +11,7 @@ use crate::strings::string::{is_reversed, max_length, span};
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str};
 use engine::keyspace::edit::Ttl;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -86,12 +86,9 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const BIT_ARGUMENT: Error = Error::text("ERR The bit argument must be 1 or 0.");
-const NOT_TAKES_ONE: Error = Error::text("ERR BITOP NOT must be called with a single source key.");
-
 /// A bit's number as an argument; it must lie within the longest string that is allowed.
 fn bit_offset(engine: &Engine, text: &[u8]) -> Result<u64, Error> {
-    let offset = resp::number::parse_i64(text).ok_or(Error::BIT_OFFSET)?;
+    let offset = resp::number::parse_i64(text).ok_or(Error::BitOffset)?;
     check_offset(engine, offset)
 }
 
@@ -101,7 +98,7 @@ const ALWAYS_ALLOWED: u64 = 8 << 20;
 pub(crate) fn check_offset(engine: &Engine, offset: i64) -> Result<u64, Error> {
     match u64::try_from(offset) {
         Ok(offset) if offset < ALWAYS_ALLOWED || offset / 8 < max_length(engine) as u64 => Ok(offset),
-        _ => Err(Error::BIT_OFFSET),
+        _ => Err(Error::BitOffset),
     }
 }
 
@@ -126,7 +123,7 @@ fn setbit(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bit = match resp::number::parse_i64(&args[3]) {
         Some(0) => false,
         Some(1) => true,
-        _ => return Err(Error::BIT_VALUE),
+        _ => return Err(Error::BitValue),
     };
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let (old_len, byte, mask) = (edit.string()?.map_or(0, Str::len), (offset / 8) as usize, mask_of(offset));
@@ -156,12 +153,12 @@ impl Span {
     fn parse(args: &Args<'_>, index: usize) -> Result<Span, Error> {
         let given = args.len().saturating_sub(index);
         if given > 3 {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         let start = if given > 0 { args.int(index)? } else { 0 };
         let in_bits = match given {
             3 if args.is(index + 2, "bit") => true,
-            3 if !args.is(index + 2, "byte") => return Err(Error::SYNTAX),
+            3 if !args.is(index + 2, "byte") => return Err(Error::Syntax),
             _ => false,
         };
         let end = if given > 1 { Some(args.int(index + 1)?) } else { None };
@@ -212,7 +209,7 @@ fn bitpos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bit = match args.int(2)? {
         0 => false,
         1 => true,
-        _ => return Err(BIT_ARGUMENT),
+        _ => return Err(Error::BitArgument),
     };
     let span = Span::parse(args, 3)?;
     let Some(value) = cx.keys.string(cx.key(args, 1))? else {
@@ -294,7 +291,7 @@ impl Operation {
             ("one", Operation::One),
         ];
         let found = WORDS.into_iter().find(|(word, _)| args.is(index, word));
-        found.map(|(_, operation)| operation).ok_or(Error::SYNTAX)
+        found.map(|(_, operation)| operation).ok_or(Error::Syntax)
     }
 }
 
@@ -302,7 +299,7 @@ fn bitop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let operation = Operation::parse(args, 1)?;
     let sources = args.len() - 3;
     match operation {
-        Operation::Not if sources != 1 => return Err(NOT_TAKES_ONE),
+        Operation::Not if sources != 1 => return Err(Error::BitopNotManyKeys),
         Operation::Diff | Operation::Diff1 | Operation::AndOr if sources < 2 => return Err(needs_two(operation)),
         _ => {}
     }
@@ -326,8 +323,7 @@ fn bitop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn needs_two(operation: Operation) -> Error {
-    let name = format!("{operation:?}").to_uppercase();
-    Error::new(format!("ERR BITOP {name} must be called with at least two source keys."))
+    Error::BitopOneKey(Word::of(format!("{operation:?}").to_uppercase()))
 }
 
 /// Combines strings one after the other, so that no two are looked at together.
@@ -475,7 +471,7 @@ mod tests {
         ] {
             client.is(command, reply);
         }
-        client.is("BITOP AND d none z", &format!("-{}", Error::WRONG_TYPE));
+        client.is("BITOP AND d none z", &format!("-{}", Error::WrongType));
         assert_eq!(client.events()[2..5], ["0 new d", "0 set d", "0 del d"]);
     }
 

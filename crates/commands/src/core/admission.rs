@@ -28,9 +28,8 @@ use crate::core::context::{Cx, Now, Piecewise};
 use crate::core::session::Session;
 use crate::core::table::Entry;
 use crate::persistence::aof;
-use crate::pubsub::{channels, monitor};
+use crate::pubsub::channels;
 use crate::scripting;
-use crate::transactions::multi;
 use engine::config::Directive;
 use engine::host::threads::Server;
 use engine::keyspace::origin::Asker;
@@ -105,10 +104,10 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_
         return Verdict::Run;
     }
     if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
-        return Verdict::Refuse(Error::NO_AUTH);
+        return Verdict::Refuse(Error::NoAuth);
     }
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
-        return Verdict::Refuse(multi::NOT_IN_MULTI);
+        return Verdict::Refuse(Error::NotInMulti);
     }
     if engine.saves().deny_reasons().is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
@@ -138,7 +137,7 @@ fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<
         return Some(channels::refusal(request.name));
     }
     if state.is_loading() && request.lacking.has(LOADING) {
-        return Some(Error::LOADING);
+        return Some(Error::Loading);
     }
     // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
     let is_for_such_times = request.flags.has(ALLOW_BUSY) && !request.has_keys && session.watching.is_none();
@@ -146,7 +145,7 @@ fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<
         return Some(scripting::busy(engine));
     }
     let is_monitor = session.info.monitor.load(Relaxed);
-    (is_monitor && request.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))).then_some(monitor::REFUSAL)
+    (is_monitor && request.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))).then_some(Error::MonitorHasNoKeys)
 }
 
 /// Why something that would write, or need memory, is refused, for whoever asks. `may_grow`: memory is no matter.
@@ -154,15 +153,15 @@ fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<
 fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow: bool, is_told: bool) -> Option<Error> {
     let writes = flags.has(WRITE);
     if state.is_short_of_memory() && !may_grow {
-        return Some(Error::OUT_OF_MEMORY);
+        return Some(Error::Oom);
     }
     if state.is_failed() && (writes || is_told) {
-        return Some(Error::SAVE_FAILED);
+        return Some(Error::SaveFailed);
     }
     if state.is_unlogged() && (writes || is_told) {
         return Some(aof::refusal(engine));
     }
-    (state.is_short_of_replicas() && writes).then_some(Error::SHORT_OF_REPLICAS)
+    (state.is_short_of_replicas() && writes).then_some(Error::TooFewReplicas)
 }
 
 /// Whether the command has to wait for the end of the pause that is on.
@@ -257,17 +256,17 @@ mod tests {
         saves.set_short_of_memory(true);
         client.session().authenticated = false;
         client.configure("requirepass", "secret");
-        assert_eq!(refused(&mut client, "SET k v"), Some(Error::NO_AUTH));
+        assert_eq!(refused(&mut client, "SET k v"), Some(Error::NoAuth));
         client.configure("requirepass", "");
-        assert_eq!(refused(&mut client, "SET k v"), Some(Error::OUT_OF_MEMORY));
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::SAVE_FAILED));
-        assert_eq!(refused(&mut client, "PING"), Some(Error::SAVE_FAILED));
+        assert_eq!(refused(&mut client, "SET k v"), Some(Error::Oom));
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::SaveFailed));
+        assert_eq!(refused(&mut client, "PING"), Some(Error::SaveFailed));
         saves.refuse_writes(false);
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::SHORT_OF_REPLICAS));
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::TooFewReplicas));
         saves.set_short_of_replicas(false);
         assert_eq!(refused(&mut client, "DEL k"), Some(channels::refusal("del")));
         client.session().subscriptions = None;
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::LOADING));
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::Loading));
         assert_eq!(refused(&mut client, "INFO"), None);
         saves.set_loading(false);
         assert_eq!(verdict(&mut client, "DEL k"), Verdict::Run);
@@ -282,7 +281,7 @@ mod tests {
         engine.saves().set_short_of_memory(true);
         assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
         engine.saves().set_loading(true);
-        assert_eq!(refused(&mut client, "EXEC"), Some(Error::LOADING));
+        assert_eq!(refused(&mut client, "EXEC"), Some(Error::Loading));
         engine.saves().set_loading(false);
         client.is("DISCARD", "+OK");
         engine.saves().refuse_writes(false);

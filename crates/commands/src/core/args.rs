@@ -231,7 +231,7 @@ impl<'a> Args<'a> {
 
     /// The argument as an integer, by Valkey's strict rules.
     pub fn int(&self, index: usize) -> Result<i64, Error> {
-        resp::number::parse_i64(&self[index]).ok_or(Error::NOT_AN_INTEGER)
+        resp::number::parse_i64(&self[index]).ok_or(Error::NotAnInteger)
     }
 }
 

@@ -16,7 +16,7 @@
 
 use crate::core::args::Args;
 use crate::core::context::Cx;
-use engine::Error;
+use engine::{Error, Word};
 
 /// Runs a command. An error that is returned is the reply; a handler that replied returns Ok.
 pub type Handler = fn(&mut Cx<'_>, &mut Args<'_>) -> Result<(), Error>;
@@ -288,7 +288,7 @@ pub struct Command {
 
 /// Containers do nothing by themselves; their arity keeps this from being reached.
 fn needs_subcommand(_: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    Err(Error::wrong_arity(&String::from_utf8_lossy(&args[0]).to_lowercase()))
+    Err(Error::WrongArity(Word::of(String::from_utf8_lossy(&args[0]).to_lowercase())))
 }
 
 impl Command {

@@ -5,7 +5,6 @@ use crate::core::command::Command;
 use crate::core::session::Session;
 use crate::scripting;
 use crate::transactions::blocking::Blocking;
-use crate::transactions::multi::NOT_IN_MULTI;
 use engine::clients::waiters::Ticket;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
@@ -116,8 +115,8 @@ impl Cx<'_> {
     /// Fails inside of a transaction or of a script: for commands that need locks to be free which these hold.
     pub fn must_be_alone(&self) -> Result<(), Error> {
         match self.blocking {
-            Blocking::Refused if self.session.in_script => Err(scripting::NOT_FROM_SCRIPT),
-            Blocking::Refused => Err(NOT_IN_MULTI),
+            Blocking::Refused if self.session.in_script => Err(Error::NotFromScript),
+            Blocking::Refused => Err(Error::NotInMulti),
             _ => Ok(()),
         }
     }
@@ -127,11 +126,11 @@ impl Cx<'_> {
     pub fn ends(&mut self, piece: Result<bool, Error>) -> bool {
         match piece {
             Ok(done) => done,
-            Err(error) if error.is_not_now() && !self.engine.scripts().is_busy() => false,
+            Err(Error::WouldBlock) if !self.engine.scripts().is_busy() => false,
             Err(error) => {
-                let error = if error.is_not_now() { scripting::busy(self.engine) } else { error };
-                self.engine.metrics()[self.session.worker].count_error(error.as_bytes());
-                self.reply.error(&error);
+                let text = scripting::text(self.engine, &error);
+                self.engine.metrics()[self.session.worker].count_error(&text);
+                self.reply.error(&text);
                 true
             }
         }

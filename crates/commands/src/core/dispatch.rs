@@ -24,7 +24,7 @@ use engine::keyspace::held_locks::Held;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::propagation::effects::Effects;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -94,7 +94,7 @@ pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
         });
     };
     if !entry.accepts(args.len()) {
-        return Err(Error::wrong_arity(&entry.full_name));
+        return Err(Error::WrongArity(Word::of(&*entry.full_name)));
     }
     Ok(entry)
 }
@@ -189,7 +189,7 @@ pub fn run<'e>(
         }
         None => {
             let unknown = find(args).err().filter(|_| !admission::needs_password(engine, session));
-            reject(engine, session, args, &unknown.unwrap_or(Error::NO_AUTH), reply);
+            reject(engine, session, args, &unknown.unwrap_or(Error::NoAuth), reply);
             Flow::Next
         }
     };
@@ -248,12 +248,14 @@ fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error
     refuse(engine, session, instead.as_ref().unwrap_or(error), reply);
 }
 
-/// Replies an error and counts it.
-fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) {
+/// Replies an error and counts it; false if it is none to show, because the command is to be run again.
+fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) -> bool {
+    let Some(text) = error.text() else { return false };
     if !error.is_counted() {
-        engine.metrics()[session.worker].count_error(error.as_bytes());
+        engine.metrics()[session.worker].count_error(&text);
     }
-    reply.error(error);
+    reply.error(text);
+    true
 }
 
 /// What was replied from `start` on ends a command that began earlier.
@@ -375,13 +377,12 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
     let start = cx.reply.len();
     let failed = match (cx.command.run)(cx, args) {
         Ok(()) => false,
-        Err(error) if error.is_not_now() => {
-            cx.flow = Flow::NotNow;
-            false
-        }
         Err(error) => {
-            refuse(engine, cx.session, &error, cx.reply);
-            true
+            let is_told = refuse(engine, cx.session, &error, cx.reply);
+            if !is_told {
+                cx.flow = Flow::NotNow;
+            }
+            is_told
         }
     };
     if cx.session.tracker.is_some() {
@@ -428,7 +429,7 @@ pub(crate) fn replay<'e>(
     let mut cx = Cx { engine, keys, reply, session, command, now, flow, blocking, key_args };
     if let Err(error) = (command.run)(&mut cx, args) {
         instrument::count_unexpected(engine, cx.session.worker, &entry.full_name, entry, &error);
-        cx.reply.error(&error);
+        cx.reply.error(scripting::text(engine, &error));
     }
     cx.complete();
     let Cx { keys, session, .. } = cx;
@@ -505,9 +506,7 @@ pub fn execute<'e>(
 const UNKNOWN_SHOWN: usize = 128;
 
 fn unknown_command(args: &Args<'_>) -> Error {
-    let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(shown(&args[0]));
-    text.extend_from_slice(b"', with args beginning with: ");
+    let mut text = Vec::new();
     let mut left = UNKNOWN_SHOWN;
     for arg in args.from(1) {
         if left == 0 {
@@ -520,14 +519,11 @@ fn unknown_command(args: &Args<'_>) -> Error {
         text.extend_from_slice(b"' ");
         left = left.saturating_sub(arg.len() + 3);
     }
-    Error::new(text)
+    Error::UnknownCommand(Word::of(shown(&args[0])), Word::of(text))
 }
 
 fn unknown_subcommand(entry: &Entry, args: &Args<'_>) -> Error {
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(shown(&args[1]));
-    text.extend_from_slice(format!("'. Try {} HELP.", entry.command.name.to_uppercase()).as_bytes());
-    Error::new(text)
+    Error::UnknownSubcommand(Word::of(shown(&args[1])), Word::of(entry.command.name.to_uppercase()))
 }
 
 /// As much of a name as an error repeats.

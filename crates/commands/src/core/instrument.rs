@@ -15,6 +15,7 @@ use crate::core::redact::{REDACTED, is_secret};
 use crate::core::session::Session;
 use crate::core::table::{Entry, Table};
 use crate::pubsub::monitor;
+use crate::scripting;
 use engine::host::surroundings::Host;
 use engine::stats::command_log::{Logged, Reason};
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
@@ -286,9 +287,10 @@ pub(crate) fn count_failed(engine: &Engine, worker: usize, entry: &Entry) {
 #[cold]
 pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, failed: &Entry, error: &Error) {
     count_failed(engine, worker, failed);
-    engine.metrics()[worker].count_error(error.as_bytes());
+    let text = scripting::text(engine, error);
+    engine.metrics()[worker].count_error(&text);
     engine.saves().loading.errors.fetch_add(1, Relaxed);
-    let text = String::from_utf8_lossy(error.as_bytes());
+    let text = String::from_utf8_lossy(&text);
     engine.host().log(&format!(
         "== CRITICAL == This server is sending an error to its AOF-loading-client: '-{text}' after processing the command '{read}'"
     ));

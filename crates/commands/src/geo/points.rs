@@ -5,7 +5,7 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
 use crate::sorted_sets::sorted_set::{AddOptions, add_scores};
-use engine::Error;
+use engine::{Error, Word};
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
 use structures::geohash::Place;
@@ -67,22 +67,19 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const UNKNOWN_UNIT: Error = Error::text("ERR unsupported unit provided. please use M, KM, FT, MI");
-
 /// Meters of the unit at argument `index`.
 pub(crate) fn unit(args: &Args<'_>, index: usize) -> Result<f64, Error> {
     const UNITS: [(&str, f64); 4] = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
     let known = UNITS.iter().find(|(name, _)| args.is(index, name));
-    known.map(|(_, meters)| *meters).ok_or(UNKNOWN_UNIT)
+    known.map(|(_, meters)| *meters).ok_or(Error::GeoUnit)
 }
 
 /// The longitude at argument `index` and the latitude behind it.
 pub(crate) fn place(args: &Args<'_>, index: usize) -> Result<Place, Error> {
-    let coordinate = |index: usize| resp::number::parse_f64(&args[index]).ok_or(Error::NOT_A_FLOAT);
+    let coordinate = |index: usize| resp::number::parse_f64(&args[index]).ok_or(Error::NotAFloat);
     let (longitude, latitude) = (coordinate(index)?, coordinate(index + 1)?);
-    Place::new(longitude, latitude).ok_or_else(|| {
-        Error::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}").into_bytes())
-    })
+    Place::new(longitude, latitude)
+        .ok_or_else(|| Error::GeoCoordinates(Word::of(format!("{longitude:.6},{latitude:.6}"))))
 }
 
 fn geoadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -102,7 +99,7 @@ fn geoadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let places = args.len() - first;
     if places == 0 || !places.is_multiple_of(3) || (options.nx && options.xx) {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let starts = (first..args.len()).step_by(3);
     let scores = starts.clone().map(|index| place(args, index).map(|place| place.encode() as f64));
@@ -152,7 +149,7 @@ fn geodist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let meters = match args.len() {
         4 => 1.0,
         5 => unit(args, 4)?,
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     };
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     let place = |index: usize| set.and_then(|set| set.score(&args[index])).map(Place::decode);

@@ -7,10 +7,10 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keyword};
 use crate::core::context::Cx;
 use crate::geo::points::{place, reply_distance, reply_place, unit};
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
 use engine::keyspace::edit::Ttl;
+use engine::{Error, Word, before_nul};
 use resp::number::parse_f64;
 use structures::geohash::{Place, Shape};
 use structures::sorted_set::SortedSet;
@@ -119,12 +119,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NO_SUCH_MEMBER: Error = Error::text("ERR could not decode requested zset member");
-const STORE_IN_RADIUS: Error =
-    Error::text("ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
-const STORE_IN_SEARCH: Error =
-    Error::text("ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
-
 fn georadius(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::Radius { may_store: true }, source: 1, options: 6 })
 }
@@ -220,23 +214,23 @@ impl By {
 }
 
 /// A length at argument `index`, and the meters of the unit at `unit_at`.
-fn length(args: &Args<'_>, index: usize, otherwise: &'static str) -> Result<f64, Error> {
-    parse_f64(&args[index]).ok_or(Error::text(otherwise))
+fn length(args: &Args<'_>, index: usize, which: &'static str) -> Result<f64, Error> {
+    parse_f64(&args[index]).ok_or(Error::GeoLengthNotAFloat(which))
 }
 
 fn radius(args: &Args<'_>, index: usize) -> Result<By, Error> {
-    let radius = length(args, index, "ERR need numeric radius")?;
+    let radius = length(args, index, "radius")?;
     if radius < 0.0 {
-        return Err(Error::text("ERR radius cannot be negative"));
+        return Err(Error::GeoRadiusNegative);
     }
     Ok(By::Radius { radius, meters: unit(args, index + 1)? })
 }
 
 fn rectangle(args: &Args<'_>, index: usize) -> Result<By, Error> {
-    let width = length(args, index, "ERR need numeric width")?;
-    let height = length(args, index + 1, "ERR need numeric height")?;
+    let width = length(args, index, "width")?;
+    let height = length(args, index + 1, "height")?;
     if width < 0.0 || height < 0.0 {
-        return Err(Error::text("ERR height or width cannot be negative"));
+        return Err(Error::GeoBoxNegative);
     }
     Ok(By::Box { width, height, meters: unit(args, index + 2)? })
 }
@@ -244,14 +238,14 @@ fn rectangle(args: &Args<'_>, index: usize) -> Result<By, Error> {
 /// The corners whose number stands at argument `index`, and the argument behind them.
 fn polygon(args: &Args<'_>, index: usize) -> Result<(By, usize), Error> {
     let count = resp::number::parse_i64(&args[index]).and_then(|count| i32::try_from(count).ok());
-    let count = count.ok_or(Error::text("ERR invalid number of vertices"))?;
+    let count = count.ok_or(Error::GeoVertexCount)?;
     let end = usize::try_from(count).ok().and_then(|count| count.checked_mul(2)).map(|words| index + 1 + words);
     match end {
         Some(end) if count >= 3 && end <= args.len() => {
             let corners = (index + 1..end).step_by(2).map(|at| place(args, at)).collect::<Result<_, _>>()?;
             Ok((By::Polygon(corners), end))
         }
-        _ => Err(Error::text("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices")),
+        _ => Err(Error::GeoTooFewVertices),
     }
 }
 
@@ -316,7 +310,7 @@ impl Query {
         } else if args.is(index, "COUNT") && index + 1 < args.len() {
             let count = args.int(index + 1)?;
             if count <= 0 {
-                return Err(Error::text("ERR COUNT must be > 0"));
+                return Err(Error::CountMustBeAboveZero);
             }
             self.count = Some(usize::try_from(count).unwrap_or(usize::MAX));
             return Ok(Some(index + 2));
@@ -330,7 +324,7 @@ impl Query {
         let may_store = matches!(words, Words::Radius { may_store: true } | Words::RadiusByMember { may_store: true });
         let store_distance = args.is(index, "STOREDIST");
         if !may_store || index + 1 >= args.len() || !(store_distance || args.is(index, "STORE")) {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         (self.store, self.store_distance) = (Some(index + 1), store_distance);
         Ok(index + 2)
@@ -369,34 +363,31 @@ impl Query {
             self.by = Some(by);
             Ok(next)
         } else {
-            Err(Error::SYNTAX)
+            Err(Error::Syntax)
         }
     }
 
     fn check(&self, args: &Args<'_>, form: Form, from_given: bool) -> Result<(), Error> {
         let is_search = matches!(form.words, Words::Search { .. });
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_place) {
-            return Err(if is_search { STORE_IN_SEARCH } else { STORE_IN_RADIUS });
+            return Err(if is_search { Error::GeosearchstoreWith } else { Error::GeoradiusStoreWith });
         }
-        let exactly_one = |which: &str| {
-            let name = String::from_utf8_lossy(crate::core::dispatch::before_nul(&args[0])).into_owned();
-            Error::new(format!("ERR exactly one of {which} for {name}").into_bytes())
-        };
+        let command = || Word::of(String::from_utf8_lossy(before_nul(&args[0])).as_bytes());
         if is_search && !from_given && !matches!(self.by, Some(By::Polygon(_))) {
-            return Err(exactly_one("FROMMEMBER or FROMLONLAT can be specified"));
+            return Err(Error::GeoNoCenter(command()));
         }
         if is_search && self.by.is_none() {
-            return Err(exactly_one("BYRADIUS and BYBOX can be specified"));
+            return Err(Error::GeoNoShape(command()));
         }
         if self.any && self.count.is_none() {
-            return Err(Error::text("ERR the ANY argument requires COUNT argument"));
+            return Err(Error::GeoAnyWithoutCount);
         }
         Ok(())
     }
 }
 
 fn place_of(set: &SortedSet, member: &[u8]) -> Result<Place, Error> {
-    set.score(member).map(Place::decode).ok_or(NO_SUCH_MEMBER)
+    set.score(member).map(Place::decode).ok_or(Error::GeoMemberMissing)
 }
 
 /// A member that was found.

@@ -8,7 +8,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
-use crate::hashes::hash::{WRONG_FIELD_COUNT, commit_removal, expect, now, reply_item};
+use crate::hashes::hash::{commit_removal, expect, now, reply_item};
 use crate::keys::expire::Conditions;
 use crate::keys::expire_option::Lifetime;
 use engine::Error;
@@ -172,7 +172,7 @@ fn fields_word(args: &Args<'_>, from: usize) -> Option<usize> {
 fn first_field(args: &Args<'_>, index: usize, size: usize) -> Result<usize, Error> {
     let (told, given) = (args.int(index)?, args.len() - index - 1);
     let right = given > 0 && usize::try_from(told).is_ok_and(|told| told.checked_mul(size) == Some(given));
-    if right { Ok(index + 1) } else { Err(WRONG_FIELD_COUNT) }
+    if right { Ok(index + 1) } else { Err(Error::FieldCountMismatch) }
 }
 
 fn hexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -195,10 +195,10 @@ fn hpexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// `base`: what the number counts from, in Unix milliseconds.
 fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
-    let word = fields_word(args, 3).ok_or(WRONG_FIELD_COUNT)?;
+    let word = fields_word(args, 3).ok_or(Error::FieldCountMismatch)?;
     let conditions = Conditions::parse(args, 3..word)?;
     let first = first_field(args, word + 1, 1)?;
-    let invalid = || Error::invalid_expire(cx.command.name);
+    let invalid = || Error::InvalidExpire(cx.command.name);
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).ok_or_else(invalid)?;
     if number < 0 {
@@ -283,10 +283,10 @@ fn hpexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn tell_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, form: impl Fn(i64) -> i64) -> Result<(), Error> {
     let now = now(cx);
     if !args.is(2, "fields") {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
-    let first =
-        first_field(args, 3, 1).map_err(|error| if error == WRONG_FIELD_COUNT { Error::SYNTAX } else { error })?;
+    let first = first_field(args, 3, 1)
+        .map_err(|error| if error == Error::FieldCountMismatch { Error::Syntax } else { error })?;
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.array(args.len() - first);
     for field in args.from(first) {
@@ -301,7 +301,7 @@ fn tell_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, form: impl Fn(i64) -> i64) -
 
 fn hpersist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !args.is(2, "fields") {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let (first, now) = (first_field(args, 3, 1)?, now(cx));
     let mut edit = cx.keys.edit(cx.key(args, 1));
@@ -362,17 +362,17 @@ impl Options {
                     *said = Some(wanted);
                     1
                 }
-                Some(_) => return Err(Error::SYNTAX),
-                None => options.lifetime.accept(args, index, extra).ok_or(Error::SYNTAX)?,
+                Some(_) => return Err(Error::Syntax),
+                None => options.lifetime.accept(args, index, extra).ok_or(Error::Syntax)?,
             };
         }
         // The key itself may be called so, and then there are no options.
-        if index > end.max(2) { Err(Error::SYNTAX) } else { Ok(options) }
+        if index > end.max(2) { Err(Error::Syntax) } else { Ok(options) }
     }
 }
 
 fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let word = fields_word(args, 1).ok_or(WRONG_FIELD_COUNT)?;
+    let word = fields_word(args, 1).ok_or(Error::FieldCountMismatch)?;
     let options = Options::parse(args, word, Lifetime::Keep)?;
     let first = first_field(args, word + 1, 2)?;
     let (limits, now, key) = (cx.engine.packing().hash(), now(cx), cx.key(args, 1));
@@ -443,7 +443,7 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let word = fields_word(args, 1).ok_or(WRONG_FIELD_COUNT)?;
+    let word = fields_word(args, 1).ok_or(Error::FieldCountMismatch)?;
     let options = Options::parse(args, word, Lifetime::Persist)?;
     let first = first_field(args, word + 1, 1)?;
     let (now, key) = (now(cx), cx.key(args, 1));

@@ -8,10 +8,10 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
 use engine::propagation::effects::Record;
+use engine::{Error, Word};
 use resp::Reply;
 use resp::long_double::LongDouble;
 use structures::hash::{Hash, Limits, Ttl, View, Written};
@@ -179,12 +179,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const VALUE_NOT_AN_INTEGER: Error = Error::text("ERR hash value is not an integer");
-const VALUE_NOT_A_FLOAT: Error = Error::text("ERR hash value is not a float");
-const INCREMENT_NOT_FINITE: Error = Error::text("ERR value is NaN or Infinity");
-pub(crate) const WRONG_FIELD_COUNT: Error =
-    Error::text("ERR numfields should be greater than 0 and match the provided number of fields");
-
 /// The time by which fields are over, as hashes count it.
 pub(crate) fn now(cx: &Cx<'_>) -> u64 {
     cx.keys.expiry_now().max(0) as u64
@@ -213,7 +207,7 @@ fn hmset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// How many fields were added.
 fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
     if args.len() % 2 == 1 {
-        return Err(Error::wrong_arity(cx.command.name));
+        return Err(Error::WrongArity(Word::of(cx.command.name)));
     }
     let (limits, now) = (cx.engine.packing().hash(), now(cx));
     let (key, pairs) = (cx.key(args, 1), args.len() as u64 / 2 - 1);
@@ -334,10 +328,10 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, changes: u64, event: &'static s
 
 fn hgetdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !args.is(2, "fields") {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     if args.int(3)? != args.len() as i64 - 4 || args.len() == 4 {
-        return Err(WRONG_FIELD_COUNT);
+        return Err(Error::FieldCountMismatch);
     }
     let now = now(cx);
     let key = cx.key(args, 1);
@@ -370,9 +364,9 @@ fn hincrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let old = match old {
             None => 0,
             Some(Item::Int(n)) => n,
-            Some(Item::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(VALUE_NOT_AN_INTEGER)?,
+            Some(Item::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::HashValueNotAnInteger)?,
         };
-        sum = old.checked_add(increment).ok_or(Error::OVERFLOW)?;
+        sum = old.checked_add(increment).ok_or(Error::Overflow)?;
         Ok(sum.to_string())
     })?;
     cx.reply.int(sum);
@@ -381,15 +375,15 @@ fn hincrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn hincrbyfloat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if resp::number::parse_f64(&args[3]).is_some_and(|increment| increment.is_infinite() || increment.is_nan()) {
-        return Err(INCREMENT_NOT_FINITE);
+        return Err(Error::NotFinite);
     }
-    let increment = LongDouble::parse(&args[3]).ok_or(Error::NOT_A_FLOAT)?;
+    let increment = LongDouble::parse(&args[3]).ok_or(Error::NotAFloat)?;
     let sum = add(cx, args, "hincrbyfloat", |old| {
         let old = match old {
             None => LongDouble::from(0),
-            Some(item) => LongDouble::parse(item.bytes(&mut itoa::Buffer::new())).ok_or(VALUE_NOT_A_FLOAT)?,
+            Some(item) => LongDouble::parse(item.bytes(&mut itoa::Buffer::new())).ok_or(Error::HashValueNotAFloat)?,
         };
-        Ok(old.checked_add(increment).ok_or(Error::NAN_OR_INFINITY)?.to_text())
+        Ok(old.checked_add(increment).ok_or(Error::NanOrInfinity)?.to_text())
     })?;
     cx.reply.bulk(sum.as_bytes());
     Ok(())

@@ -88,10 +88,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const COUNT_RANGE: Error =
-    Error::text("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-const OUT_OF_RANGE: Error = Error::text("ERR value is out of range");
-
 /// What is shown of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
@@ -230,14 +226,14 @@ fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let count = args.int(2)?;
     if count == i64::MIN {
-        return Err(COUNT_RANGE);
+        return Err(Error::NotNegatable);
     }
     if args.len() > 4 || (args.len() == 4 && !args.is(3, "withvalues")) {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let show = if args.len() == 4 { Show::NestedPairs } else { Show::Names };
     if show == Show::NestedPairs && count.unsigned_abs() > i64::MAX as u64 / 2 {
-        return Err(OUT_OF_RANGE);
+        return Err(Error::OutOfRange);
     }
     let Some(hash) = cx.keys.collection::<Hash>(key)? else {
         cx.reply.array(0);

@@ -3,10 +3,10 @@
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY, SYSTEM, WRITE, key};
 use crate::core::context::Cx;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Str, ValueExt};
 use engine::keyspace::edit::Edit;
+use engine::{Error, Word};
 use structures::hyperloglog::{self, Corrupt, Encoding, Registers};
 
 pub const COMMANDS: &[Command] = &[
@@ -79,18 +79,15 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NOT_A_SKETCH: Error = Error::text("WRONGTYPE Key is not a valid HyperLogLog string value.");
-const CORRUPT: Error = Error::text("INVALIDOBJ Corrupted HLL object detected");
-
 fn corrupt(_: Corrupt) -> Error {
-    CORRUPT
+    Error::CorruptHyperloglog
 }
 
 /// The sketch that is to be changed; None when the key is missing.
 fn sketch<'e>(edit: &'e Edit<'_>) -> Result<Option<&'e [u8]>, Error> {
     match edit.string()? {
         Some(Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => Ok(Some(bytes)),
-        Some(_) => Err(NOT_A_SKETCH),
+        Some(_) => Err(Error::NotAHyperloglog),
         None => Ok(None),
     }
 }
@@ -145,7 +142,7 @@ fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 Some(Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => {
                     registers.merge(bytes).map_err(corrupt)?;
                 }
-                Some(_) => return Err(NOT_A_SKETCH),
+                Some(_) => return Err(Error::NotAHyperloglog),
                 None => {}
             }
         }
@@ -169,7 +166,7 @@ fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 count
             }
         },
-        Some(_) => return Err(NOT_A_SKETCH),
+        Some(_) => return Err(Error::NotAHyperloglog),
     };
     cx.reply.int(count as i64);
     Ok(())
@@ -181,11 +178,11 @@ fn pfmerge(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut densely = false;
     for index in 1..args.len() {
         match cx.keys.string(cx.key(args, index))? {
-            Some(Str::Bytes(bytes)) => match hyperloglog::encoding(bytes).ok_or(NOT_A_SKETCH)? {
+            Some(Str::Bytes(bytes)) => match hyperloglog::encoding(bytes).ok_or(Error::NotAHyperloglog)? {
                 Encoding::Dense => densely = true,
                 Encoding::Sparse => registers.merge(bytes).map_err(corrupt)?,
             },
-            Some(_) => return Err(NOT_A_SKETCH),
+            Some(_) => return Err(Error::NotAHyperloglog),
             None => {}
         }
     }
@@ -210,14 +207,14 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let wide = match args {
             _ if args.is(2, "ON") => true,
             _ if args.is(2, "OFF") => false,
-            _ => return Err(Error::text("ERR Argument must be ON or OFF")),
+            _ => return Err(Error::NotOnOrOff),
         };
         hyperloglog::set_wide(wide);
         cx.reply.simple(if wide { "enabled" } else { "disabled" });
         return Ok(());
     }
     let mut edit = cx.keys.edit(cx.key(args, 2));
-    let Some(bytes) = sketch(&edit)? else { return Err(Error::text("ERR The specified key does not exist")) };
+    let Some(bytes) = sketch(&edit)? else { return Err(Error::NoSuchHyperloglog) };
     if args.is(1, "GETREG") {
         let mut registers = Registers::default();
         registers.merge(bytes).map_err(corrupt)?;
@@ -229,7 +226,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.array(hyperloglog::REGISTERS);
         registers.values().iter().for_each(|register| cx.reply.int(i64::from(*register)));
     } else if args.is(1, "DECODE") {
-        let text = hyperloglog::describe(bytes).ok_or(Error::text("ERR HLL encoding is not sparse"))?;
+        let text = hyperloglog::describe(bytes).ok_or(Error::HyperloglogNotSparse)?;
         cx.reply.bulk(text.as_bytes());
     } else if args.is(1, "ENCODING") {
         let dense = hyperloglog::encoding(bytes) == Some(Encoding::Dense);
@@ -244,10 +241,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         cx.reply.int(i64::from(converted));
     } else {
-        let mut text = b"ERR Unknown PFDEBUG subcommand '".to_vec();
-        text.extend_from_slice(crate::core::dispatch::before_nul(&args[1]));
-        text.push(b'\'');
-        return Err(Error::new(text));
+        return Err(Error::UnknownPfdebug(Word::up_to_nul(&args[1])));
     }
     Ok(())
 }
@@ -255,7 +249,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn pfselftest(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     match hyperloglog::self_test() {
         Ok(()) => cx.reply.ok(),
-        Err(what) => return Err(Error::new(format!("ERR TESTFAILED {what}").into_bytes())),
+        Err(what) => return Err(Error::PfselftestFailed(Word::of(what))),
     }
     Ok(())
 }

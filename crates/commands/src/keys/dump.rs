@@ -99,18 +99,18 @@ fn options(args: &Args<'_>) -> Result<Options, Error> {
             at += 1;
             let idle = args.int(at)?;
             if idle < 0 {
-                return Err(Error::text("ERR Invalid IDLETIME value, must be >= 0"));
+                return Err(Error::InvalidIdleTime);
             }
             options.idle = Some(idle);
         } else if args.is(at, "freq") && has_more && options.idle.is_none() {
             at += 1;
             let frequency = args.int(at)?;
             if !(0..=255).contains(&frequency) {
-                return Err(Error::text("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+                return Err(Error::InvalidFrequency);
             }
             options.frequency = Some(frequency);
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         at += 1;
     }
@@ -123,27 +123,26 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = if options.replace { cx.keys.edit_stale(key) } else { cx.keys.edit(key) };
     let existed = edit.exists();
     if existed && !options.replace {
-        return Err(Error::text("BUSYKEY Target key name already exists."));
+        return Err(Error::BusyKey);
     }
     let ttl = args.int(2)?;
     if ttl < 0 {
-        return Err(Error::text("ERR Invalid TTL value, must be >= 0"));
+        return Err(Error::InvalidTtl);
     }
     let config = engine.config().snapshot();
     let relaxed = config.choice(Directive::RDB_VERSION_CHECK) == "relaxed";
     let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) != "no";
     let skip_sum = engine.saves().skips_checksums();
-    let payload = dump::verify(&args[3], relaxed, skip_sum)
-        .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    let payload = dump::verify(&args[3], relaxed, skip_sum).ok_or(Error::BadPayload)?;
     engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
     let value = dump::restore(payload, engine.packing(), sanitize).map_err(|fault| {
         engine.host().detail(&load::describe(&fault, "restoreCommand"));
-        Error::text("ERR Bad data format")
+        Error::BadPayloadData
     })?;
     let deadline = match ttl {
         0 => None,
         at if options.absolute => Some(at),
-        left => Some(left.checked_add(now).ok_or(Error::text("ERR Invalid TTL value, must be >= 0"))?),
+        left => Some(left.checked_add(now).ok_or(Error::InvalidTtl)?),
     };
     if deadline.is_some_and(|at| edit.is_past(at)) {
         if existed {

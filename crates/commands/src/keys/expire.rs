@@ -6,9 +6,9 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
+use engine::{Error, Word};
 use std::ops::Range;
 
 const SETTER: Command = Command {
@@ -153,15 +153,15 @@ impl Conditions {
                 b"xx" => &mut conditions.present,
                 b"gt" => &mut conditions.later,
                 b"lt" => &mut conditions.earlier,
-                _ => return Err(Error::unsupported_option(&args[index])),
+                _ => return Err(Error::UnsupportedOption(Word::up_to_nul(&args[index]))),
             };
             *flag = true;
         }
         if conditions.missing && (conditions.present || conditions.later || conditions.earlier) {
-            return Err(Error::EXPIRE_NX_CONFLICT);
+            return Err(Error::ExpireNxConflict);
         }
         if conditions.later && conditions.earlier {
-            return Err(Error::EXPIRE_GT_LT_CONFLICT);
+            return Err(Error::ExpireGtLtConflict);
         }
         Ok(conditions)
     }
@@ -180,7 +180,7 @@ fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resul
     let conditions = Conditions::parse(args, 3..args.len())?;
     let number = args.int(2)?;
     let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
-    let deadline = deadline.ok_or_else(|| Error::invalid_expire(cx.command.name))?;
+    let deadline = deadline.ok_or_else(|| Error::InvalidExpire(cx.command.name))?;
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {

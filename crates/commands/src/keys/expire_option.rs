@@ -40,7 +40,7 @@ impl ExpireOption {
     /// The same where numbers from `least` on are taken.
     fn deadline_from(self, cx: &Cx<'_>, args: &Args<'_>, least: i64) -> Result<i64, Error> {
         let number = args.int(self.index)?;
-        let invalid = || Error::invalid_expire(cx.command.name);
+        let invalid = || Error::InvalidExpire(cx.command.name);
         if number < least {
             return Err(invalid());
         }

@@ -122,7 +122,7 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Erro
         1 => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
         2 if args.is(1, "async") => true,
         2 if args.is(1, "sync") => false,
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     };
     let (mut work, removed) = empty(cx, only, background)?;
     // The log is told of a flush even when there was nothing to remove.
@@ -268,10 +268,10 @@ fn presence(table: &Table, local: u64, key: &[u8], now: i64) -> Presence {
 
 fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let number = |index, error| args.int(index).ok().and_then(|n| i32::try_from(n).ok()).ok_or(error);
-    let one = number(1, Error::INVALID_FIRST_DB_INDEX)?;
-    let two = number(2, Error::INVALID_SECOND_DB_INDEX)?;
+    let one = number(1, Error::InvalidFirstDbIndex)?;
+    let two = number(2, Error::InvalidSecondDbIndex)?;
     let databases = cx.engine.databases();
-    let database = |n: i32| u32::try_from(n).ok().filter(|db| (*db as usize) < databases).ok_or(Error::DB_INDEX);
+    let database = |n: i32| u32::try_from(n).ok().filter(|db| (*db as usize) < databases).ok_or(Error::DbIndex);
     let (one, two) = (database(one)?, database(two)?);
     let (hasher, now) = (cx.engine.hasher(), cx.keys.expiry_now());
     cx.keys.escalate()?;

@@ -187,13 +187,13 @@ fn renamenx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn rename_key(cx: &mut Cx<'_>, args: &Args<'_>, keep_target: bool) -> Result<bool, Error> {
     let (from, to) = (cx.key(args, 1), cx.key(args, 2));
     if !cx.keys.edit(from).exists() {
-        return Err(Error::NO_SUCH_KEY);
+        return Err(Error::NoSuchKey);
     }
     if from.name == to.name || (keep_target && cx.keys.edit(to).exists()) {
         return Ok(false);
     }
     let mut source = cx.keys.edit(from);
-    let (entry, readers) = source.take().ok_or(Error::NO_SUCH_KEY)?;
+    let (entry, readers) = source.take().ok_or(Error::NoSuchKey)?;
     source.commit_silently(0);
     let mut target = cx.keys.edit(to);
     target.put_with(renamed(entry, to.name), readers);
@@ -214,13 +214,13 @@ fn copy(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             index += 1;
             target_db = database(cx, args, index)?;
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         index += 1;
     }
     let (from, to) = (cx.key(args, 1), cx.key(args, 2));
     if target_db == source_db && from.name == to.name {
-        return Err(Error::SAME_OBJECT);
+        return Err(Error::SameObject);
     }
     let mark = cx.engine.access_clock(cx.now_ms()).fresh();
     let copy = cx.keys.find(from).map(|entry| copied(&entry, to.name, mark));
@@ -243,7 +243,7 @@ fn move_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let source_db = cx.keys.db_index();
     let target_db = database(cx, args, 2)?;
     if target_db == source_db {
-        return Err(Error::SAME_OBJECT);
+        return Err(Error::SameObject);
     }
     let key = cx.key(args, 1);
     cx.keys.select(target_db);
@@ -271,8 +271,8 @@ fn move_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// The database that the argument names.
 fn database(cx: &Cx<'_>, args: &Args<'_>, index: usize) -> Result<u32, Error> {
-    let number = i32::try_from(args.int(index)?).map_err(|_| Error::NOT_AN_INT32)?;
-    u32::try_from(number).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DB_INDEX)
+    let number = i32::try_from(args.int(index)?).map_err(|_| Error::NotAnInt32)?;
+    u32::try_from(number).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DbIndex)
 }
 
 #[cfg(test)]

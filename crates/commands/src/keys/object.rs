@@ -82,7 +82,7 @@ fn refcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn freq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(mark) = access_mark(cx, args) else { return Ok(()) };
     if !cx.engine.counts_frequency() {
-        return Err(Error::LFU_NOT_SELECTED);
+        return Err(Error::LfuNotSelected);
     }
     cx.reply.int(cx.engine.access_clock(cx.now_ms()).frequency(mark).into());
     Ok(())
@@ -91,7 +91,7 @@ fn freq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn idletime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(mark) = access_mark(cx, args) else { return Ok(()) };
     if cx.engine.counts_frequency() {
-        return Err(Error::LFU_SELECTED);
+        return Err(Error::LfuSelected);
     }
     cx.reply.int(cx.engine.access_clock(cx.now_ms()).idle_seconds(mark).into());
     Ok(())

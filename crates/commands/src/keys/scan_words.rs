@@ -1,7 +1,7 @@
 //! What SCAN, SSCAN, HSCAN and ZSCAN have in common: their words, and of the last three the steps through a collection.
 
 use crate::core::args::Args;
-use engine::{Error, glob};
+use engine::{Error, Word, glob};
 use resp::Reply;
 
 /// What is scanned. Some words are for one kind only.
@@ -33,7 +33,7 @@ impl<'a> Words<'a> {
             let more = index + 1 < args.len();
             if more && args.is(index, "count") {
                 let count = usize::try_from(args.int(index + 1)?).ok();
-                words.count = count.filter(|n| *n > 0).ok_or(Error::SYNTAX)?;
+                words.count = count.filter(|n| *n > 0).ok_or(Error::Syntax)?;
                 index += 1;
             } else if more && args.is(index, "match") {
                 words.pattern = pattern(&args[index + 1]);
@@ -43,16 +43,16 @@ impl<'a> Words<'a> {
                 index += 1;
             } else if args.is(index, "novalues") {
                 if scanned != Scanned::Hash {
-                    return Err(Error::NOVALUES_WITHOUT_HASH);
+                    return Err(Error::NovaluesWithoutHash);
                 }
                 words.names_only = true;
             } else if args.is(index, "noscores") {
                 if scanned != Scanned::SortedSet {
-                    return Err(Error::NOSCORES_WITHOUT_SORTED_SET);
+                    return Err(Error::NoscoresWithoutSortedSet);
                 }
                 words.names_only = true;
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             index += 1;
         }
@@ -75,7 +75,7 @@ const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
 
 fn kind(name: &[u8]) -> Result<&'static str, Error> {
     let found = TYPES.iter().find(|kind| kind.as_bytes().eq_ignore_ascii_case(name));
-    found.copied().ok_or_else(|| Error::unknown_type(name))
+    found.copied().ok_or_else(|| Error::UnknownType(Word::up_to_nul(name)))
 }
 
 /// Cursors are unsigned. As in Valkey, who reads them by the rules of C, they end at a zero byte; and where they are no
@@ -83,7 +83,7 @@ fn kind(name: &[u8]) -> Result<&'static str, Error> {
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     if resp::number::parse_i64(text).is_some_and(|n| n < 0) {
-        return Err(Error::INVALID_CURSOR);
+        return Err(Error::InvalidCursor);
     }
     let text = text.trim_ascii_start();
     let (negative, digits) = match text {
@@ -95,7 +95,7 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
         value.checked_mul(10)?.checked_add(digit)
     });
-    let cursor = cursor.filter(|_| !digits.is_empty()).ok_or(Error::INVALID_CURSOR)?;
+    let cursor = cursor.filter(|_| !digits.is_empty()).ok_or(Error::InvalidCursor)?;
     Ok(if negative { cursor.wrapping_neg() } else { cursor })
 }
 

@@ -62,8 +62,6 @@ const fn unknown(notes: &'static str) -> KeySpec {
     KeySpec { begin: Begin::Unknown, find: FindKeys::Unknown, ..key(0) }.notes(notes)
 }
 
-const NOT_A_NUMBER: Error = Error::text("ERR One or more scores can't be converted into double");
-
 fn sort(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args, true)?;
     sort_with(cx, args, &options)
@@ -111,7 +109,7 @@ impl<'a> Options<'a> {
                 options.get.push(Pattern::parse(&args[at + 1]));
                 at += 1;
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             at += 1;
         }
@@ -291,7 +289,7 @@ impl Sorting<'_> {
             weighed.push((number.unwrap_or(0.0), index));
         }
         if !all_numbers {
-            return Err(NOT_A_NUMBER);
+            return Err(Error::SortNotANumber);
         }
         weighed.sort_by(|(a, a_at), (b, b_at)| {
             let numbers = a.partial_cmp(b).unwrap_or(Ordering::Equal);

@@ -152,7 +152,7 @@ pub(crate) fn end_at(args: &Args<'_>, index: usize) -> Result<End, Error> {
     } else if args.is(index, "right") {
         Ok(End::Tail)
     } else {
-        Err(Error::SYNTAX)
+        Err(Error::Syntax)
     }
 }
 
@@ -167,10 +167,8 @@ pub(crate) fn pop_event(end: End) -> &'static str {
 
 /// An integer that may be of either sign but not the least of all, whose negative there is not.
 pub(crate) fn symmetric(args: &Args<'_>, index: usize) -> Result<i64, Error> {
-    const BOUNDS: Error =
-        Error::text("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
     let number = args.int(index)?;
-    if number == i64::MIN { Err(BOUNDS) } else { Ok(number) }
+    if number == i64::MIN { Err(Error::NotNegatable) } else { Ok(number) }
 }
 
 /// The index that a client means, who counts from the end with negative ones. None: before the first element.
@@ -289,7 +287,7 @@ fn lindex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn lset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let element = args.take(3);
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    let len = edit.collection::<List>()?.ok_or(Error::NO_SUCH_KEY)?.len();
+    let len = edit.collection::<List>()?.ok_or(Error::NoSuchKey)?.len();
     let index = from_start(args.int(2)?, len).filter(|index| *index < len);
     let rules = cx.engine.packing().list();
     edit.with(|list: &mut List| {
@@ -302,7 +300,7 @@ fn lset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if index.is_none() {
         // The list may have outgrown its form all the same.
         edit.leave();
-        return Err(Error::INDEX_OUT_OF_RANGE);
+        return Err(Error::IndexOutOfRange);
     }
     edit.commit(EventClass::LIST, "lset");
     cx.reply.ok();
@@ -313,7 +311,7 @@ fn linsert(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let after = match (args.is(2, "after"), args.is(2, "before")) {
         (true, _) => true,
         (_, true) => false,
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     };
     let element = args.take(4);
     let mut edit = cx.keys.edit(cx.key(args, 1));

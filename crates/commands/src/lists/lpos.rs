@@ -23,12 +23,6 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-const RANK_ZERO: Error = Error::text(
-    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
-);
-const NEGATIVE_COUNT: Error = Error::text("ERR COUNT can't be negative");
-const NEGATIVE_MAXLEN: Error = Error::text("ERR MAXLEN can't be negative");
-
 struct Options {
     /// Which match is the first of interest, from 1; negative: from the end.
     rank: i64,
@@ -44,7 +38,7 @@ impl Options {
         let mut index = 3;
         while index < args.len() {
             if index + 1 == args.len() {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             let natural = |error| {
                 let number = resp::number::parse_i64(&args[index + 1]);
@@ -53,14 +47,14 @@ impl Options {
             if args.is(index, "rank") {
                 options.rank = symmetric(args, index + 1)?;
                 if options.rank == 0 {
-                    return Err(RANK_ZERO);
+                    return Err(Error::RankZero);
                 }
             } else if args.is(index, "count") {
-                options.count = Some(natural(NEGATIVE_COUNT)?);
+                options.count = Some(natural(Error::NegativeCount)?);
             } else if args.is(index, "maxlen") {
-                options.max_len = natural(NEGATIVE_MAXLEN)?;
+                options.max_len = natural(Error::NegativeMaxlen)?;
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             index += 2;
         }

@@ -9,10 +9,10 @@ use crate::core::context::{Cx, Flow};
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
 use crate::transactions::blocking::Wait;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::keyspace::edit::Edit;
+use engine::{Error, Word};
 use resp::Reply;
 use std::ops::Range;
 use structures::list::List;
@@ -101,9 +101,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NO_KEYS: Error = Error::text("ERR numkeys should be greater than 0");
-const NO_COUNT: Error = Error::text("ERR count should be greater than 0");
-
 fn lpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     pop(cx, args, End::Head)
 }
@@ -117,9 +114,9 @@ fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
         2 => None,
         3 => {
             let count = resp::number::parse_i64(&args[2]).and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or(Error::OUT_OF_RANGE_POSITIVE)?)
+            Some(count.ok_or(Error::NotPositive)?)
         }
-        _ => return Err(Error::wrong_arity(cx.command.name)),
+        _ => return Err(Error::WrongArity(Word::of(cx.command.name))),
     };
     let (key, rules) = (cx.key(args, 1), cx.engine.packing().list());
     let reply = &mut *cx.reply;
@@ -199,19 +196,19 @@ impl Several {
             let number = resp::number::parse_i64(&args[index]).and_then(|number| usize::try_from(number).ok());
             number.filter(|number| *number > 0).ok_or(error)
         };
-        let numkeys = positive(at, NO_KEYS)?;
-        let after_keys = (at + 1).checked_add(numkeys).filter(|index| *index < args.len()).ok_or(Error::SYNTAX)?;
+        let numkeys = positive(at, Error::NoKeysNumbered)?;
+        let after_keys = (at + 1).checked_add(numkeys).filter(|index| *index < args.len()).ok_or(Error::Syntax)?;
         let end = end_at(args, after_keys)?;
         let count = match args.len() - after_keys - 1 {
             0 => 1,
             rest if rest >= 2 && args.is(after_keys + 1, "count") => {
-                let count = positive(after_keys + 2, NO_COUNT)?;
+                let count = positive(after_keys + 2, Error::CountNotAboveZero)?;
                 if rest > 2 {
-                    return Err(Error::SYNTAX);
+                    return Err(Error::Syntax);
                 }
                 count
             }
-            _ => return Err(Error::SYNTAX),
+            _ => return Err(Error::Syntax),
         };
         Ok(Several { keys: at + 1..after_keys, end, count })
     }

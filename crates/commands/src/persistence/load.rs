@@ -12,6 +12,7 @@
 //! ```
 
 use crate::scripting::fcall;
+use engine::Engine;
 use engine::config::{Config, Directive};
 use engine::data::key_hash::KeyHash;
 use engine::data::value::KeyEntry;
@@ -19,7 +20,6 @@ use engine::keyspace::held_locks::Held;
 use engine::keyspace::keys::{Key, Keys};
 use engine::keyspace::lru::is_due;
 use engine::keyspace::origin::{Asker, Origin};
-use engine::{Engine, Error};
 use persistence::format::Family;
 use persistence::load::{self, Doing, Found, Options, Sink, Unread};
 use persistence::source::{Fault, Reason, Source};
@@ -519,6 +519,3 @@ pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
         sanitize,
     }
 }
-
-/// Why DEBUG RELOAD did not load.
-pub const RELOAD_FAILED: Error = Error::text("ERR Error trying to load the RDB dump, check server logs.");

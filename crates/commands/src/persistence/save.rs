@@ -58,33 +58,25 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const IN_PROGRESS: Error = Error::text("ERR Background save already in progress");
-
-const FAILED: Error = Error::text("ERR");
-
-const REWRITING: Error = Error::text(
-    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
-);
-
 fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.must_be_alone()?;
     if cx.engine.saves().is_running() {
-        return Err(IN_PROGRESS);
+        return Err(Error::SaveRunning);
     }
-    let waiting = cx.wait_elsewhere(args).ok_or(FAILED)?;
+    let waiting = cx.wait_elsewhere(args).ok_or(Error::Failed)?;
     let work = move |engine: &Engine| {
         let outcome = match save_now(engine, Some(LockTimeout::Long)) {
             Ok(()) => Ok("OK"),
-            Err(error) if error.kind() == ErrorKind::ResourceBusy => Err(IN_PROGRESS),
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => Err(Error::SaveRunning),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(scripting::busy(engine)),
-            Err(_) => Err(FAILED),
+            Err(_) => Err(Error::Failed),
         };
         waiting.end(engine, outcome);
     };
     if let Err(error) = cx.engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)) {
         cx.engine.host().log(&format!("Error saving DB on disk: {error}"));
         cx.wait_no_more();
-        return Err(FAILED);
+        return Err(Error::Failed);
     }
     Ok(())
 }
@@ -107,18 +99,18 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             } else if saves.scheduled.swap(false, Relaxed) {
                 cx.reply.simple("Scheduled background saving cancelled");
             } else {
-                return Err(Error::text("ERR Background saving is currently not in progress or scheduled"));
+                return Err(Error::SaveNotRunning);
             }
             return Ok(());
         }
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     }
     if saves.is_running() {
-        return Err(IN_PROGRESS);
+        return Err(Error::SaveRunning);
     }
     if aof::is_rewriting(cx.engine) {
         if args.len() == 1 {
-            return Err(REWRITING);
+            return Err(Error::SaveDuringRewrite);
         }
         saves.scheduled.store(true, Relaxed);
         cx.reply.simple("Background saving scheduled");
@@ -131,7 +123,7 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     if !start(cx.engine) {
-        return Err(FAILED);
+        return Err(Error::Failed);
     }
     // For who asks before the thread has begun.
     let mut keys = 0;

@@ -28,11 +28,11 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     const KNOWN: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
     let known = |index: usize| KNOWN.iter().any(|word| args.is(index, word));
     if !(1..args.len()).all(known) || given("save") && given("nosave") || given("abort") && args.len() > 2 {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     if given("abort") {
         if !cx.engine.saves().settle_end() {
-            return Err(Error::text("ERR No shutdown in progress."));
+            return Err(Error::NoShutdown);
         }
         cx.engine.host().notice("Shutdown manually aborted.");
         cx.reply.ok();
@@ -45,7 +45,7 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         _ => Ending::Usual,
     };
     if !save::before_end(cx.engine, ending, given("force")) {
-        return Err(Error::text("ERR Errors trying to SHUTDOWN. Check logs."));
+        return Err(Error::ShutdownFailed);
     }
     // Whatever they have written: there is no other way past them.
     cx.engine.scripts().busy().iter().for_each(|running| running.kill());

@@ -20,7 +20,7 @@ use engine::clients::pubsub::{Kind, Message, Name};
 use engine::clients::registry::ClientInfo;
 use engine::config::keyspace_events::{KEYEVENT, KEYSPACE};
 use engine::propagation::effects::Event;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use resp::{Protocol, Reply};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -361,9 +361,7 @@ pub(crate) fn admits(full_name: &str, protocol: Protocol) -> bool {
 
 /// Why this command does not run, though its arguments are right.
 pub(crate) fn refusal(full_name: &str) -> Error {
-    Error::new(format!(
-        "ERR Can't execute '{full_name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
-    ))
+    Error::Subscribed(Word::of(full_name))
 }
 
 fn publish(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -433,8 +431,7 @@ fn reply_active(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Erro
 }
 
 fn wrong_use(args: &Args<'_>) -> Error {
-    let word = String::from_utf8_lossy(&args[1]);
-    Error::new(format!("ERR unknown subcommand or wrong number of arguments for '{word}'. Try PUBSUB HELP."))
+    Error::SubcommandUse(Word::of(String::from_utf8_lossy(&args[1]).as_bytes()), "PUBSUB")
 }
 
 fn pattern_count(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {

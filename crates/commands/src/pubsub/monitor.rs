@@ -28,13 +28,10 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// A monitor counts as a replica, which has its keys from elsewhere.
-pub(crate) const REFUSAL: Error = Error::text("ERR Replica can't interact with the keyspace");
-
 fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     if !cx.may_block() {
         // What comes to a monitor is no reply.
-        return Err(Error::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+        return Err(Error::MonitorDenied);
     }
     if !cx.session.info.monitor.load(Relaxed) {
         listen(cx, true);

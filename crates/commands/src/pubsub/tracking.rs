@@ -18,30 +18,11 @@ use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::{Mode, Stale, Tracker};
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::Key;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word, before_nul};
 use resp::{Protocol, Reply};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-const TWO_REDIRECTIONS: Error = Error::text("ERR A client can only redirect to a single other client");
-const NOBODY_THERE: Error = Error::text("ERR The client ID you want redirect to does not exist");
-const PREFIX_WITHOUT_BROADCAST: Error = Error::text("ERR PREFIX option requires BCAST mode to be enabled");
-const BROADCAST_SWITCH: Error = Error::text(
-    "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.",
-);
-const BROADCAST_OPTION: Error = Error::text("ERR OPTIN and OPTOUT are not compatible with BCAST");
-const BOTH_OPTIONS: Error = Error::text("ERR You can't specify both OPTIN mode and OPTOUT mode");
-const OPTION_SWITCH: Error = Error::text(
-    "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.",
-);
-const NO_CACHING: Error = Error::text(
-    "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
-);
-const NO_CACHING_YES: Error =
-    Error::text("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
-const NO_CACHING_NO: Error =
-    Error::text("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
 
 /// What CLIENT TRACKING was told.
 #[derive(Default)]
@@ -61,7 +42,7 @@ pub(crate) fn tracking(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error
     } else if args.is(2, "off") {
         end(cx.engine, cx.session);
     } else {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     cx.reply.ok();
     Ok(())
@@ -76,10 +57,10 @@ fn parse(cx: &Cx<'_>, args: &Args<'_>) -> Result<Options, Error> {
             () if args.is(index, "redirect") && has_more => {
                 index += 1;
                 if options.redirect.is_some() {
-                    return Err(TWO_REDIRECTIONS);
+                    return Err(Error::RedirectTwice);
                 }
                 let id = u64::try_from(args.int(index)?).ok();
-                options.redirect = Some(id.and_then(|id| cx.engine.clients().get(id)).ok_or(NOBODY_THERE)?);
+                options.redirect = Some(id.and_then(|id| cx.engine.clients().get(id)).ok_or(Error::RedirectMissing)?);
             }
             () if args.is(index, "bcast") => options.broadcast = true,
             () if args.is(index, "optin") => options.opt_in = true,
@@ -89,7 +70,7 @@ fn parse(cx: &Cx<'_>, args: &Args<'_>) -> Result<Options, Error> {
                 index += 1;
                 options.prefixes.push(args[index].into());
             }
-            () => return Err(Error::SYNTAX),
+            () => return Err(Error::Syntax),
         }
         index += 1;
     }
@@ -100,21 +81,21 @@ impl Options {
     /// The mode, if it is one and may follow the present one.
     fn mode(&self, present: Option<Mode>) -> Result<Mode, Error> {
         if !self.broadcast && !self.prefixes.is_empty() {
-            return Err(PREFIX_WITHOUT_BROADCAST);
+            return Err(Error::PrefixWithoutBcast);
         }
         if present.is_some_and(|present| (present == Mode::Broadcast) != self.broadcast) {
-            return Err(BROADCAST_SWITCH);
+            return Err(Error::BcastSwitch);
         }
         let mode = match (self.broadcast, self.opt_in, self.opt_out) {
             (true, false, false) => Mode::Broadcast,
-            (true, ..) => return Err(BROADCAST_OPTION),
-            (_, true, true) => return Err(BOTH_OPTIONS),
+            (true, ..) => return Err(Error::BcastWithOpt),
+            (_, true, true) => return Err(Error::OptinAndOptout),
             (_, true, _) => Mode::OptIn,
             (_, _, true) => Mode::OptOut,
             _ => Mode::Reads,
         };
         match (present, mode) {
-            (Some(Mode::OptIn), Mode::OptOut) | (Some(Mode::OptOut), Mode::OptIn) => Err(OPTION_SWITCH),
+            (Some(Mode::OptIn), Mode::OptOut) | (Some(Mode::OptOut), Mode::OptIn) => Err(Error::OptSwitch),
             _ => Ok(mode),
         }
     }
@@ -152,21 +133,13 @@ fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {
 /// No key may begin with two prefixes of a client.
 fn check_prefixes(present: &BTreeSet<Box<[u8]>>, new: &[Box<[u8]>]) -> Result<(), Error> {
     let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
-    let error = |prefix: &[u8], which: &str, other: &[u8]| {
-        let shown = |prefix| String::from_utf8_lossy(crate::core::dispatch::before_nul(prefix)).into_owned();
-        let text = "Prefixes for a single client must not overlap.";
-        Err(Error::new(format!(
-            "ERR Prefix '{}' overlaps with {which} prefix '{}'. {text}",
-            shown(prefix),
-            shown(other)
-        )))
-    };
+    let shown = |prefix: &[u8]| Word::of(String::from_utf8_lossy(before_nul(prefix)).as_bytes());
     for (index, prefix) in new.iter().enumerate() {
         if let Some(other) = present.iter().find(|other| overlap(prefix, other)) {
-            return error(prefix, "an existing", other);
+            return Err(Error::PrefixOverlapsPresent(shown(prefix), shown(other)));
         }
         if let Some(other) = new[index + 1..].iter().find(|other| overlap(prefix, other)) {
-            return error(prefix, "another provided", other);
+            return Err(Error::PrefixOverlapsGiven(shown(prefix), shown(other)));
         }
     }
     Ok(())
@@ -186,12 +159,12 @@ pub fn end(engine: &Engine, session: &mut Session) {
 }
 
 pub(crate) fn caching(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let mode = cx.session.tracker.as_ref().ok_or(NO_CACHING)?.mode;
+    let mode = cx.session.tracker.as_ref().ok_or(Error::CachingWithoutOpt)?.mode;
     match () {
-        () if args.is(2, "yes") && mode != Mode::OptIn => return Err(NO_CACHING_YES),
-        () if args.is(2, "no") && mode != Mode::OptOut => return Err(NO_CACHING_NO),
+        () if args.is(2, "yes") && mode != Mode::OptIn => return Err(Error::CachingYesWithoutOptin),
+        () if args.is(2, "no") && mode != Mode::OptOut => return Err(Error::CachingNoWithoutOptout),
         () if args.is(2, "yes") || args.is(2, "no") => cx.session.caching = true,
-        () => return Err(Error::SYNTAX),
+        () => return Err(Error::Syntax),
     }
     cx.reply.ok();
     Ok(())

@@ -5,7 +5,7 @@ use super::convert::{self, ErrorTable};
 use super::debugger;
 use super::failure::Failed;
 use super::flags::ScriptFlags;
-use super::interpreter::{self, Compiled, Interpreter, Outcome, Words};
+use super::interpreter::{Compiled, Interpreter, Outcome, Words};
 use super::run::{Call, Code, Obstacle, RUN, Reach, Run};
 use crate::core::admission;
 use crate::core::args::Args;
@@ -19,9 +19,9 @@ use crate::core::help::HELP;
 use crate::core::instrument;
 use crate::pubsub::monitor;
 use crate::transactions::blocking::Blocking;
-use engine::Error;
 use engine::config::Directive;
 use engine::scripts::script_cache::Sha;
+use engine::{Error, Word};
 use mlua::Value;
 use std::rc::Rc;
 
@@ -158,15 +158,13 @@ const SCRIPT: &[Command] = &[
     },
 ];
 
-const NO_SUCH_SCRIPT: Error = Error::text("NOSCRIPT No matching script.");
-
 /// The number of keys, which stands at argument 2.
 fn key_count(args: &Args<'_>) -> Result<usize, Error> {
     let count = args.int(2)?;
     if count > (args.len() - 3) as i64 {
-        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
+        return Err(Error::MoreKeysThanArguments);
     }
-    usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))
+    usize::try_from(count).map_err(|_| Error::NegativeKeyCount)
 }
 
 fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
@@ -201,19 +199,19 @@ fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), 
 
 fn find(cx: &Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
     if cx.session.debugs_scripts {
-        return Err(Error::text("ERR Please use EVAL instead of EVALSHA for debugging"));
+        return Err(Error::EvalshaDebugged);
     }
-    let sha = sha(&args[1]).ok_or(NO_SUCH_SCRIPT)?;
+    let sha = sha(&args[1]).ok_or(Error::NoScript)?;
     let keys = key_count(args)?;
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
     let interpreter = Interpreter::current(scripts)?;
-    let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(NO_SUCH_SCRIPT)?;
+    let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(Error::NoScript)?;
     Ok((interpreter, script, keys))
 }
 
 /// Monitors see calls that come to no run, too.
 pub(super) fn shown_if_failed<T>(cx: &Cx<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
-    if found.as_ref().is_err_and(|error| !error.is_not_now()) && cx.engine.pubsub().is_monitored() {
+    if found.as_ref().is_err_and(|error| *error != Error::WouldBlock) && cx.engine.pubsub().is_monitored() {
         show_to_monitors(cx, command);
     }
     found
@@ -237,10 +235,10 @@ fn debug_run(
         cx.keys.escalate_anew()?;
     }
     let (text, start) = (&script.script.text, cx.reply.len());
-    debugger::begin(&interpreter.lua, text).map_err(|_| interpreter::BROKEN)?;
+    debugger::begin(&interpreter.lua, text).map_err(|_| Error::NoInterpreter)?;
     let done = invoke(cx, interpreter, call, keys);
     let said = debugger::end();
-    interpreter.calm().map_err(|_| interpreter::BROKEN)?;
+    interpreter.calm().map_err(|_| Error::NoInterpreter)?;
     let reply = cx.reply.as_slice()[start..].to_vec();
     cx.reply.truncate(start);
     leave_debugger(cx, &said);
@@ -276,7 +274,7 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
         return Err(error);
     }
     if call.read_only {
-        return Err(Error::text("ERR Can not execute a script with write flag using *_ro command."));
+        return Err(Error::ScriptWritesInRo);
     }
     Ok(())
 }
@@ -294,7 +292,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
     let broken = |error: mlua::Error| {
         let text = error.to_string();
         let text = text.lines().next().unwrap_or_default();
-        Error::new([b"ERR Error running script ", name, b", ", text.as_bytes()].concat())
+        Error::ScriptFailed(Word::of(name), Word::of(text))
     };
     interpreter.limit_memory(cx.engine.config()).map_err(broken)?;
     let key_args = cx.key_args;
@@ -327,7 +325,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
         }
         match obstacle {
             None => return reply(cx, command, outcome.map_err(broken)?, name, protocol),
-            Some(Obstacle::LongScript) => return Err(Error::NOT_NOW),
+            Some(Obstacle::LongScript) => return Err(Error::WouldBlock),
             Some(Obstacle::OtherKeys) => cx.keys.escalate_anew()?,
         }
     }
@@ -376,7 +374,7 @@ fn reply(
             }
         }
         Err(failed) if failed.is_odd => {
-            return Err(Error::new([b"ERR Error running script ", name, b", ", &failed.text[..]].concat()));
+            return Err(Error::ScriptFailed(Word::of(name), Word::of(&failed.text)));
         }
         Err(Failed { mut text, counted, place, .. }) => {
             if let Some((source, line)) = place {
@@ -390,7 +388,7 @@ fn reply(
     if !counted {
         cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
     }
-    Err(Error::new(text).counted())
+    Err(Error::Script(Word::of(text)))
 }
 
 fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -412,14 +410,14 @@ fn exists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn show(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let script = sha(&args[2]).and_then(|sha| cx.engine.scripts().find(&sha, 0)).ok_or(NO_SUCH_SCRIPT)?;
+    let script = sha(&args[2]).and_then(|sha| cx.engine.scripts().find(&sha, 0)).ok_or(Error::NoScript)?;
     cx.reply.bulk(&script.text);
     Ok(())
 }
 
 fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 || (args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async")) {
-        return Err(Error::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
+        return Err(Error::ScriptFlush);
     }
     let lazy = match args.get(2) {
         Some(_) => args.is(2, "async"),
@@ -435,23 +433,20 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.blocking != Blocking::Allowed {
-        return Err(Error::text("ERR SCRIPT DEBUG must be called outside a pipeline"));
+        return Err(Error::ScriptDebugInPipeline);
     }
     if args.len() > 4 {
-        let text = "ERR unknown subcommand or wrong number of arguments for 'DEBUG'. Try SCRIPT HELP.";
-        return Err(Error::text(text));
+        return Err(Error::SubcommandUse(Word::of("DEBUG"), "SCRIPT"));
     }
     if args.is(2, "yes") {
         // It is to run on a copy of all data.
-        return Err(Error::text("ERR This server debugs scripts in the synchronous mode only: use SCRIPT DEBUG SYNC"));
+        return Err(Error::ScriptDebugNotSync);
     }
     if !args.is(2, "no") && !args.is(2, "sync") {
-        return Err(Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"));
+        return Err(Error::ScriptDebugUse);
     }
     if args.len() == 4 && !args.is(3, "lua") {
-        let name = dispatch::before_nul(&args[3]);
-        let text: [&[u8]; 3] = [b"ERR No scripting engine found with name '", name, b"' to enable debug"];
-        return Err(Error::new(text.concat()));
+        return Err(Error::ScriptDebugEngine(Word::up_to_nul(&args[3])));
     }
     cx.session.debugs_scripts = args.is(2, "sync");
     cx.reply.ok();
@@ -462,7 +457,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 pub(super) fn kill(cx: &mut Cx<'_>, functions: bool) -> Result<(), Error> {
     let busy = cx.engine.scripts().busy();
     let Some(first) = busy.first() else {
-        return Err(Error::text("NOTBUSY No scripts in execution right now."));
+        return Err(Error::NotBusy);
     };
     if busy.iter().all(|running| running.is_function != functions) {
         return Err(crate::scripting::busy_error(first.is_function));
@@ -473,10 +468,7 @@ pub(super) fn kill(cx: &mut Cx<'_>, functions: bool) -> Result<(), Error> {
         ended = true;
     }
     if !ended {
-        return Err(Error::text(
-            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
-             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
-        ));
+        return Err(Error::Unkillable);
     }
     cx.reply.ok();
     Ok(())

@@ -1,6 +1,5 @@
 //! FCALL, FCALL_RO, FUNCTION.
 
-use super::convert;
 use super::eval::{self, invoke, kill};
 use super::flags::ScriptFlags;
 use super::functions::{self, LOAD_TIMEOUT, Made};
@@ -19,7 +18,7 @@ use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
 use engine::scripts::libraries::{Change, Libraries, Library};
 use engine::scripts::script_cache::Running;
-use engine::{Engine, Error, glob};
+use engine::{Engine, Error, Word, glob};
 use persistence::dump;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -158,14 +157,12 @@ const SUBCOMMANDS: &[Command] = &[
     },
 ];
 
-const NO_LIBRARY: Error = Error::text("ERR Library not found");
-
 fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
     let found = interpreter.functions.find(&interpreter, scripts, &args[1]);
     let found = found.and_then(|found| {
-        let found = found.ok_or(Error::text("ERR Function not found"))?;
+        let found = found.ok_or(Error::NoSuchFunction)?;
         Ok((found, key_count(args)?))
     });
     let (found, keys) = eval::shown_if_failed(cx, args, found)?;
@@ -177,15 +174,15 @@ fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Er
 }
 
 fn key_count(args: &Args<'_>) -> Result<usize, Error> {
-    let count = args.int(2).map_err(|_| Error::text("ERR Bad number of keys provided"))?;
+    let count = args.int(2).map_err(|_| Error::FunctionKeyCount)?;
     if count > (args.len() - 3) as i64 {
-        return Err(Error::text("ERR Number of keys can't be greater than number of args"));
+        return Err(Error::MoreKeysThanArguments);
     }
-    usize::try_from(count).map_err(|_| Error::text("ERR Number of keys can't be negative"))
+    usize::try_from(count).map_err(|_| Error::NegativeKeyCount)
 }
 
 fn exists(library: &[u8]) -> Error {
-    Error::new([b"ERR Library '", library, b"' already exists"].concat())
+    Error::LibraryExists(Word::of(library))
 }
 
 /// The change that puts these in; fails when the name of one of their functions is taken by a library that stays.
@@ -200,7 +197,7 @@ fn put(libraries: &Libraries, added: Vec<Library>) -> Result<Change, Error> {
 }
 
 fn function_exists(name: &[u8]) -> Error {
-    Error::new([b"ERR Function ", name, b" already exists"].concat())
+    Error::FunctionExists(Word::of(name))
 }
 
 /// The change that puts one in.
@@ -216,7 +213,7 @@ fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut replace = false;
     for index in 2..code {
         if !args.is(index, "replace") {
-            return Err(Error::new([b"ERR Unknown option given: ", convert::up_to_nul(&args[index])].concat()));
+            return Err(Error::FunctionLoadOption(Word::up_to_nul(&args[index])));
         }
         replace = true;
     }
@@ -274,7 +271,7 @@ impl Drop for FromFile<'_> {
 fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.change_libraries(|libraries| match libraries.contains(&args[2]) {
         true => Ok(Change { remove: Some(args[2].into()), ..Change::default() }),
-        false => Err(NO_LIBRARY),
+        false => Err(Error::NoSuchLibrary),
     })?;
     cx.reply.ok();
     Ok(())
@@ -282,8 +279,7 @@ fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// The subcommand is named as it was written.
 fn wrong_arguments(args: &Args<'_>) -> Error {
-    let name = convert::up_to_nul(&args[1]);
-    Error::new([b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try FUNCTION HELP."].concat())
+    Error::SubcommandUse(Word::up_to_nul(&args[1]), "FUNCTION")
 }
 
 fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -291,7 +287,7 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(wrong_arguments(args));
     }
     if args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async") {
-        return Err(Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
+        return Err(Error::FunctionFlush);
     }
     let lazy = match args.get(2) {
         Some(_) => args.is(2, "async"),
@@ -313,9 +309,9 @@ fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             with_code = true;
         } else if pattern.is_none() && args.is(index, "libraryname") {
             index += 1;
-            pattern = Some(args.get(index).ok_or(Error::text("ERR library name argument was not given"))?);
+            pattern = Some(args.get(index).ok_or(Error::FunctionListNoName)?);
         } else {
-            return Err(Error::new([b"ERR Unknown argument ", &args[index]].concat()));
+            return Err(Error::FunctionListArgument(Word::of(&args[index])));
         }
         index += 1;
     }
@@ -402,12 +398,11 @@ fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 /// The texts of the libraries in a dump.
 fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let relaxed = engine.config().snapshot().choice(Directive::RDB_VERSION_CHECK) == "relaxed";
-    let payload = dump::verify(bytes, relaxed, engine.saves().skips_checksums())
-        .ok_or(Error::text("ERR DUMP payload version or checksum are wrong"))?;
+    let payload = dump::verify(bytes, relaxed, engine.saves().skips_checksums()).ok_or(Error::BadPayload)?;
     match dump::restore_functions(payload) {
         Ok(Some(texts)) => Ok(texts),
-        Ok(None) => Err(Error::text("ERR given type is not a function")),
-        Err(_) => Err(Error::text("ERR Failed loading library data")),
+        Ok(None) => Err(Error::FunctionRestoreType),
+        Err(_) => Err(Error::FunctionRestoreData),
     }
 }
 
@@ -419,9 +414,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 4 {
         (replace, flush) = (args.is(3, "replace"), args.is(3, "flush"));
         if !replace && !flush && !args.is(3, "append") {
-            return Err(Error::text(
-                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
-            ));
+            return Err(Error::FunctionRestorePolicy);
         }
     }
     let scripts = cx.engine.scripts();
@@ -446,7 +439,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             return Ok(Change { clear: true, ..put(&Libraries::default(), restored)? });
         }
         if let Some(library) = restored.iter().find(|library| libraries.contains(&library.name) && !replace) {
-            return Err(Error::new([b"ERR Library ", &library.name[..], b" already exists"].concat()));
+            return Err(Error::LibraryExistsOnRestore(Word::of(&library.name)));
         }
         put(libraries, restored)
     })?;

@@ -1,6 +1,6 @@
 //! What a script's first line or a function's registration allows and promises.
 
-use engine::Error;
+use engine::{Error, Word};
 
 /// A set of these flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,22 +37,21 @@ impl ScriptFlags {
         if !text.starts_with(b"#!") {
             return Ok(ScriptFlags::UNSPECIFIED);
         }
-        let end = text.iter().position(|byte| *byte == b'\n').ok_or(Error::text("ERR Invalid script shebang"))?;
-        let words = resp::words::split(&text[..end]).ok_or(Error::text("ERR Invalid engine in script shebang"))?;
+        let end = text.iter().position(|byte| *byte == b'\n').ok_or(Error::Shebang)?;
+        let words = resp::words::split(&text[..end]).ok_or(Error::ShebangEngine)?;
         let engine = words.first().and_then(|word| word.strip_prefix(b"#!")).unwrap_or_default();
         let mut flags = ScriptFlags::default();
         for word in words.get(1..).unwrap_or_default() {
             let Some(names) = word.strip_prefix(b"flags=") else {
-                return Err(Error::new([b"ERR Unknown lua shebang option: ", &word[..]].concat()));
+                return Err(Error::ShebangOption(Word::of(word)));
             };
             for name in names.split(|byte| *byte == b',').filter(|_| !names.is_empty()) {
                 let flag = ScriptFlags::named(name);
-                flags.0 |=
-                    flag.ok_or_else(|| Error::new([b"ERR Unexpected flag in script shebang: ", name].concat()))?.0;
+                flags.0 |= flag.ok_or_else(|| Error::ShebangFlag(Word::of(name)))?.0;
             }
         }
         if !engine.eq_ignore_ascii_case(b"lua") {
-            return Err(Error::new([b"ERR Could not find scripting engine '", engine, b"'"].concat()));
+            return Err(Error::ShebangEngineUnknown(Word::of(engine)));
         }
         Ok(flags)
     }

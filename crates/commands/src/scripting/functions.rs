@@ -9,9 +9,9 @@ use super::flags::ScriptFlags;
 use super::interpreter::Interpreter;
 use super::keeps::may_keep;
 use super::run::Reach;
-use engine::Error;
 use engine::scripts::libraries::{Function, Library};
 use engine::scripts::script_cache::Scripts;
+use engine::{Error, Word};
 use mlua::{Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -135,30 +135,28 @@ impl Made {
 
 /// The name that the first line of a library's text gives it.
 pub(super) fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
-    let Some(line) = code.strip_prefix(b"#!") else { return Err(Error::text("ERR Missing library metadata")) };
+    let Some(line) = code.strip_prefix(b"#!") else { return Err(Error::LibraryMetadataMissing) };
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
-        return Err(Error::text("ERR Invalid library metadata"));
+        return Err(Error::LibraryMetadata);
     };
-    let words = resp::words::split(&code[..end + 2]).ok_or(Error::text("ERR Invalid library metadata"))?;
+    let words = resp::words::split(&code[..end + 2]).ok_or(Error::LibraryMetadata)?;
     let engine = words.first().and_then(|word| word.strip_prefix(b"#!")).unwrap_or_default();
     let mut name: Option<Vec<u8>> = None;
     for word in words.get(1..).unwrap_or_default() {
         match word.get(..5).filter(|start| start.eq_ignore_ascii_case(b"name=")) {
             Some(_) if name.is_some() => {
-                return Err(Error::text("ERR Invalid metadata value, name argument was given multiple times"));
+                return Err(Error::LibraryNameTwice);
             }
             Some(_) => name = Some(word[5..].to_vec()),
-            None => return Err(Error::new([b"ERR Invalid metadata value given: ", &word[..]].concat())),
+            None => return Err(Error::LibraryMetadataValue(Word::of(word))),
         }
     }
-    let name = name.ok_or(Error::text("ERR Library name was not given"))?;
+    let name = name.ok_or(Error::LibraryNameMissing)?;
     if !is_name(&name) {
-        return Err(Error::text(
-            "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
-        ));
+        return Err(Error::LibraryName);
     }
     if !engine.eq_ignore_ascii_case(b"lua") {
-        return Err(Error::new([b"ERR Engine '", engine, b"' not found"].concat()));
+        return Err(Error::LibraryEngine(Word::of(engine)));
     }
     Ok(name)
 }
@@ -175,19 +173,16 @@ pub(super) fn make(
     timeout: Duration,
 ) -> Result<Made, Error> {
     let name = library_name(code)?;
-    let function = interpreter
-        .compile(code, "@user_function")
-        .map_err(|error| Error::new([b"ERR Error compiling function: ", &error[..]].concat()))?;
+    let function =
+        interpreter.compile(code, "@user_function").map_err(|error| Error::LibraryNotCompiled(Word::of(error)))?;
     LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now().checked_add(timeout) }));
     let outcome = interpreter.run_library(scripts, &function);
     let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
-    let failed = |text: &[u8]| Error::new([b"ERR Error registering functions: ", text].concat());
+    let failed = |text: &[u8]| Error::LibraryFailed(Word::of(text));
     match outcome {
-        Ok(Ok(_)) if functions.is_empty() => Err(Error::text("ERR No functions registered")),
-        Ok(Ok(_)) if !functions.iter().all(|(function, _)| is_name(&function.name)) => Err(Error::text(
-            "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one character long",
-        )),
-        Ok(Ok(_)) if has_twins(&functions) => Err(Error::text("ERR Function already exists in the library")),
+        Ok(Ok(_)) if functions.is_empty() => Err(Error::NoFunctions),
+        Ok(Ok(_)) if !functions.iter().all(|(function, _)| is_name(&function.name)) => Err(Error::FunctionName),
+        Ok(Ok(_)) if has_twins(&functions) => Err(Error::FunctionTwice),
         Ok(Ok(_)) => Ok(Made { name, functions }),
         outcome => {
             // The text may have been ended by the clock.

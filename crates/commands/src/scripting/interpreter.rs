@@ -9,9 +9,9 @@ use super::keeps::may_change_words;
 use super::run::{Buffers, RUN, Reach};
 use super::{api, failure, functions, libraries, random};
 use crate::core::args::Args;
-use engine::Error;
 use engine::config::{ConfigStore, Directive};
 use engine::scripts::script_cache::{Script, Scripts, Sha};
+use engine::{Error, Word};
 use foldhash::fast::FixedState;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
@@ -105,8 +105,6 @@ pub(super) struct Interpreter {
 /// What a run ended with: a value, or an error.
 pub(super) type Outcome = Result<Value, Failed>;
 
-pub(super) const BROKEN: Error = Error::text("ERR The Lua interpreter could not be started");
-
 impl Interpreter {
     /// This thread's interpreter for these scripts.
     pub fn current(scripts: &Scripts) -> Result<Rc<Interpreter>, Error> {
@@ -131,7 +129,7 @@ impl Interpreter {
 
     /// One for the moment, whatever thread this is. [Retired](Interpreter::retire) in the end.
     pub fn passing(scripts: &Scripts) -> Result<Interpreter, Error> {
-        Interpreter::new(scripts).map_err(|_| BROKEN)
+        Interpreter::new(scripts).map_err(|_| Error::NoInterpreter)
     }
 
     /// Its memory counts no more.
@@ -224,15 +222,13 @@ impl Interpreter {
             return Ok(known);
         }
         let flags = ScriptFlags::of_script(text)?;
-        let function = self
-            .compile(text, "@user_script")
-            .map_err(|error| Error::new([b"ERR Error compiling script (new function): ", &error[..]].concat()))?;
+        let function = self.compile(text, "@user_script").map_err(|error| Error::ScriptNotCompiled(Word::of(error)))?;
         let script = scripts.add(sha, text, flags.0, pinned, now);
         Ok(self.remember(script, function))
     }
 
     fn keep(&self, script: Arc<Script>) -> Result<Rc<Compiled>, Error> {
-        let function = self.compile(&script.text, "@user_script").map_err(Error::new)?;
+        let function = self.compile(&script.text, "@user_script").map_err(|error| Error::Verbatim(Word::of(error)))?;
         Ok(self.remember(script, function))
     }
 

@@ -60,14 +60,12 @@ use crate::core::table::Entry;
 use engine::{Engine, Error};
 use flags::ScriptFlags;
 use interpreter::Interpreter;
+use std::borrow::Cow;
 
 /// For every thread that runs commands, now and then: gives up the memory of scripts that were flushed.
 pub fn forget_flushed(engine: &Engine) {
     Interpreter::forget_flushed(engine.scripts());
 }
-
-/// Why a script may not call a command.
-pub(crate) const NOT_FROM_SCRIPT: Error = Error::text("ERR This Redis command is not allowed from script");
 
 /// What clients are told while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {
@@ -76,11 +74,14 @@ pub(crate) fn busy(engine: &Engine) -> Error {
 
 /// What clients are told while a script runs for too long.
 pub(crate) fn busy_error(by_function: bool) -> Error {
-    if by_function {
-        Error::text("BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
-    } else {
-        Error::text("BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
-    }
+    if by_function { Error::BusyFunction } else { Error::BusyScript }
+}
+
+/// What a client reads of an error where nothing is run again: that a script keeps the server busy, for what would wait
+/// for it.
+#[cold]
+pub(crate) fn text<'e>(engine: &Engine, error: &'e Error) -> Cow<'e, [u8]> {
+    error.text().unwrap_or_else(|| Cow::Owned(busy(engine).text().unwrap_or_default().into_owned()))
 }
 
 /// The command's flags, or, where it runs a script that tells what it allows and promises, those of this call.

@@ -4,7 +4,6 @@
 //! reply is turned into Lua values and taken back. Which locks those are, and what happens when a command needs others,
 //! the module's essay says.
 
-use super::NOT_FROM_SCRIPT;
 use super::convert;
 use super::debugger;
 use super::failure::Failure;
@@ -199,7 +198,7 @@ impl Buffers {
 }
 
 /// What ends a run that is to begin again; no script sees it as a result.
-const RESTART: &str = "the script begins again";
+const RESTART: &[u8] = b"the script begins again";
 
 impl<'r, 'c> Run<'r, 'c> {
     pub fn begin(
@@ -247,22 +246,22 @@ impl<'r, 'c> Run<'r, 'c> {
 
     /// The command that these words are, which is `found`, unless a script may not call it.
     fn find(&self, found: Option<&'static Entry>, args: &Args<'_>) -> Result<&'static Entry, Refused> {
-        let entry = found.ok_or(Refused::new("ERR Unknown command called from script", None))?;
-        let refused = |text| Err(Refused::new(text, Some(entry)));
+        let entry = found.ok_or(Refused { error: Error::ScriptUnknownCommand, entry: None })?;
+        let refused = |error| Err(Refused { error, entry: Some(entry) });
         let command = entry.command;
         if !command.accepts_arity(args.len()) {
-            return refused("ERR Wrong number of args calling command from script");
+            return refused(Error::ScriptWrongArity);
         }
         if command.flags.has(NO_SCRIPT) && !self.cx.engine.scripts().allows_all() {
-            return Err(Refused { error: NOT_FROM_SCRIPT, entry: Some(entry) });
+            return refused(Error::NotFromScript);
         }
         let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
-            return refused("ERR Write commands are not allowed from read-only scripts.");
+            return refused(Error::ScriptReadOnly);
         }
         let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
         let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);
-        refusal.map_or(Ok(entry), |error| Err(Refused { error, entry: Some(entry) }))
+        refusal.map_or(Ok(entry), refused)
     }
 
     /// Makes sure that the command's locks are held.
@@ -334,7 +333,7 @@ impl<'r, 'c> Run<'r, 'c> {
     /// The run ends here, without a trace, for nothing was changed.
     fn give_up(&mut self, why: Obstacle, entry: &'static Entry) -> Refused {
         self.obstacle = Some(why);
-        Refused::new(RESTART, Some(entry))
+        Refused { error: Error::WouldBlock, entry: Some(entry) }
     }
 
     fn run(&mut self, found: Option<&'static Entry>, args: &mut Args<'_>) -> Result<usize, Refused> {
@@ -371,7 +370,7 @@ impl<'r, 'c> Run<'r, 'c> {
         if let Some(entry) = refused.entry {
             instrument::count_rejected(engine, worker, entry);
         }
-        engine.metrics()[worker].count_error(refused.error.as_bytes());
+        engine.metrics()[worker].count_error(&super::text(engine, &refused.error));
     }
 }
 
@@ -436,9 +435,9 @@ impl Watch {
 
 impl Commands for Run<'_, '_> {
     fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
-        let refuse = |text: &str| Err(failure(text, false));
+        let refuse = |error: &Error| Err(failure(error, false));
         let Some(name) = words.front() else {
-            return refuse("ERR Please specify at least one argument for this call");
+            return refuse(&Error::ScriptNoCommand);
         };
         let (mut bytes, mut spans) = (std::mem::take(&mut self.buffers.bytes), std::mem::take(&mut self.buffers.spans));
         bytes.clear();
@@ -452,7 +451,7 @@ impl Commands for Run<'_, '_> {
         for word in words.iter().skip(spans.len()) {
             let start = bytes.len();
             if !append(&mut bytes, word) {
-                return refuse("ERR Command arguments must be strings or integers");
+                return refuse(&Error::ScriptArgument);
             }
             spans.push(Span { start, len: bytes.len() - start });
         }
@@ -476,7 +475,7 @@ impl Commands for Run<'_, '_> {
                     debugger::note_reply(Ok(&self.cx.reply.as_slice()[start..]));
                 }
                 let value = match &self.cx.reply.as_slice()[start..] {
-                    [b'-', text @ ..] if raise => Err(failure(text.trim_ascii_end(), true)),
+                    [b'-', text @ ..] if raise => Err(failure_of(text.trim_ascii_end(), true)),
                     reply => match convert::text_of(reply) {
                         Some(text) => Ok(Answer::Left(text.to_owned())),
                         None => convert::to_lua(lua, reply).map(Answer::Right),
@@ -490,9 +489,9 @@ impl Commands for Run<'_, '_> {
                     self.count(&refused);
                 }
                 if debugged {
-                    debugger::note_reply(Err(refused.error.as_bytes()));
+                    debugger::note_reply(Err(&refused.error.text().unwrap_or(RESTART.into())));
                 }
-                Err(failure(refused.error.as_bytes(), true))
+                Err(failure(&refused.error, true))
             }
         }
     }
@@ -534,16 +533,12 @@ impl Commands for Run<'_, '_> {
             return Ok(());
         }
         if self.obstacle.is_some() {
-            return Err(failure(RESTART, true));
+            return Err(failure(&Error::WouldBlock, true));
         }
         self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
         if self.watch.running.as_ref().is_some_and(|running| running.is_killed()) {
-            let text = if self.call.is_function() {
-                "ERR Script killed by user with FUNCTION KILL."
-            } else {
-                "ERR Script killed by user with SCRIPT KILL."
-            };
-            return Err(failure(text, false));
+            let is_function = self.call.is_function();
+            return Err(failure(if is_function { &Error::FunctionKilled } else { &Error::ScriptKilled }, false));
         }
         Ok(())
     }
@@ -555,14 +550,13 @@ struct Refused {
     entry: Option<&'static Entry>,
 }
 
-impl Refused {
-    fn new(text: &'static str, entry: Option<&'static Entry>) -> Refused {
-        Refused { error: Error::text(text), entry }
-    }
+/// What would block ends the run, which begins again.
+fn failure(error: &Error, counted: bool) -> mlua::Error {
+    failure_of(&error.text().unwrap_or(RESTART.into()), counted)
 }
 
-fn failure(text: impl AsRef<[u8]>, counted: bool) -> mlua::Error {
-    mlua::Error::external(Failure::Reply { text: text.as_ref().to_vec(), counted })
+fn failure_of(text: &[u8], counted: bool) -> mlua::Error {
+    mlua::Error::external(Failure::Reply { text: text.to_vec(), counted })
 }
 
 /// Appends a Lua value as a command's argument; false if it cannot be one.

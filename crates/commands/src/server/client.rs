@@ -3,7 +3,6 @@
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, SETTLES, STALE};
 use crate::core::context::{Cx, Flow, Piecewise};
-use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
 use crate::core::session::Replies;
 use crate::core::worker_barrier::Others;
@@ -11,8 +10,8 @@ use crate::pubsub::tracking;
 use crate::server::client_list::{Filter, write_line};
 use crate::server::connection::{is_clean, set_name};
 use crate::transactions::blocking::Blocking;
-use engine::Error;
 use engine::clients::registry::ClientInfo;
+use engine::{Error, Word};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -256,11 +255,10 @@ fn set_client_name(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn set_info(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (is_name, is_version) = (args.is(2, "lib-name"), args.is(2, "lib-ver"));
     if !is_name && !is_version {
-        return Err(Error::new([b"ERR Unrecognized option '", before_nul(&args[2]), b"'"].concat()));
+        return Err(Error::UnrecognizedOption(Word::up_to_nul(&args[2])));
     }
     if !is_clean(&args[3]) {
-        let text = [&args[2], b" cannot contain spaces, newlines or special characters."].concat();
-        return Err(Error::new([b"ERR ", &text[..]].concat()));
+        return Err(Error::ClientInfo(Word::of(&args[2])));
     }
     cx.session.info.edit_details(|details| {
         let field = if is_name { &mut details.lib_name } else { &mut details.lib_ver };
@@ -283,7 +281,7 @@ fn on_or_off(args: &Args<'_>) -> Result<bool, Error> {
     match () {
         () if args.is(2, "on") => Ok(true),
         () if args.is(2, "off") => Ok(false),
-        () => Err(Error::SYNTAX),
+        () => Err(Error::Syntax),
     }
 }
 
@@ -295,7 +293,7 @@ fn no_evict(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn import_source(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !cx.engine.is_importing() && !args.is(2, "off") {
-        return Err(Error::text("ERR Server is not in import mode"));
+        return Err(Error::NotInImportMode);
     }
     let on = on_or_off(args)?;
     cx.session.import_source = on;
@@ -324,7 +322,7 @@ fn reply(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.session.replies = Replies::SkipNext;
         }
     } else {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     Ok(())
 }
@@ -378,7 +376,7 @@ fn kill(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 3 {
         let clients = cx.engine.clients().all();
         let found = clients.iter().find(|client| client.addr.as_bytes() == &args[2]);
-        end(cx, found.ok_or(Error::text("ERR No such client"))?);
+        end(cx, found.ok_or(Error::NoSuchClient)?);
         cx.reply.ok();
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::core::dispatch::before_nul;
 use crate::core::table::{Entry, Table};
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -175,13 +175,9 @@ impl Kind {
             b"primary" | b"master" => Ok(Kind::Primary),
             b"replica" | b"slave" => Ok(Kind::Replica),
             b"pubsub" => Ok(Kind::PubSub),
-            _ => Err(quoting("ERR Unknown client type '", name)),
+            _ => Err(Error::UnknownClientType(Word::of(name))),
         }
     }
-}
-
-fn quoting(text: &str, word: &[u8]) -> Error {
-    Error::new([text.as_bytes(), word, b"'"].concat())
 }
 
 /// Conditions on clients, of which all must hold.
@@ -200,13 +196,13 @@ impl Filter {
         let mut index = 2;
         while index < args.len() {
             if index + 1 == args.len() {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             if args.is(index, "skipme") {
                 filter.skip_me = match () {
                     () if args.is(index + 1, "yes") => true,
                     () if args.is(index + 1, "no") => false,
-                    () => return Err(Error::SYNTAX),
+                    () => return Err(Error::Syntax),
                 };
                 index += 2;
                 continue;
@@ -253,36 +249,32 @@ fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
     *index += 1;
     while let Some(id) = args.get(*index).and_then(resp::number::parse_i64) {
         if id < 1 {
-            return Err(Error::text("ERR client-id should be greater than 0"));
+            return Err(Error::ClientIdNotPositive);
         }
         ids.push(id as u64);
         *index += 1;
     }
-    if ids.is_empty() { Err(Error::SYNTAX) } else { Ok(ids) }
+    if ids.is_empty() { Err(Error::Syntax) } else { Ok(ids) }
 }
 
 fn parse_condition(negated: bool, word: &[u8], value: &[u8], databases: usize) -> Result<Condition, Error> {
     let db_name = if negated { "NOT-DB" } else { "DB" };
-    let number = |name: &str| {
-        let text = format!("ERR {name} is not an integer or out of range");
-        resp::number::parse_i64(value).ok_or(Error::new(text))
-    };
-    let positive = |name: &str| match number(name)? {
+    let number = |name: &'static str| resp::number::parse_i64(value).ok_or(Error::FilterNotAnInteger(name));
+    let positive = |name: &'static str| match number(name)? {
         n if n > 0 => Ok(n),
-        _ => Err(Error::new(format!("ERR {name} should be greater than 0"))),
+        _ => Err(Error::FilterNotPositive(name)),
     };
     let known_letters = |name: &str, known: &[u8]| match value.iter().find(|letter| !known.contains(letter)) {
         None => Ok(value.to_vec()),
         Some(_) => {
             let filter = if negated { format!("NOT-{}", name.to_uppercase()) } else { "provided".to_owned() };
-            let text = format!("ERR Unknown {name} found in the {filter} filter: ");
-            Err(Error::new([text.as_bytes(), value].concat()))
+            Err(Error::FilterLetters(Word::of(name), Word::of(filter), Word::of(value)))
         }
     };
     Ok(match word {
         b"type" => Condition::Kind(Kind::parse(value)?),
         b"user" if value == b"default" => Condition::User(value.to_vec()),
-        b"user" => return Err(quoting("ERR No such user '", value)),
+        b"user" => return Err(Error::NoSuchUser(Word::of(value))),
         b"addr" => Condition::Addr(value.to_vec()),
         b"laddr" => Condition::Laddr(value.to_vec()),
         b"name" => Condition::Name(value.to_vec()),
@@ -295,10 +287,10 @@ fn parse_condition(negated: bool, word: &[u8], value: &[u8], databases: usize) -
         b"idle" => Condition::Idle(positive("idle")?),
         b"db" => {
             let db = usize::try_from(number(db_name)?).ok().filter(|db| *db < databases);
-            let text = || Error::new(format!("ERR {db_name} number should be between 0 and {}", databases - 1));
-            Condition::Db(db.ok_or_else(text)? as u32)
+            let error = || Error::FilterDb(db_name, Word::of((databases - 1).to_string()));
+            Condition::Db(db.ok_or_else(error)? as u32)
         }
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     })
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn pause(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let paused = match args.len() {
         4 if args.is(3, "write") => Paused::Writes,
         4 if args.is(3, "all") => Paused::All,
-        4 => return Err(Error::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        4 => return Err(Error::ClientPauseMode),
         // Words too many are not looked at, and neither is the mode before them.
         _ => Paused::All,
     };

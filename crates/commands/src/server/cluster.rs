@@ -327,10 +327,8 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NO_CLUSTER: Error = Error::text("ERR This instance has cluster support disabled");
-
 fn disabled(_: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    Err(NO_CLUSTER)
+    Err(Error::ClusterDisabled)
 }
 
 fn read_only(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {

@@ -280,7 +280,7 @@ fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let admits: Box<dyn Fn(&Entry) -> bool> = match args.len() {
         2 => Box::new(|_| true),
         5 if args.is(2, "filterby") => filter(args)?,
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     };
     let entries = Table::get().iter().flat_map(|entry| std::iter::once(entry).chain(&entry.subcommands));
     let names: Vec<&str> = entries.filter(|entry| admits(entry)).map(|entry| entry.full_name.as_str()).collect();
@@ -309,7 +309,7 @@ fn filter(args: &Args<'_>) -> Result<Admits, Error> {
         () if args.is(3, "pattern") => {
             Box::new(move |entry| glob::matches_ignoring_case(&value, entry.full_name.as_bytes()))
         }
-        () => return Err(Error::SYNTAX),
+        () => return Err(Error::Syntax),
     })
 }
 
@@ -317,16 +317,16 @@ fn filter(args: &Args<'_>) -> Result<Admits, Error> {
 fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), Error> {
     let inner: Args<'_> = args.from(2).collect();
     let inner = inner.into_owned();
-    let mut entry = Table::get().find(&inner[0]).ok_or(Error::text("ERR Invalid command specified"))?;
+    let mut entry = Table::get().find(&inner[0]).ok_or(Error::InvalidCommand)?;
     if !entry.subcommands.is_empty() && inner.len() > 1 {
-        entry = entry.subcommand(&inner[1]).ok_or(Error::text("ERR Invalid command specified"))?;
+        entry = entry.subcommand(&inner[1]).ok_or(Error::InvalidCommand)?;
     }
     let command = entry.command;
     if command.keys.iter().all(|spec| spec.flags.has(KeyFlags::NOT_KEY)) {
-        return Err(Error::text("ERR The command has no key arguments"));
+        return Err(Error::CommandHasNoKeys);
     }
     if !command.accepts_arity(inner.len()) {
-        return Err(Error::text("ERR Invalid number of arguments specified for command"));
+        return Err(Error::CommandArity);
     }
     let mut found = Vec::new();
     let result =
@@ -340,7 +340,7 @@ fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), E
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
     if invalid || found.is_empty() || key_spec::counts_none(command, &inner) {
         if !command.flags.has(NO_MANDATORY_KEYS) {
-            return Err(Error::text("ERR Invalid arguments specified for command"));
+            return Err(Error::CommandArguments);
         }
         found.clear();
     }

@@ -69,7 +69,7 @@ fn reason(args: &Args<'_>, index: usize) -> Result<Reason, Error> {
         () if args.is(index, "slow") => Ok(Reason::Slow),
         () if args.is(index, "large-request") => Ok(Reason::LargeRequest),
         () if args.is(index, "large-reply") => Ok(Reason::LargeReply),
-        () => Err(Error::text("ERR type should be one of the following: slow, large-request, large-reply")),
+        () => Err(Error::CommandlogType),
     }
 }
 

@@ -7,7 +7,6 @@ use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::context::Cx;
-use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
 use crate::persistence::{aof, save};
 use crate::pubsub::tracking;
@@ -15,7 +14,7 @@ use engine::config::{
     ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
 };
 use engine::stats::command_log::Reason;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -91,7 +90,7 @@ fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let words: Vec<&[u8]> = args.from(2).collect();
     if !words.len().is_multiple_of(2) {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
@@ -106,14 +105,11 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 false => Settle::then_ok(cx),
             }
         }
-        Err(SetError::Loading) => return Err(Error::text("LOADING Valkey is loading the dataset in memory")),
+        Err(SetError::Loading) => return Err(Error::Loading),
         Err(SetError::Unknown(name)) => {
-            let mut text = b"ERR Unknown option or number of arguments for CONFIG SET - '".to_vec();
-            text.extend_from_slice(before_nul(&name));
-            text.push(b'\'');
-            return Err(Error::new(text));
+            return Err(Error::UnknownDirective(Word::up_to_nul(&name)));
         }
-        Err(SetError::Refused(text)) => return Err(Error::new(format!("ERR {text}"))),
+        Err(SetError::Refused(text)) => return Err(Error::ConfigRefused(Word::of(text))),
     }
     Ok(())
 }
@@ -274,7 +270,7 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
     let host = engine.host();
     let file = host.process().config_file;
     if file.is_empty() {
-        return Err(Error::new(format!("ERR {NO_CONFIG_FILE}")));
+        return Err(Error::ConfigRefused(Word::of(NO_CONFIG_FILE)));
     }
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let old = match host.read_file(&file) {
@@ -286,7 +282,7 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
         let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all };
         host.replace_file(&file, &rewritten(input))
     });
-    result.map_err(|error| Error::new(format!("ERR Rewriting config file: {}", system_text(&error))))
+    result.map_err(|error| Error::ConfigNotRewritten(Word::of(system_text(&error))))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::pubsub::tracking;
 use crate::server::absent;
 use crate::transactions::multi::forget;
 use crate::version;
-use engine::Error;
 use engine::config::Directive;
+use engine::{Error, Word};
 use resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -110,17 +110,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const WRONG_PASSWORD: Error = Error::text("WRONGPASS invalid username-password pair or user is disabled.");
-const NO_PASSWORD_SET: Error = Error::text(
-    "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-);
-const NO_SUCH_PROTOCOL: Error = Error::text("NOPROTO unsupported protocol version");
-const NOT_A_PROTOCOL: Error = Error::text("ERR Protocol version is not an integer or out of range");
-const HELLO_NO_AUTH: Error = Error::text(
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
-);
-const BAD_CLIENT_NAME: Error = Error::text("ERR Client names cannot contain spaces, newlines or special characters.");
-
 fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
         1 | 2 if cx.session.subscriptions.is_some() && cx.reply.protocol() == Protocol::Resp2 => {
@@ -130,7 +119,7 @@ fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         1 => cx.reply.simple("PONG"),
         2 => cx.reply.bulk(&args[1]),
-        _ => return Err(Error::wrong_arity("ping")),
+        _ => return Err(Error::WrongArity(Word::of("ping"))),
     }
     Ok(())
 }
@@ -143,10 +132,10 @@ fn echo(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let wanted = match args.get(1) {
         None => None,
-        Some(text) => Some(match resp::number::parse_i64(text).ok_or(NOT_A_PROTOCOL)? {
+        Some(text) => Some(match resp::number::parse_i64(text).ok_or(Error::ProtocolNotAnInteger)? {
             2 => Protocol::Resp2,
             3 => Protocol::Resp3,
-            _ => return Err(NO_SUCH_PROTOCOL),
+            _ => return Err(Error::NoProto),
         }),
     };
     let mut credentials = None;
@@ -159,22 +148,19 @@ fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             index += 3;
         } else if args.is(index, "setname") && more >= 1 {
             if !is_clean(&args[index + 1]) {
-                return Err(BAD_CLIENT_NAME);
+                return Err(Error::ClientName);
             }
             name = Some(index + 1);
             index += 2;
         } else {
-            let mut text = b"ERR Syntax error in HELLO option '".to_vec();
-            text.extend_from_slice(before_nul(&args[index]));
-            text.push(b'\'');
-            return Err(Error::new(text));
+            return Err(Error::HelloOption(Word::up_to_nul(&args[index])));
         }
     }
     if let Some((user, password)) = credentials {
         authenticate(cx, &args[user], &args[password])?;
     }
     if !cx.session.authenticated {
-        return Err(HELLO_NO_AUTH);
+        return Err(Error::HelloNoAuth);
     }
     if let Some(index) = name {
         set_name(cx, &args[index])?;
@@ -223,10 +209,10 @@ fn use_protocol(cx: &mut Cx<'_>, protocol: Protocol) {
 
 fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
-        2 if cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty() => return Err(NO_PASSWORD_SET),
+        2 if cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty() => return Err(Error::NoPasswordSet),
         2 => authenticate(cx, b"default", &args[1])?,
         3 => authenticate(cx, &args[1], &args[2])?,
-        _ => return Err(Error::SYNTAX),
+        _ => return Err(Error::Syntax),
     }
     cx.reply.ok();
     Ok(())
@@ -237,7 +223,7 @@ fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Err
     let config = cx.engine.config().snapshot();
     let wanted = config.text(Directive::REQUIREPASS);
     if user != b"default" || !(wanted.is_empty() || same_secret(wanted, password)) {
-        return Err(WRONG_PASSWORD);
+        return Err(Error::WrongPass);
     }
     cx.session.authenticated = true;
     cx.session.was_authenticated = true;
@@ -256,9 +242,9 @@ fn same_secret(secret: &[u8], given: &[u8]) -> bool {
 fn select(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let index = args.int(1)?;
     if i32::try_from(index).is_err() {
-        return Err(Error::new(format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX)));
+        return Err(Error::NotAnInt32);
     }
-    let db = u32::try_from(index).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DB_INDEX)?;
+    let db = u32::try_from(index).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DbIndex)?;
     use_database(cx, db);
     cx.reply.ok();
     Ok(())
@@ -302,7 +288,7 @@ pub(crate) fn is_clean(name: &[u8]) -> bool {
 /// Names the connection, as CLIENT SETNAME does.
 pub(crate) fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Result<(), Error> {
     if !is_clean(name) {
-        return Err(BAD_CLIENT_NAME);
+        return Err(Error::ClientName);
     }
     cx.session.info.edit_details(|details| details.name = name.to_vec());
     Ok(())

@@ -17,7 +17,7 @@ use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Object, Value, ValueExt};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keyspace_stats::Overview;
-use engine::{Error, glob};
+use engine::{Error, Word, glob};
 use resp::{Protocol, Reply};
 use std::alloc::{Layout, handle_alloc_error};
 use std::collections::BTreeSet;
@@ -38,17 +38,10 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-const NOT_ALLOWED: Error = Error::text(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-);
-const NO_SUCH_TYPE: Error = Error::text(
-    "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
-);
-
 fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
     if !config.permits(Directive::ENABLE_DEBUG_COMMAND, cx.session.info.is_local()) {
-        return Err(NOT_ALLOWED);
+        return Err(Error::DebugNotAllowed);
     }
     let name = args[1].to_ascii_lowercase();
     match (&name[..], args.len()) {
@@ -69,7 +62,7 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (b"crash-and-recover" | b"restart", 2..) => return restart(cx, args, name == b"restart"),
         (b"digest", 2) => digest(cx)?,
         (b"digest-value", 2..) => digest_values(cx, args)?,
-        (b"error", 3) => return Err(Error::new(&args[2])),
+        (b"error", 3) => return Err(Error::Verbatim(Word::of(&args[2]))),
         (b"htstats", 3 | 4) => return table_stats(cx, args),
         (b"htstats-key", 3 | 4) => return debug_values::table_of_key(cx, args),
         (b"leak", 3) => {
@@ -132,9 +125,9 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.reply.simple("Apparently the server did not crash: test passed");
         }
         (b"stringmatch-len", 4) => {
-            let length = usize::try_from(args.int(2)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
+            let length = usize::try_from(args.int(2)?).map_err(|_| Error::NotPositive)?;
             if length > STRING_MAX {
-                return Err(Error::STRING_TOO_LONG);
+                return Err(Error::StringTooLong);
             }
             cx.reply.int(glob::matches(&args[3], &vec![b'a'; length]).into());
         }
@@ -158,7 +151,7 @@ fn restart(cx: &mut Cx<'_>, args: &Args<'_>, gracefully: bool) -> Result<(), Err
         host.log(&format!("Can't restart: {}", host.restart()));
     }
     cx.reply.truncate(start);
-    Err(Error::text("ERR failed to restart the server. Check server logs."))
+    Err(Error::DebugRestart)
 }
 
 /// Sizes of clients, as powers of two, by which they are counted.
@@ -168,7 +161,7 @@ const CLIENT_SIZES: std::ops::RangeInclusive<u32> = 15..=33;
 fn client_eviction(cx: &mut Cx<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
     if config.int(Directive::MAXMEMORY_CLIENTS) == 0 {
-        return Err(Error::text("ERR maxmemory-clients is disabled."));
+        return Err(Error::NoClientLimit);
     }
     let clients = cx.engine.clients().all();
     let sizes: Vec<usize> = clients
@@ -205,14 +198,14 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (2..args.len()).any(|index| args.is(index, word));
     let known = |index: usize| ["merge", "noflush", "nosave"].iter().any(|word| args.is(index, word));
     if !(2..args.len()).all(known) {
-        return Err(Error::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."));
+        return Err(Error::DebugReloadOption);
     }
     cx.must_be_alone()?;
     let engine = cx.engine;
     if !given("nosave") {
         save::save_now(engine, Some(cx.session.patience)).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock => Error::NOT_NOW,
-            _ => Error::text("ERR Error trying to save the DB, check server logs."),
+            ErrorKind::WouldBlock => Error::WouldBlock,
+            _ => Error::DebugSave,
         })?;
     }
     if !given("noflush") {
@@ -230,10 +223,10 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
             cx.reply.ok();
             Ok(())
         }
-        Ok(None) => Err(load::RELOAD_FAILED),
+        Ok(None) => Err(Error::DebugLoad),
         Err(failure) => {
             engine.host().log(&failure.text);
-            Err(load::RELOAD_FAILED)
+            Err(Error::DebugLoad)
         }
     }
 }
@@ -242,7 +235,7 @@ fn reload(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 fn load_aof(cx: &mut Cx<'_>) -> Result<(), Error> {
     cx.must_be_alone()?;
     let engine = cx.engine;
-    let failed = |aof::LoadFailed| Error::text("ERR Error trying to load the AOF files, check server logs.");
+    let failed = |aof::LoadFailed| Error::DebugLoadAof;
     cx.keys.escalate()?;
     aof::write_before_loading(engine).map_err(failed)?;
     // Nobody is to see the keyspace empty.
@@ -312,7 +305,7 @@ fn object(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
     let clock = cx.engine.access_clock(cx.now_ms());
     let key = cx.keys.key(&args[2]);
-    let Some(found) = cx.keys.peek_stale(key) else { return Err(Error::NO_SUCH_KEY) };
+    let Some(found) = cx.keys.peek_stale(key) else { return Err(Error::NoSuchKey) };
     let value = found.value();
     let mut text = format!("Value at:{:p} refcount:1 encoding:{}", found.key().as_ptr(), value.encoding());
     let is_whole = args.get(3).is_none_or(|option| !option.eq_ignore_ascii_case(b"fast"));
@@ -380,7 +373,7 @@ fn serialized_len(value: &Value<'_>) -> usize {
 fn table_stats(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let overview = Overview::of(&mut cx.keys)?;
     let number = u32::try_from(args.int(2)?).ok().filter(|db| (*db as usize) < cx.engine.databases());
-    let number = number.ok_or(Error::text("ERR Out of range database"))?;
+    let number = number.ok_or(Error::DebugDbOutOfRange)?;
     let db = overview.dbs.get(&number).copied().unwrap_or_default();
     let mut text = "[Dictionary HT]\n".to_owned();
     let mut table = |number: u8, name: &str, slots: usize, keys: usize| {
@@ -398,17 +391,17 @@ fn table_stats(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 }
 
 fn allocator_error(error: std::io::Error) -> Error {
-    Error::text(match error.kind() {
-        std::io::ErrorKind::NotFound => "ERR No such file or directory",
-        std::io::ErrorKind::PermissionDenied => "ERR Operation not permitted",
-        _ => "ERR Invalid argument",
-    })
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::AllocatorNoEntry,
+        std::io::ErrorKind::PermissionDenied => Error::AllocatorNotPermitted,
+        _ => Error::AllocatorArgument,
+    }
 }
 
 /// From how many bytes on an element of a list has a node of its own; 0: as ever.
 fn packed_threshold(cx: &mut Cx<'_>, size: &[u8]) -> Result<(), Error> {
     let bytes = parse_memory(size).and_then(|bytes| u32::try_from(bytes).ok());
-    let bytes = bytes.ok_or(Error::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"))?;
+    let bytes = bytes.ok_or(Error::DebugListpackSize)?;
     cx.engine.packing().set_large_list_elements(bytes as usize);
     cx.reply.ok();
     Ok(())
@@ -434,17 +427,15 @@ fn reply_buffer(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 }
 
 fn unknown(args: &Args<'_>) -> Error {
-    let start = b"ERR unknown subcommand or wrong number of arguments for '";
-    Error::new([&start[..], shown(&args[1]), b"'. Try DEBUG HELP."].concat())
+    Error::SubcommandUse(Word::of(shown(&args[1])), "DEBUG")
 }
 
 fn populate(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let number =
-        |index: usize| args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::OUT_OF_RANGE_POSITIVE);
+    let number = |index: usize| args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::NotPositive);
     let count = number(2)?;
     let size = args.get(4).map(|_| number(4)).transpose()?;
     if size.is_some_and(|size| size > STRING_MAX) {
-        return Err(Error::STRING_TOO_LONG);
+        return Err(Error::StringTooLong);
     }
     let prefix = args.get(3).unwrap_or(b"key");
     cx.keys.escalate()?;
@@ -500,7 +491,7 @@ fn protocol(reply: &mut Reply, kind: &[u8]) -> Result<(), Error> {
         }
         b"push" => {
             if reply.protocol() == Protocol::Resp2 {
-                return Err(Error::text("ERR RESP2 is not supported by this command"));
+                return Err(Error::DebugNotInResp2);
             }
             reply.bulk(b"Some real reply following the push reply");
             reply.push(2);
@@ -511,7 +502,7 @@ fn protocol(reply: &mut Reply, kind: &[u8]) -> Result<(), Error> {
         b"true" => reply.boolean(true),
         b"false" => reply.boolean(false),
         b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
-        _ => return Err(NO_SUCH_TYPE),
+        _ => return Err(Error::DebugProtocolType),
     }
     Ok(())
 }
@@ -545,6 +536,6 @@ mod tests {
             assert_eq!(said(Protocol::Resp3, kind).unwrap(), new);
         }
         assert!(said(Protocol::Resp2, "push").is_err() && said(Protocol::Resp3, "push").is_ok());
-        assert_eq!(said(Protocol::Resp3, "nope"), Err(NO_SUCH_TYPE));
+        assert_eq!(said(Protocol::Resp3, "nope"), Err(Error::DebugProtocolType));
     }
 }

@@ -19,15 +19,13 @@ use structures::hashtable::{PLACES, Stats};
 use structures::listpack::Item;
 use structures::quicklist::NodeView;
 
-const NO_TABLE: Error = Error::text("ERR The value stored at the specified key is not represented using an hash table");
-
 /// DEBUG LISTPACK key
 pub fn listpack(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
-    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
+    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NoSuchKey)?;
     let value = found.value();
     if value.encoding() != "listpack" {
-        return Err(Error::text("ERR Not a listpack encoded object."));
+        return Err(Error::NotAListpack);
     }
     let (mut lines, mut bytes) = (Vec::new(), 0);
     each_element(&value, &mut |element| {
@@ -45,9 +43,9 @@ pub fn listpack(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 pub fn quicklist(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let full = args.get(3).and_then(resp::number::parse_i64_c).unwrap_or(0) != 0;
     cx.keys.escalate()?;
-    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
-    let Value::Payload(Object::List(list)) = found.value() else { return Err(NOT_A_QUICKLIST) };
-    let Some(stats) = list.stats() else { return Err(NOT_A_QUICKLIST) };
+    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NoSuchKey)?;
+    let Value::Payload(Object::List(list)) = found.value() else { return Err(Error::NotAQuicklist) };
+    let Some(stats) = list.stats() else { return Err(Error::NotAQuicklist) };
     let host = cx.engine.host();
     host.log(&format!("{{count: {}}} {{nodes: {}}} {{bytes: {}}}", stats.elements, stats.nodes, stats.bytes));
     list.each_node(|number, node| host.log(&format!("{{quicklist node({number})}} {}", described(node))));
@@ -61,8 +59,6 @@ pub fn quicklist(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.reply.simple("Quicklist structure printed on stdout");
     Ok(())
 }
-
-const NOT_A_QUICKLIST: Error = Error::text("ERR Not a quicklist encoded object.");
 
 fn described(node: NodeView<'_>) -> String {
     let container = if node.is_plain { "PLAIN" } else { "PACKED" };
@@ -105,14 +101,14 @@ fn each_element(value: &Value<'_>, see: &mut dyn FnMut(Item<'_>)) {
 /// `DEBUG HTSTATS-KEY key [full]`
 pub fn table_of_key(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
-    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
+    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NoSuchKey)?;
     let stats = match found.value() {
         Value::Payload(Object::Set(set)) => set.table_stats(),
         Value::Payload(Object::Hash(hash)) => hash.table_stats(),
         Value::Payload(Object::SortedSet(set)) => set.table_stats(),
         _ => None,
     };
-    let text = table_text(&stats.ok_or(NO_TABLE)?, args.is(3, "full"));
+    let text = table_text(&stats.ok_or(Error::NoHashTable)?, args.is(3, "full"));
     cx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -139,11 +135,11 @@ fn table_text(stats: &Stats, full: bool) -> String {
 /// DEBUG SDSLEN key
 pub fn string_lengths(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
-    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NO_SUCH_KEY)?;
+    let found = cx.keys.peek_stale(cx.keys.key(&args[2])).ok_or(Error::NoSuchKey)?;
     let (len, avail, beyond) = match found.value() {
         Value::Inline(bytes) => (bytes.len(), found.room(), 0),
         Value::Payload(Object::String(bytes)) => (bytes.len(), bytes.capacity() - bytes.len(), bytes.capacity()),
-        _ => return Err(Error::text("ERR Not an sds encoded string.")),
+        _ => return Err(Error::NotAnSds),
     };
     cx.reply.simple(format!(
         "key_sds_len:{} key_sds_avail:0 obj_alloc:{} val_sds_len:{len} val_sds_avail:{avail} val_alloc:{beyond}",

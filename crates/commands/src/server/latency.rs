@@ -7,8 +7,8 @@ use crate::core::help::HELP;
 use crate::core::table::{Entry, Table};
 use crate::server::command_command::by_name;
 use crate::server::latency_report;
-use engine::Error;
 use engine::stats::metrics;
+use engine::{Error, Word};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "latency",
@@ -132,7 +132,7 @@ fn reset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn graph(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let event = String::from_utf8_lossy(&args[2]);
     let Some(series) = cx.engine.latency().get(&args[2]) else {
-        return Err(Error::new(format!("ERR No samples available for event '{event}'")));
+        return Err(Error::NoLatencySamples(Word::of(&*event)));
     };
     cx.reply.verbatim(b"txt", latency_report::graph(&event, &series, cx.now_ms() / 1000).as_bytes());
     Ok(())

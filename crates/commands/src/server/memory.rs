@@ -81,9 +81,9 @@ fn usage(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut samples = SAMPLES;
     for at in (3..args.len()).step_by(2) {
         if !args.is(at, "samples") || at + 1 == args.len() {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
-        samples = usize::try_from(args.int(at + 1)?).map_err(|_| Error::SYNTAX)?;
+        samples = usize::try_from(args.int(at + 1)?).map_err(|_| Error::Syntax)?;
     }
     // Zero stands for all of them.
     let samples = if samples == 0 { usize::MAX } else { samples };

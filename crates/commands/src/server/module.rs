@@ -73,23 +73,23 @@ fn list(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-const NOT_ALLOWED: Error = Error::text(
-    "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-);
-
 fn load(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     permitted(cx)?;
-    Err(Error::text("ERR Error loading the extension. Please check the server logs."))
+    Err(Error::ModuleNotLoaded)
 }
 
 fn unload(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     permitted(cx)?;
-    Err(Error::text("ERR Error unloading module: no such module with that name"))
+    Err(Error::NoSuchModule)
 }
 
 fn permitted(cx: &Cx<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
-    if config.permits(Directive::ENABLE_MODULE_COMMAND, cx.session.info.is_local()) { Ok(()) } else { Err(NOT_ALLOWED) }
+    if config.permits(Directive::ENABLE_MODULE_COMMAND, cx.session.info.is_local()) {
+        Ok(())
+    } else {
+        Err(Error::ModuleNotAllowed)
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use crate::core::command::{ADMIN, Command, Group, LOADING, STALE};
 use crate::core::context::Cx;
 use crate::core::dispatch::shown;
 use crate::core::help::HELP;
-use engine::Error;
 use engine::stats::command_log::Reason;
+use engine::{Error, Word};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "slowlog",
@@ -76,8 +76,7 @@ fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         2 => DEFAULT_COUNT,
         3 => parse_count(args, 2)?,
         _ => {
-            let start = b"ERR unknown subcommand or wrong number of arguments for '";
-            return Err(Error::new([&start[..], shown(&args[1]), b"'. Try SLOWLOG HELP."].concat()));
+            return Err(Error::SubcommandUse(Word::of(shown(&args[1])), "SLOWLOG"));
         }
     };
     reply_entries(cx, Reason::Slow, count);
@@ -89,7 +88,7 @@ pub(crate) fn parse_count(args: &Args<'_>, index: usize) -> Result<usize, Error>
     match args.int(index) {
         Ok(-1) => Ok(usize::MAX),
         Ok(count @ 0..) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
-        _ => Err(Error::text("ERR count should be greater than or equal to -1")),
+        _ => Err(Error::CountBelowMinusOne),
     }
 }
 

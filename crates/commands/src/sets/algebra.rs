@@ -122,10 +122,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NO_KEYS: Error = Error::text("ERR numkeys should be greater than 0");
-const TOO_MANY_KEYS: Error = Error::text("ERR Number of keys can't be greater than number of args");
-const NEGATIVE_LIMIT: Error = Error::text("ERR LIMIT can't be negative");
-
 /// Names of keys, in the order in which they were given; None for those that are missing.
 type Names<'a> = SmallVec<[Option<Key<'a>>; 4]>;
 /// The sets that they hold.
@@ -196,16 +192,17 @@ fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn sintercard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let keys = args.int(1).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(NO_KEYS)?;
+    let keys =
+        args.int(1).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(Error::NoKeysNumbered)?;
     if keys > args.len() - 2 {
-        return Err(TOO_MANY_KEYS);
+        return Err(Error::MoreKeysThanArguments);
     }
     let (mut limit, mut index) = (0, 2 + keys);
     while index < args.len() {
         if !args.is(index, "limit") || index + 1 == args.len() {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
-        limit = args.int(index + 1).ok().and_then(|n| usize::try_from(n).ok()).ok_or(NEGATIVE_LIMIT)?;
+        limit = args.int(index + 1).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::NegativeLimit)?;
         index += 2;
     }
     let names = look_up(cx, args, 2..2 + keys)?;

@@ -51,9 +51,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const COUNT_OUT_OF_RANGE: Error =
-    Error::text("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-
 /// If so many times the rest is at most what is popped, the rest is moved to a new set instead.
 const REST_SHARE: usize = 5;
 /// Members are drawn one by one up to this share of a set.
@@ -65,7 +62,7 @@ fn spop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
         2 => pop_one(cx, args),
         3 => pop_several(cx, args),
-        _ => Err(Error::SYNTAX),
+        _ => Err(Error::Syntax),
     }
 }
 
@@ -87,7 +84,7 @@ fn pop_one(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
 }
 
 fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let count = args.int(2).ok().and_then(|count| usize::try_from(count).ok()).ok_or(Error::OUT_OF_RANGE_POSITIVE)?;
+    let count = args.int(2).ok().and_then(|count| usize::try_from(count).ok()).ok_or(Error::NotPositive)?;
     let (key, limits) = (cx.key(args, 1), cx.engine.packing().set());
     let mut edit = cx.keys.edit(key);
     let len = edit.collection::<Set>()?.map_or(0, Set::len);
@@ -167,7 +164,7 @@ fn removals<'a>(key: &[u8], members: impl IntoIterator<Item = Item<'a>>) -> Vec<
 
 fn srandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     if args.len() == 3 {
         return several(cx, args);
@@ -183,7 +180,7 @@ fn srandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     let count = args.int(2)?;
     if count == i64::MIN {
-        return Err(COUNT_OUT_OF_RANGE);
+        return Err(Error::NotNegatable);
     }
     let key = cx.key(args, 1);
     let Some(set) = cx.keys.collection::<Set>(key)? else {

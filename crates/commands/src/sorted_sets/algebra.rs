@@ -112,9 +112,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const WEIGHT_NOT_A_FLOAT: Error = Error::text("ERR weight value is not a float");
-const NEGATIVE_LIMIT: Error = Error::text("ERR LIMIT can't be negative");
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Union,
@@ -137,7 +134,7 @@ impl Aggregate {
             () if args.is(index, "sum") => Ok(Aggregate::Sum),
             () if args.is(index, "min") => Ok(Aggregate::Min),
             () if args.is(index, "max") => Ok(Aggregate::Max),
-            () => Err(Error::SYNTAX),
+            () => Err(Error::Syntax),
         }
     }
 
@@ -195,10 +192,10 @@ impl Request {
         let count_at = if form == Form::Store { 2 } else { 1 };
         let inputs = args.int(count_at)?;
         if inputs < 1 {
-            return Err(Error::new(format!("ERR at least 1 input key is needed for '{}' command", cx.command.name)));
+            return Err(Error::NoInputKey(cx.command.name));
         }
         let first = count_at + 1;
-        let inputs = usize::try_from(inputs).ok().filter(|n| *n <= args.len() - first).ok_or(Error::SYNTAX)?;
+        let inputs = usize::try_from(inputs).ok().filter(|n| *n <= args.len() - first).ok_or(Error::Syntax)?;
         // Types are looked at before options.
         for index in first..first + inputs {
             Source::check(cx.keys.value(cx.key(args, index)))?;
@@ -219,7 +216,7 @@ impl Request {
             if weighs && left >= inputs && args.is(index, "weights") {
                 for weight in &mut request.weights {
                     index += 1;
-                    *weight = resp::number::parse_f64(&args[index]).ok_or(WEIGHT_NOT_A_FLOAT)?;
+                    *weight = resp::number::parse_f64(&args[index]).ok_or(Error::WeightNotAFloat)?;
                 }
             } else if weighs && left >= 1 && args.is(index, "aggregate") {
                 index += 1;
@@ -228,9 +225,10 @@ impl Request {
                 request.with_scores = true;
             } else if form == Form::Count && left >= 1 && args.is(index, "limit") {
                 index += 1;
-                request.limit = args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(NEGATIVE_LIMIT)?;
+                request.limit =
+                    args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::NegativeLimit)?;
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             index += 1;
         }
@@ -328,7 +326,7 @@ impl<'k> Source<'k> {
     fn check(value: Option<Value<'_>>) -> Result<(), Error> {
         match value {
             None | Some(Value::Payload(Object::SortedSet(_) | Object::Set(_))) => Ok(()),
-            Some(_) => Err(Error::WRONG_TYPE),
+            Some(_) => Err(Error::WrongType),
         }
     }
 

@@ -7,8 +7,6 @@ use engine::Error;
 use std::ops::Range;
 use structures::sorted_set::SortedSet;
 
-const NOT_A_LEX_BOUND: Error = Error::text("ERR min or max not valid string range item");
-
 /// What the bounds of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
@@ -77,7 +75,7 @@ impl ScoreBound {
         let score = if text.is_empty() { Some(0.0) } else { resp::number::parse_f64_c(text) };
         match score {
             Some(score) if !score.is_nan() => Ok(ScoreBound { score, exclusive }),
-            _ => Err(Error::MIN_OR_MAX_NOT_A_FLOAT),
+            _ => Err(Error::MinOrMaxNotAFloat),
         }
     }
 
@@ -100,7 +98,7 @@ impl<'a> LexBound<'a> {
             [b'+'] | [b'+', 0, ..] => Ok(LexBound::Highest),
             [b'[', member @ ..] => Ok(LexBound::Inclusive(member)),
             [b'(', member @ ..] => Ok(LexBound::Exclusive(member)),
-            _ => Err(NOT_A_LEX_BOUND),
+            _ => Err(Error::MinOrMaxNotLex),
         }
     }
 

@@ -198,9 +198,9 @@ fn take(edit: &mut Edit<'_>, end: End, ranks: Range<usize>, len: usize) -> Resul
 
 fn pop_one(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> {
     if args.len() > 3 {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
-    let count = args.get(2).map(|text| parse_count(text).ok_or(NOT_POSITIVE)).transpose()?;
+    let count = args.get(2).map(|text| parse_count(text).ok_or(Error::NotPositive)).transpose()?;
     let Some(popped) = pop(cx, cx.key(args, 1), end, count.unwrap_or(1))? else {
         cx.reply.array(0);
         return Ok(());
@@ -254,21 +254,21 @@ impl Several {
     /// Reads the arguments from the number of keys on.
     fn parse(args: &Args<'_>, index: usize) -> Result<Several, Error> {
         let number = parse_count(&args[index]).filter(|n| *n > 0);
-        let number = number.ok_or(Error::text("ERR numkeys should be greater than 0"))?;
+        let number = number.ok_or(Error::NoKeysNumbered)?;
         let first = index + 1;
-        let after = first.checked_add(number).filter(|after| *after < args.len()).ok_or(Error::SYNTAX)?;
+        let after = first.checked_add(number).filter(|after| *after < args.len()).ok_or(Error::Syntax)?;
         let end = match () {
             () if args.is(after, "min") => End::Min,
             () if args.is(after, "max") => End::Max,
-            () => return Err(Error::SYNTAX),
+            () => return Err(Error::Syntax),
         };
         let (mut count, mut index) = (None, after + 1);
         while index < args.len() {
             if count.is_some() || index + 1 == args.len() || !args.is(index, "count") {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             let given = parse_count(&args[index + 1]).filter(|n| *n > 0);
-            count = Some(given.ok_or(Error::text("ERR count should be greater than 0"))?);
+            count = Some(given.ok_or(Error::CountNotAboveZero)?);
             index += 2;
         }
         let count = count.unwrap_or(1);
@@ -288,8 +288,6 @@ impl Several {
         Ok(false)
     }
 }
-
-const NOT_POSITIVE: Error = Error::text("ERR value is out of range, must be positive");
 
 fn parse_count(text: &[u8]) -> Option<usize> {
     resp::number::parse_i64(text).and_then(|n| usize::try_from(n).ok())

@@ -25,10 +25,6 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-const COUNT_OUT_OF_RANGE: Error =
-    Error::text("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-const TWICE_OUT_OF_RANGE: Error = Error::text("ERR value is out of range");
-
 fn zrandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(count) = args.get(2).map(|_| args.int(2)).transpose()? else {
         match cx.keys.collection::<SortedSet>(cx.key(args, 1))? {
@@ -41,14 +37,14 @@ fn zrandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     };
     if count == i64::MIN {
-        return Err(COUNT_OUT_OF_RANGE);
+        return Err(Error::NotNegatable);
     }
     if args.len() > 4 || (args.len() == 4 && !args.is(3, "withscores")) {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let with_scores = args.len() == 4;
     if with_scores && !(-(i64::MAX / 2)..=i64::MAX / 2).contains(&count) {
-        return Err(TWICE_OUT_OF_RANGE);
+        return Err(Error::OutOfRange);
     }
     let Some(set) = cx.keys.collection::<SortedSet>(cx.key(args, 1))? else {
         cx.reply.array(0);

@@ -185,10 +185,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const LIMIT_BY_RANK: Error =
-    Error::text("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
-const SCORES_BY_LEX: Error = Error::text("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
-
 /// What a listing asks for besides its bounds.
 struct RangeOptions {
     by: By,
@@ -231,17 +227,17 @@ impl RangeOptions {
             } else if by.is_none() && args.is(index, "byscore") {
                 by = Some(By::Score);
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             index += 1;
         }
         let by = by.unwrap_or(By::Rank);
         // LIMIT with a count of -1 says nothing, and passes.
         if count != -1 && by == By::Rank {
-            return Err(LIMIT_BY_RANK);
+            return Err(Error::LimitWithoutBy);
         }
         if with_scores && by == By::Lex {
-            return Err(SCORES_BY_LEX);
+            return Err(Error::WithscoresByLex);
         }
         Ok(RangeOptions { by, reverse: reverse.unwrap_or(false), with_scores, offset, count })
     }

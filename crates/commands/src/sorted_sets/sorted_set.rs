@@ -6,10 +6,10 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
 use engine::keyspace::edit::{Edit, Ttl};
+use engine::{Error, Word};
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
 use structures::sorted_set::{Inserted, Limits, SortedSet};
@@ -136,11 +136,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NX_AND_XX: Error = Error::text("ERR XX and NX options at the same time are not compatible");
-const GT_LT_AND_NX: Error = Error::text("ERR GT, LT, and/or NX options at the same time are not compatible");
-const INCR_ONE_PAIR: Error = Error::text("ERR INCR option supports a single increment-element pair");
-const SUM_IS_NAN: Error = Error::text("ERR resulting score is not a number (NaN)");
-
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AddOptions {
@@ -181,13 +176,13 @@ impl AddOptions {
 
     fn check(self, pairs: usize) -> Result<(), Error> {
         if self.nx && self.xx {
-            return Err(NX_AND_XX);
+            return Err(Error::ZaddNxAndXx);
         }
         if [self.gt, self.lt, self.nx].into_iter().filter(|given| *given).count() > 1 {
-            return Err(GT_LT_AND_NX);
+            return Err(Error::ZaddGtLtAndNx);
         }
         if self.incr && pairs > 1 {
-            return Err(INCR_ONE_PAIR);
+            return Err(Error::ZaddIncrManyPairs);
         }
         Ok(())
     }
@@ -202,7 +197,7 @@ impl AddOptions {
         }
         let new = if self.incr { old + given } else { given };
         if new.is_nan() {
-            return Err(SUM_IS_NAN);
+            return Err(Error::ScoreNan);
         }
         let forbidden = (self.gt && new <= old) || (self.lt && new >= old);
         Ok((!forbidden).then_some(new))
@@ -247,10 +242,10 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     let (options, first) = AddOptions::parse(args, incr);
     let rest = args.len() - first;
     if rest == 0 || rest % 2 == 1 {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     options.check(rest / 2)?;
-    let score_at = |index| resp::number::parse_f64(&args[index]).ok_or(Error::NOT_A_FLOAT);
+    let score_at = |index| resp::number::parse_f64(&args[index]).ok_or(Error::NotAFloat);
     let scores = (first..args.len()).step_by(2).map(score_at).collect::<Result<SmallVec<[f64; 8]>, Error>>()?;
     add_scores(cx, args, options, &scores, (first + 1..args.len()).step_by(2))
 }
@@ -438,11 +433,11 @@ fn zrevrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
     if args.len() > 4 {
-        return Err(Error::wrong_arity(cx.command.name));
+        return Err(Error::WrongArity(Word::of(cx.command.name)));
     }
     let with_score = args.len() == 4;
     if with_score && !args.is(3, "withscore") {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let member = &args[2];
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;

@@ -7,10 +7,10 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
 use crate::core::context::Cx;
 use crate::streams::stream::{GivenId, reply_id};
 use crate::streams::trim::Trim;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
 use engine::propagation::effects::Record;
+use engine::{Error, Word};
 use sha1::{Digest, Sha1};
 use structures::stream::{Id, MAX_BYTES, MessageId, Stream};
 
@@ -32,12 +32,6 @@ pub const COMMANDS: &[Command] = &[Command {
     run: xadd,
     ..Command::DEFAULT
 }];
-
-const ZERO_ID: Error = Error::text("ERR The ID specified in XADD must be greater than 0-0");
-const NOT_ABOVE: Error =
-    Error::text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
-const EXHAUSTED: Error = Error::text("ERR The stream has exhausted the last possible ID, unable to add more items");
-const TOO_LARGE: Error = Error::text("ERR Elements are too large to be stored");
 
 /// What comes before the fields.
 struct Options {
@@ -67,10 +61,10 @@ impl Producing {
             () => return Ok(None),
         };
         if at + words >= args.len() {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         if (1..=words).any(|word| args[at + word].is_empty()) {
-            return Err(Error::text("ERR the producer and idempotent ids must not be empty"));
+            return Err(Error::IdempotencyIdEmpty);
         }
         let message_at = (words == 2).then_some(at + 2);
         Ok(Some((Producing { producer_at: at + 1, message_at }, at + words + 1)))
@@ -108,7 +102,7 @@ impl Options {
                 at += 1;
             } else if let Some((production, next)) = Producing::option(args, at)? {
                 if options.production.is_some() {
-                    return Err(Error::SYNTAX);
+                    return Err(Error::Syntax);
                 }
                 options.production = Some(production);
                 at = next;
@@ -133,7 +127,7 @@ impl Options {
             Some(GivenId::Time(ms)) if ms == last.ms => last.seq.checked_add(1).map(|seq| Id::new(ms, seq)),
             Some(GivenId::Time(ms)) => Some(Id::new(ms, 0)),
         };
-        id.filter(|id| *id > last).ok_or(NOT_ABOVE)
+        id.filter(|id| *id > last).ok_or(Error::XaddIdNotAbove)
     }
 }
 
@@ -154,10 +148,10 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args)?;
     let first = options.id_at + 1;
     if args.len() < first + 2 || (args.len() - first) % 2 == 1 {
-        return Err(Error::wrong_arity("xadd"));
+        return Err(Error::WrongArity(Word::of("xadd")));
     }
     if options.id == Some(GivenId::Whole(Id::MIN)) {
-        return Err(ZERO_ID);
+        return Err(Error::XaddZeroId);
     }
     let (now, limits) = (cx.now_ms(), cx.engine.packing().stream());
     let mut edit = cx.keys.edit(cx.key(args, 1));
@@ -180,11 +174,11 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     if last == Id::MAX {
-        return Err(EXHAUSTED);
+        return Err(Error::StreamExhausted);
     }
     let id = options.resolve(last, now)?;
     if args.wire_len() > MAX_BYTES && args.from(first).map(<[u8]>::len).sum::<usize>() > MAX_BYTES {
-        return Err(TOO_LARGE);
+        return Err(Error::StreamElementTooLarge);
     }
     let pairs = (first..args.len()).step_by(2).map(|at| (&args[at], &args[at + 1]));
     let (has_log, mut words) = (cx.engine.has_log(), Record::new());
@@ -229,17 +223,18 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
+    use engine::Error;
 
     #[test]
     fn ids_are_made_or_given() {
         let mut client = Client::with_events();
         client.is("XADD s 5-1 a 1", "5-1").is("XADD s 5-* a 2", "5-2").is("XADD s * a 3", "1700000000000-0");
-        client.is("XADD s * a 4", "1700000000000-1").is("XADD s 7 a 5", &format!("-{}", super::NOT_ABOVE));
+        client.is("XADD s * a 4", "1700000000000-1").is("XADD s 7 a 5", &format!("-{}", Error::XaddIdNotAbove));
         client.is("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0");
         client.is("XADD z 0-* a 1", "0-1").is("XADD n NOMKSTREAM * a 1", "nil").is("EXISTS n", ":0");
         client.is("XADD s 9-9 a", "-ERR wrong number of arguments for 'xadd' command");
         client.is("XADD z 18446744073709551615-18446744073709551615 a 1", "18446744073709551615-18446744073709551615");
-        client.is("XADD z * a 1", &format!("-{}", super::EXHAUSTED)).is("TYPE s", "+stream").is("XLEN s", ":4");
+        client.is("XADD z * a 1", &format!("-{}", Error::StreamExhausted)).is("TYPE s", "+stream").is("XLEN s", ":4");
         assert_eq!(client.events()[..2], ["0 new s", "0 xadd s"]);
     }
 

@@ -5,12 +5,11 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Cx;
-use crate::core::dispatch::before_nul;
 use crate::streams::consume::claim_record;
 use crate::streams::stream::{parse_bound, parse_id, reply_entry, reply_id};
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
+use engine::{Error, Word};
 use resp::Reply;
 use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
 
@@ -56,9 +55,7 @@ const ID_BYTES: u64 = 16;
 
 /// There is no such group, as commands say it that want one.
 pub(crate) fn no_key_or_group(key: &[u8], group: &[u8]) -> Error {
-    let words: [&[u8]; 5] =
-        [b"NOGROUP No such key '", before_nul(key), b"' or consumer group '", before_nul(group), b"'"];
-    Error::new(words.concat())
+    Error::NoKeyOrGroup(Word::up_to_nul(key), Word::up_to_nul(group))
 }
 
 /// One consumer that claims.
@@ -178,9 +175,9 @@ fn with_claimant<R>(
     Ok(result)
 }
 
-fn min_idle(args: &Args<'_>, command: &str) -> Result<i64, Error> {
+fn min_idle(args: &Args<'_>, command: &'static str) -> Result<i64, Error> {
     let number = resp::number::parse_i64(&args[4]);
-    let number = number.ok_or_else(|| Error::new(format!("ERR Invalid min-idle-time argument for {command}")))?;
+    let number = number.ok_or(Error::MinIdleTime(command))?;
     Ok(number.max(0))
 }
 
@@ -198,10 +195,8 @@ impl Options {
     fn parse(args: &Args<'_>, from: usize, now: i64) -> Result<Options, Error> {
         let mut options = Options::default();
         let mut at = from;
-        let number = |at: usize, name: &str| {
-            let text = || Error::new(format!("ERR Invalid {name} option argument for XCLAIM"));
-            resp::number::parse_i64(&args[at]).ok_or_else(text)
-        };
+        let number =
+            |at: usize, name: &'static str| resp::number::parse_i64(&args[at]).ok_or(Error::XclaimOptionValue(name));
         while at < args.len() {
             let more = at + 1 < args.len();
             if args.is(at, "force") {
@@ -221,7 +216,7 @@ impl Options {
                 at += 1;
                 options.last_id = Some(parse_id(&args[at], 0)?);
             } else {
-                return Err(Error::new([b"ERR Unrecognized XCLAIM option '", before_nul(&args[at]), b"'"].concat()));
+                return Err(Error::XclaimOption(Word::up_to_nul(&args[at])));
             }
             at += 1;
         }
@@ -272,20 +267,20 @@ fn xautoclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.find(cx.key(args, 1));
     let min_idle = min_idle(args, "XAUTOCLAIM")?;
     let (start, after) = parse_bound(&args[5], 0)?;
-    let start = if after { start.next().ok_or(Error::text("ERR invalid start ID for the interval"))? } else { start };
+    let start = if after { start.next().ok_or(Error::StreamStartId)? } else { start };
     let (mut count, mut just_id) = (100u64, false);
     let mut at = 6;
     while at < args.len() {
         if at + 1 < args.len() && args.is(at, "count") {
             let given = resp::number::parse_i64(&args[at + 1]).and_then(|count| u64::try_from(count).ok());
             let given = given.filter(|count| (1..=i64::MAX as u64 / ID_BYTES).contains(count));
-            count = given.ok_or(Error::text("ERR COUNT must be > 0"))?;
+            count = given.ok_or(Error::CountMustBeAboveZero)?;
             at += 2;
         } else if args.is(at, "justid") {
             just_id = true;
             at += 1;
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
     }
     with_claimant(cx, args, min_idle, |claimant, reply| {

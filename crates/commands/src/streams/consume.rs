@@ -6,14 +6,13 @@
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Cx;
-use crate::core::dispatch::before_nul;
 use crate::streams::read::{Answers, Options, stream_keys};
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
 use crate::transactions::blocking::Wait;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::propagation::effects::Record;
+use engine::{Error, Word};
 use resp::Reply;
 use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
 
@@ -39,19 +38,6 @@ enum From {
     History(Id),
 }
 
-fn no_group(key: &[u8], group: &[u8]) -> Error {
-    let (key, group) = (before_nul(key), before_nul(group));
-    let words: [&[u8]; 5] =
-        [b"NOGROUP No such key '", key, b"' or consumer group '", group, b"' in XREADGROUP with GROUP option"];
-    Error::new(words.concat())
-}
-
-fn meaningless(id: &str, what: &str) -> Error {
-    Error::new(format!(
-        "ERR The {id} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {id} ID would just {what}."
-    ))
-}
-
 fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(cx, args, true)?;
     let group_at = options.group_at.unwrap_or(0);
@@ -59,12 +45,12 @@ fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for index in options.key_indices() {
         let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
         if stream.is_none_or(|stream| stream.group(&args[group_at]).is_none()) {
-            return Err(no_group(&args[index], &args[group_at]));
+            return Err(Error::XreadgroupNoKeyOrGroup(Word::up_to_nul(&args[index]), Word::up_to_nul(&args[group_at])));
         }
         wanted.push(match &args[options.id_at(index)] {
             b">" => From::New,
-            b"$" => return Err(meaningless("$", "return an empty result set")),
-            b"+" => return Err(meaningless("+", "return an empty result set")),
+            b"$" => return Err(Error::XreadgroupDollar),
+            b"+" => return Err(Error::XreadgroupPlus),
             id => match parse_id(id, 0)? {
                 // The last of all ids is another name of the new ones.
                 Id::MAX => From::New,

@@ -56,10 +56,9 @@ pub const COMMANDS: &[Command] = &[
 /// The ids of an IDS block whose first word is at `at`, and the index after it.
 fn ids(args: &Args<'_>, at: usize) -> Result<(Vec<Id>, usize), Error> {
     let count = args.get(at + 1).and_then(resp::number::parse_i64).and_then(|count| usize::try_from(count).ok());
-    let count = count.filter(|count| *count > 0).ok_or(Error::text("ERR Number of IDs must be a positive integer"))?;
+    let count = count.filter(|count| *count > 0).ok_or(Error::StreamIdCount)?;
     let end = (at + 2).checked_add(count).filter(|end| *end <= args.len());
-    let text = "ERR The `numids` parameter must match the number of arguments";
-    let end = end.ok_or(Error::text(text))?;
+    let end = end.ok_or(Error::StreamIdCountMismatch)?;
     let ids = (at + 2..end).map(|index| parse_id(&args[index], 0)).collect::<Result<Vec<Id>, Error>>()?;
     Ok((ids, end))
 }
@@ -76,10 +75,10 @@ fn options(args: &Args<'_>, from: usize) -> Result<(References, Vec<Id>), Error>
             found = Some(ids);
             at = end;
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
     }
-    Ok((condition.unwrap_or_default(), found.ok_or(Error::SYNTAX)?))
+    Ok((condition.unwrap_or_default(), found.ok_or(Error::Syntax)?))
 }
 
 fn xdelex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -154,10 +153,10 @@ fn xnack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         () if args.is(3, "silent") => Deliveries::TakenBack,
         () if args.is(3, "fail") => Deliveries::Kept,
         () if args.is(3, "fatal") => Deliveries::Given(i64::MAX as u64),
-        () => return Err(Error::SYNTAX),
+        () => return Err(Error::Syntax),
     };
     if !args.is(4, "ids") {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
     let (ids, mut at) = ids(args, 4)?;
     let mut force = false;
@@ -166,11 +165,11 @@ fn xnack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             force = true;
             at += 1;
         } else if at + 1 < args.len() && args.is(at, "retrycount") {
-            let count = u64::try_from(args.int(at + 1)?).map_err(|_| Error::OUT_OF_RANGE_POSITIVE)?;
+            let count = u64::try_from(args.int(at + 1)?).map_err(|_| Error::NotPositive)?;
             deliveries = Deliveries::Given(count);
             at += 2;
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));

@@ -3,12 +3,11 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group as Family, WRITE, key};
 use crate::core::context::Cx;
-use crate::core::dispatch::before_nul;
 use crate::core::help::HELP;
 use crate::streams::stream::parse_id;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
+use engine::{Error, Word};
 use structures::stream::{Group, Id, Stream};
 
 const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..Command::DEFAULT };
@@ -95,20 +94,14 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-const NEEDS_KEY: Error = Error::text(
-    "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
-);
-
 /// There is no such group, as XGROUP and XINFO say it.
 pub(crate) fn no_group(group: &[u8], key: &[u8]) -> Error {
-    let words: [&[u8]; 5] =
-        [b"NOGROUP No such consumer group '", before_nul(group), b"' for key name '", before_nul(key), b"'"];
-    Error::new(words.concat())
+    Error::NoGroup(Word::up_to_nul(group), Word::up_to_nul(key))
 }
 
 /// The stream, and the group in it.
 fn stream_of<'e>(edit: &'e Edit<'_>) -> Result<&'e Stream, Error> {
-    edit.collection::<Stream>()?.ok_or(NEEDS_KEY)
+    edit.collection::<Stream>()?.ok_or(Error::XgroupNoKey)
 }
 
 fn group_of<'e>(edit: &'e Edit<'_>, args: &Args<'_>) -> Result<&'e Group, Error> {
@@ -124,9 +117,7 @@ fn id_or_last(text: &[u8], stream: Option<&Stream>) -> Result<Id, Error> {
 }
 
 fn bad_subcommand(args: &Args<'_>) -> Error {
-    let words: [&[u8]; 3] =
-        [b"ERR unknown subcommand or wrong number of arguments for '", before_nul(&args[1]), b"'. Try XGROUP HELP."];
-    Error::new(words.concat())
+    Error::SubcommandUse(Word::up_to_nul(&args[1]), "XGROUP")
 }
 
 struct Options {
@@ -146,7 +137,7 @@ fn options(args: &Args<'_>, creating: bool) -> Result<Options, Error> {
                 -1 => None,
                 read => {
                     let read = u64::try_from(read);
-                    Some(read.map_err(|_| Error::text("ERR value for ENTRIESREAD must be positive or -1"))?)
+                    Some(read.map_err(|_| Error::EntriesRead)?)
                 }
             };
             at += 2;
@@ -162,7 +153,7 @@ fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 2));
     let stream = edit.collection::<Stream>()?;
     if stream.is_none() && !options.make_stream {
-        return Err(NEEDS_KEY);
+        return Err(Error::XgroupNoKey);
     }
     // One of the options was given twice.
     if args.len() > 8 {
@@ -170,7 +161,7 @@ fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let id = id_or_last(&args[4], stream)?;
     if stream.is_some_and(|stream| stream.group(&args[3]).is_some()) {
-        return Err(Error::text("BUSYGROUP Consumer Group name already exists"));
+        return Err(Error::GroupExists);
     }
     edit.with(|stream: &mut Stream| stream.add_group(&args[3], Group::new(id, options.entries_read)))?;
     if args[4] == *b"$" {

@@ -7,7 +7,7 @@ use crate::core::help::HELP;
 use crate::streams::group::no_group;
 use crate::streams::range;
 use crate::streams::stream::{reply_entry, reply_id};
-use engine::Error;
+use engine::{Error, Word};
 use resp::Reply;
 use structures::stream::{Consumer, Group, Id, Stream};
 
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[Command {
 const FULL_COUNT: u64 = 10;
 
 fn stream(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NO_SUCH_KEY)?;
+    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NoSuchKey)?;
     let full = args.len() > 3 && args.is(3, "full");
     let fits = match args.len() {
         3 => true,
@@ -81,11 +81,8 @@ fn stream(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         _ => false,
     };
     if !fits {
-        let text = format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try XINFO HELP.",
-            String::from_utf8_lossy(&args[1])
-        );
-        return Err(Error::new(text));
+        let word = Word::of(String::from_utf8_lossy(&args[1]).as_bytes());
+        return Err(Error::SubcommandUse(word, "XINFO"));
     }
     let count = match args.len() {
         6 => u64::try_from(args.int(5)?).unwrap_or(FULL_COUNT),
@@ -206,7 +203,7 @@ fn full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &Group, co
 }
 
 fn groups(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NO_SUCH_KEY)?;
+    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NoSuchKey)?;
     let reply = &mut *cx.reply;
     reply.array(stream.groups().len());
     for (name, group) in stream.groups() {
@@ -222,7 +219,7 @@ fn groups(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn consumers(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NO_SUCH_KEY)?;
+    let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NoSuchKey)?;
     let group = stream.group(&args[3]).ok_or_else(|| no_group(&args[3], &args[2]))?;
     let reply = &mut *cx.reply;
     reply.array(group.consumers_len());

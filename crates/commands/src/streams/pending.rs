@@ -40,13 +40,13 @@ impl<'a> Filter<'a> {
             return Ok(None);
         }
         if args.len() < 6 || args.len() > 9 {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         let with_idle = args.is(3, "idle");
         let min_idle = if with_idle { args.int(4)? } else { 0 };
         let at = if with_idle { 5 } else { 3 };
         if args.len() < at + 3 {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         let count = u64::try_from(args.int(at + 2)?).unwrap_or(0);
         let (start, end) = parse_range(&args[at], &args[at + 1])?;

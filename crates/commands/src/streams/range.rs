@@ -52,7 +52,7 @@ fn range(cx: &mut Cx<'_>, args: &mut Args<'_>, backwards: bool) -> Result<(), Er
     let mut at = 4;
     while at < args.len() {
         if at + 1 == args.len() || !args.is(at, "count") {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         count = u64::try_from(args.int(at + 1)?).unwrap_or(0);
         at += 2;

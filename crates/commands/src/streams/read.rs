@@ -69,32 +69,32 @@ impl Options {
                 break;
             } else if more >= 2 && args.is(at, "group") {
                 if !for_group {
-                    return Err(only_for_group("GROUP"));
+                    return Err(Error::XreadgroupOption("GROUP"));
                 }
                 options.group_at = Some(at + 1);
                 at += 3;
             } else if args.is(at, "noack") {
                 if !for_group {
-                    return Err(only_for_group("NOACK"));
+                    return Err(Error::XreadgroupOption("NOACK"));
                 }
                 options.no_ack = true;
                 at += 1;
             } else if for_group && more >= 1 && args.is(at, "claim") {
                 let idle = args.int(at + 1)?;
                 if idle < 0 {
-                    return Err(Error::text("ERR min-idle-time must be a positive integer"));
+                    return Err(Error::MinIdleTimeNotPositive);
                 }
                 options.claim = Some(idle);
                 at += 2;
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
         }
         if options.first_key == 0 {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         if for_group && options.group_at.is_none() {
-            return Err(Error::text("ERR Missing GROUP option for XREADGROUP"));
+            return Err(Error::XreadgroupNoGroup);
         }
         Ok(options)
     }
@@ -115,14 +115,7 @@ impl Options {
 }
 
 fn unbalanced(for_group: bool) -> Error {
-    let (name, symbol) = if for_group { ("xreadgroup", '>') } else { ("xread", '$') };
-    Error::new(format!(
-        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
-    ))
-}
-
-fn only_for_group(option: &str) -> Error {
-    Error::new(format!("ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."))
+    if for_group { Error::XreadgroupUnbalanced } else { Error::XreadUnbalanced }
 }
 
 fn xread(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -134,14 +127,11 @@ fn xread(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         after.push(match text {
             b"$" => stream.map_or(Id::MIN, |stream| stream.last_id),
             b"+" => match stream {
-                Some(stream) => {
-                    stream.last_id.prev().ok_or(Error::text("ERR the stream last element ID is 0-0"))?
-                }
+                Some(stream) => stream.last_id.prev().ok_or(Error::StreamTop)?,
                 None => Id::MIN,
             },
             b">" => {
-                let text = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
-                return Err(Error::text(text));
+                return Err(Error::XreadgroupId);
             }
             id => parse_id(id, 0)?,
         });

@@ -71,7 +71,6 @@ pub const COMMANDS: &[Command] = &[
 const MAX_SECONDS: u32 = 86_400;
 const MAX_MESSAGES: u32 = 10_000;
 
-const INVALID_ID: Error = Error::text("ERR Invalid stream ID specified as stream command argument");
 /// Texts of ids are shorter than this.
 const ID_TEXT_MAX: usize = 128;
 
@@ -85,7 +84,7 @@ pub(crate) enum GivenId {
 impl GivenId {
     pub fn parse(text: &[u8]) -> Result<GivenId, Error> {
         match before_nul(text).strip_suffix(b"-*") {
-            Some(ms) if !ms.contains(&b'-') => number(ms).map(GivenId::Time).ok_or(INVALID_ID),
+            Some(ms) if !ms.contains(&b'-') => number(ms).map(GivenId::Time).ok_or(Error::StreamId),
             _ => parse_id(text, 0).map(GivenId::Whole),
         }
     }
@@ -124,7 +123,7 @@ pub(crate) fn parse_id(text: &[u8], missing_seq: u64) -> Result<Id, Error> {
             None => Some(Id::new(number(text)?, missing_seq)),
         }
     };
-    parse().ok_or(INVALID_ID)
+    parse().ok_or(Error::StreamId)
 }
 
 /// An end of a range: `-`, `+`, an id, or one that is itself left out (`(id`). True in that case.
@@ -141,11 +140,11 @@ pub(crate) fn parse_bound(text: &[u8], missing_seq: u64) -> Result<(Id, bool), E
 pub(crate) fn parse_range(start: &[u8], end: &[u8]) -> Result<(Id, Id), Error> {
     let (mut first, after) = parse_bound(start, 0)?;
     if after {
-        first = first.next().ok_or(Error::text("ERR invalid start ID for the interval"))?;
+        first = first.next().ok_or(Error::StreamStartId)?;
     }
     let (mut last, before) = parse_bound(end, u64::MAX)?;
     if before {
-        last = last.prev().ok_or(Error::text("ERR invalid end ID for the interval"))?;
+        last = last.prev().ok_or(Error::StreamEndId)?;
     }
     Ok((first, last))
 }
@@ -211,31 +210,29 @@ fn xsetid(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while at < args.len() {
         if at + 1 < args.len() && args.is(at, "entriesadded") {
             let added = u64::try_from(args.int(at + 1)?);
-            entries_added = Some(added.map_err(|_| Error::text("ERR entries_added must be positive"))?);
+            entries_added = Some(added.map_err(|_| Error::XsetidAddedNegative)?);
         } else if at + 1 < args.len() && args.is(at, "maxdeletedid") {
             let deleted = parse_id(&args[at + 1], 0)?;
             if id < deleted {
-                let text = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id";
-                return Err(Error::text(text));
+                return Err(Error::XsetidBelowGivenDeleted);
             }
             max_deleted = Some(deleted).filter(|id| *id != Id::MIN);
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
         at += 2;
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    let stream = edit.collection::<Stream>()?.ok_or(Error::NO_SUCH_KEY)?;
+    let stream = edit.collection::<Stream>()?.ok_or(Error::NoSuchKey)?;
     if id < stream.max_deleted_id {
-        return Err(Error::text("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"));
+        return Err(Error::XsetidBelowDeleted);
     }
     if let Some(last) = stream.last_live_id() {
         if id < last {
-            return Err(Error::text("ERR The ID specified in XSETID is smaller than the target stream top item"));
+            return Err(Error::XsetidBelowTop);
         }
         if entries_added.is_some_and(|added| added < stream.len()) {
-            let text = "ERR The entries_added specified in XSETID is smaller than the target stream length";
-            return Err(Error::text(text));
+            return Err(Error::XsetidAddedBelowLength);
         }
     }
     edit.with(|stream: &mut Stream| {
@@ -251,23 +248,23 @@ fn xsetid(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn xcfgset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (mut seconds, mut messages) = (None, None);
     if args.len() < 4 {
-        return Err(Error::SYNTAX);
+        return Err(Error::Syntax);
     }
-    let bounded = |at: usize, max: u32, error: &'static str| {
+    let bounded = |at: usize, max: u32, error: Error| {
         let number = resp::number::parse_i64(&args[at]).and_then(|number| u32::try_from(number).ok());
-        number.filter(|number| (1..=max).contains(number)).ok_or(Error::text(error))
+        number.filter(|number| (1..=max).contains(number)).ok_or(error)
     };
     for at in (2..args.len()).step_by(2) {
         if at + 1 < args.len() && args.is(at, "idmp-duration") {
-            seconds = Some(bounded(at + 1, MAX_SECONDS, "ERR invalid duration")?);
+            seconds = Some(bounded(at + 1, MAX_SECONDS, Error::IdempotencyDuration)?);
         } else if at + 1 < args.len() && args.is(at, "idmp-maxsize") {
-            messages = Some(bounded(at + 1, MAX_MESSAGES, "ERR invalid maxsize")?);
+            messages = Some(bounded(at + 1, MAX_MESSAGES, Error::IdempotencyMaxsize)?);
         } else {
-            return Err(Error::SYNTAX);
+            return Err(Error::Syntax);
         }
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    edit.collection::<Stream>()?.ok_or(Error::NO_SUCH_KEY)?;
+    edit.collection::<Stream>()?.ok_or(Error::NoSuchKey)?;
     edit.with(|stream: &mut Stream| {
         let production = stream.production_mut();
         let now = production.memory();

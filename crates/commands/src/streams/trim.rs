@@ -25,11 +25,6 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-const BOTH_BOUNDS: Error =
-    Error::text("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
-const LIMIT_ALONE: Error = Error::text("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
-const LIMIT_EXACTLY: Error = Error::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
-const NO_BOUND: Error = Error::text("ERR syntax error, XTRIM must be called with a trimming strategy");
 /// Entries that trimming to about some length removes at most, where nothing else is said.
 const LIMIT_DEFAULT: u64 = 10_000;
 const LIMIT_MAX: u64 = 1_000_000;
@@ -60,7 +55,7 @@ impl Trim {
         let more = args.len() - at - 1;
         if more >= 1 && (args.is(at, "maxlen") || args.is(at, "minid")) {
             if self.bound.is_some() {
-                return Err(BOTH_BOUNDS);
+                return Err(Error::XtrimMaxlenAndMinid);
             }
             let operator = more >= 2 && matches!(&args[at + 1], b"~" | b"=");
             self.about = operator && args[at + 1] == *b"~";
@@ -69,13 +64,13 @@ impl Trim {
                 Bound::MinId(parse_id(&args[value], 0)?)
             } else {
                 let max = u64::try_from(args.int(value)?);
-                Bound::MaxLen(max.map_err(|_| Error::text("ERR The MAXLEN argument must be >= 0."))?)
+                Bound::MaxLen(max.map_err(|_| Error::XtrimMaxlen)?)
             });
             return Ok(Some(value + 1));
         }
         if more >= 1 && args.is(at, "limit") {
             let limit = u64::try_from(args.int(at + 1)?);
-            self.limit = Some(limit.map_err(|_| Error::text("ERR The LIMIT argument must be >= 0."))?);
+            self.limit = Some(limit.map_err(|_| Error::XtrimLimit)?);
             return Ok(Some(at + 2));
         }
         if self.references.is_none()
@@ -90,8 +85,8 @@ impl Trim {
     /// Whether the options go together.
     pub fn check(&self) -> Result<(), Error> {
         match (self.limit, self.bound) {
-            (Some(1..), None) => Err(LIMIT_ALONE),
-            (Some(_), _) if !self.about => Err(LIMIT_EXACTLY),
+            (Some(1..), None) => Err(Error::XtrimLimitAlone),
+            (Some(_), _) if !self.about => Err(Error::XtrimLimitExact),
             _ => Ok(()),
         }
     }
@@ -133,11 +128,11 @@ fn xtrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut trim = Trim::default();
     let mut at = 2;
     while at < args.len() {
-        at = trim.option(args, at)?.ok_or(Error::SYNTAX)?;
+        at = trim.option(args, at)?.ok_or(Error::Syntax)?;
     }
     match trim.check() {
-        Err(error) if trim.bound.is_some() || error == LIMIT_ALONE => return Err(error),
-        _ if trim.bound.is_none() => return Err(NO_BOUND),
+        Err(error) if trim.bound.is_some() || error == Error::XtrimLimitAlone => return Err(error),
+        _ if trim.bound.is_none() => return Err(Error::XtrimNoStrategy),
         _ => {}
     }
     let node_entries = cx.engine.packing().stream().entries;

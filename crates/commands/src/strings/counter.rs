@@ -64,8 +64,6 @@ const COUNTER: Command = Command {
     ..Command::DEFAULT
 };
 
-const DECREMENT_OVERFLOW: Error = Error::text("ERR decrement would overflow");
-
 fn incr(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     add(cx, args, 1)
 }
@@ -80,14 +78,14 @@ fn incrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn decrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let increment = args.int(2)?.checked_neg().ok_or(DECREMENT_OVERFLOW)?;
+    let increment = args.int(2)?.checked_neg().ok_or(Error::DecrementOverflow)?;
     add(cx, args, increment)
 }
 
 /// Adds to the integer that the key holds and replies the sum.
 fn add(cx: &mut Cx<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
     let key = cx.key(args, 1);
-    let plus = |old: i64| old.checked_add(increment).ok_or(Error::OVERFLOW);
+    let plus = |old: i64| old.checked_add(increment).ok_or(Error::Overflow);
     let sum = match cx.keys.update_int(key, EventClass::STRING, plus) {
         Some(sum) => sum?,
         None => add_to_any(&mut cx.keys, key, plus)?,
@@ -103,7 +101,7 @@ fn add_to_any(keys: &mut Keys<'_>, key: Key<'_>, plus: impl Fn(i64) -> Result<i6
     let sum = plus(match edit.string()? {
         None => 0,
         Some(Str::Int(n)) => n,
-        Some(Str::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::NOT_AN_INTEGER)?,
+        Some(Str::Bytes(bytes)) => resp::number::parse_i64(bytes).ok_or(Error::NotAnInteger)?,
     })?;
     edit.set_string(NewString::Int(sum), Ttl::Keep);
     edit.commit(EventClass::STRING, "incrby");
@@ -113,12 +111,12 @@ fn add_to_any(keys: &mut Keys<'_>, key: Key<'_>, plus: impl Fn(i64) -> Result<i6
 fn incrbyfloat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
-    let parse = |text: &[u8]| LongDouble::parse(text).ok_or(Error::NOT_A_FLOAT);
+    let parse = |text: &[u8]| LongDouble::parse(text).ok_or(Error::NotAFloat);
     let old = match edit.string()? {
         None => LongDouble::from(0),
         Some(value) => parse(value.bytes(&mut itoa::Buffer::new()))?,
     };
-    let sum = old.checked_add(parse(&args[2])?).ok_or(Error::NAN_OR_INFINITY)?.to_text();
+    let sum = old.checked_add(parse(&args[2])?).ok_or(Error::NanOrInfinity)?.to_text();
     // Replaying must not depend on how a float is added and printed where the log is read.
     edit.log_as(|| vec![vec![b"SET".to_vec(), key.name.to_vec(), sum.clone().into_bytes(), b"KEEPTTL".to_vec()]]);
     edit.set_string(NewString::Bytes(sum.as_bytes()), Ttl::Keep);
@@ -149,8 +147,8 @@ mod tests {
         ] {
             client.is(command, reply);
         }
-        client.is("INCR z", &format!("-{}", Error::WRONG_TYPE));
-        client.is("INCRBYFLOAT z x", &format!("-{}", Error::WRONG_TYPE));
+        client.is("INCR z", &format!("-{}", Error::WrongType));
+        client.is("INCRBYFLOAT z x", &format!("-{}", Error::WrongType));
         assert_eq!(client.events()[..3], ["0 new k", "0 incrby k", "0 incrby k"]);
     }
 

@@ -35,10 +35,6 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-const NOT_STRINGS: Error = Error::text("ERR The specified keys must contain string values");
-const LEN_AND_IDX: Error = Error::text("ERR If you want both the length and indexes, please just use IDX.");
-const TOO_LARGE: Error = Error::text("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
-
 #[derive(Default)]
 struct Options {
     len: bool,
@@ -62,11 +58,11 @@ impl Options {
                 index += 1;
                 options.min_match_len = args.int(index)?;
             } else {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             index += 1;
         }
-        if options.len && options.idx { Err(LEN_AND_IDX) } else { Ok(options) }
+        if options.len && options.idx { Err(Error::LcsLenAndIdx) } else { Ok(options) }
     }
 }
 
@@ -74,7 +70,7 @@ fn lcs(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // One look at a time: the first string is copied to be compared with the second.
     let mut string = |index| {
         let key = cx.key(args, index);
-        let value = cx.keys.string(key).map_err(|_| NOT_STRINGS)?;
+        let value = cx.keys.string(key).map_err(|_| Error::LcsNotStrings)?;
         Ok::<_, Error>(value.map(Str::to_vec).unwrap_or_default())
     };
     // Both are looked for before either is complained of.
@@ -84,7 +80,7 @@ fn lcs(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // The limit is that of a table of 32-bit lengths, whatever it takes here.
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);
     if cells.saturating_mul(4) > max_length(cx.engine) as u64 {
-        return Err(TOO_LARGE);
+        return Err(Error::LcsTooLarge);
     }
     if options.len {
         cx.reply.int(Table::length(&a, &b) as i64);

@@ -5,12 +5,12 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key}
 use crate::core::context::Cx;
 use crate::keys::expire_option::{Lifetime, pxat};
 use crate::strings::string::reply_string;
-use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, ValueExt};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::Key;
 use engine::propagation::effects::{Logged, Record};
+use engine::{Error, Word};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -109,7 +109,7 @@ fn msetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// The arity says only that there is a pair.
 fn whole_pairs(cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
-    if args.len() % 2 == 1 { Ok(()) } else { Err(Error::wrong_arity(cx.command.name)) }
+    if args.len() % 2 == 1 { Ok(()) } else { Err(Error::WrongArity(Word::of(cx.command.name))) }
 }
 
 /// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit
@@ -137,8 +137,6 @@ fn set_all(cx: &mut Cx<'_>, args: &mut Args<'_>, first: usize, end: usize, ttl: 
     }
 }
 
-const BAD_NUMKEYS: Error = Error::text("ERR invalid numkeys value or out of range");
-
 /// What MSETEX may depend on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
@@ -147,10 +145,10 @@ enum Condition {
 }
 
 fn msetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let pairs = args.int(1).ok().and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0).ok_or(BAD_NUMKEYS)?;
+    let pairs = args.int(1).ok().and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0).ok_or(Error::InvalidNumkeys)?;
     let pairs = pairs as usize;
     let end = pairs.checked_mul(2).and_then(|words| words.checked_add(2)).filter(|end| *end <= args.len());
-    let end = end.ok_or(Error::SYNTAX)?;
+    let end = end.ok_or(Error::Syntax)?;
     let (mut condition, mut lifetime) = (None, Lifetime::default());
     let mut index = end;
     while index < args.len() {
@@ -161,12 +159,12 @@ fn msetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         };
         if given.is_some() {
             if condition.is_some() && condition != given {
-                return Err(Error::SYNTAX);
+                return Err(Error::Syntax);
             }
             condition = given;
             index += 1;
         } else {
-            index += lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::SYNTAX)?;
+            index += lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::Syntax)?;
         }
     }
     let deadline = lifetime.deadline(cx, args)?;

@@ -229,7 +229,7 @@ const ALWAYS_ALLOWED: usize = 1 << 20;
 pub(crate) fn check_length(engine: &Engine, len: usize, more: usize) -> Result<(), Error> {
     match len.checked_add(more) {
         Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine) => Ok(()),
-        _ => Err(Error::STRING_TOO_LONG),
+        _ => Err(Error::StringTooLong),
     }
 }
 
@@ -284,7 +284,7 @@ impl SetOptions {
             };
             if condition.is_some() {
                 if options.condition.is_some() && options.condition != condition {
-                    return Err(Error::SYNTAX);
+                    return Err(Error::Syntax);
                 }
                 options.condition = condition;
                 index += if let Some(Condition::Equals(_)) = condition { 2 } else { 1 };
@@ -292,7 +292,7 @@ impl SetOptions {
                 options.get = true;
                 index += 1;
             } else {
-                index += options.lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::SYNTAX)?;
+                index += options.lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::Syntax)?;
             }
         }
         Ok(options)
@@ -450,7 +450,7 @@ fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut lifetime = Lifetime::default();
     let mut index = 2;
     while index < args.len() {
-        index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::SYNTAX)?;
+        index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::Syntax)?;
     }
     let deadline = lifetime.deadline(cx, args);
     let key = cx.key(args, 1);
@@ -506,7 +506,7 @@ fn append(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn setrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OFFSET_OUT_OF_RANGE)?;
+    let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OffsetOutOfRange)?;
     let part = &args[3];
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let old_len = edit.string()?.map_or(0, Str::len);
@@ -699,7 +699,7 @@ mod tests {
     #[test]
     fn other_types_are_refused_or_replaced() {
         let mut client = Client::new();
-        let wrong = format!("-{}", Error::WRONG_TYPE);
+        let wrong = format!("-{}", Error::WrongType);
         client.is("ZADD z 1 m", ":1");
         for command in [
             "GET z",

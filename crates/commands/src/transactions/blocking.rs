@@ -29,6 +29,7 @@ use crate::core::command::Command;
 use crate::core::context::{Cx, Flow, KeyArgs, Now};
 use crate::core::session::Session;
 use crate::pubsub::tracking;
+use crate::scripting;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::clients::waiters::{Attempt, AwaitedKey, Candidate, Request, Ticket};
@@ -91,18 +92,13 @@ impl Wait {
     }
 }
 
-const NOT_A_TIMEOUT: Error = Error::text("ERR timeout is not a float or out of range");
-const NOT_AN_INTEGER: Error = Error::text("ERR timeout is not an integer or out of range");
-const NEGATIVE: Error = Error::text("ERR timeout is negative");
-const TOO_LATE: Error = Error::text("ERR timeout is out of range");
-
 /// Why a timeout is none that is no double: it is read with a wider range, so 1e400 is a number.
 #[cold]
 fn beyond_doubles(seconds: &[u8]) -> Error {
     match LongDouble::parse(seconds).map(LongDouble::to_text) {
-        Some(text) if text.len() > 20 && text.starts_with('-') => NEGATIVE,
-        Some(text) if text.len() > 20 => TOO_LATE,
-        _ => NOT_A_TIMEOUT,
+        Some(text) if text.len() > 20 && text.starts_with('-') => Error::TimeoutNegative,
+        Some(text) if text.len() > 20 => Error::TimeoutOutOfRange,
+        _ => Error::TimeoutNotAFloat,
     }
 }
 
@@ -117,21 +113,21 @@ impl Cx<'_> {
         let seconds = resp::number::parse_f64(seconds).ok_or_else(|| beyond_doubles(seconds))?;
         let milliseconds = (seconds * 1000.0).ceil();
         if milliseconds >= i64::MAX as f64 {
-            return Err(TOO_LATE);
+            return Err(Error::TimeoutOutOfRange);
         }
         self.deadline_after(milliseconds as i64)
     }
 
     /// The same for a timeout in whole milliseconds.
     pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<i64, Error> {
-        self.deadline_after(resp::number::parse_i64(milliseconds).ok_or(NOT_AN_INTEGER)?)
+        self.deadline_after(resp::number::parse_i64(milliseconds).ok_or(Error::TimeoutNotAnInteger)?)
     }
 
     fn deadline_after(&self, milliseconds: i64) -> Result<i64, Error> {
         match milliseconds {
-            ..0 => Err(NEGATIVE),
+            ..0 => Err(Error::TimeoutNegative),
             0 => Ok(0),
-            _ => self.now_ms().checked_add(milliseconds).ok_or(TOO_LATE),
+            _ => self.now_ms().checked_add(milliseconds).ok_or(Error::TimeoutOutOfRange),
         }
     }
 
@@ -216,11 +212,11 @@ impl Elsewhere {
         let mut reply = Reply::new(Vec::new(), protocol);
         match &outcome {
             Ok(status) => reply.simple(status),
-            Err(error) => reply.error(error),
+            Err(error) => reply.error(scripting::text(engine, error)),
         }
         let deliver = move |engine: &Engine, server: Server| {
             if let Err(error) = outcome {
-                engine.metrics()[server.worker].count_error(error.as_bytes());
+                engine.metrics()[server.worker].count_error(&scripting::text(engine, &error));
             }
             if ticket.finish() {
                 engine.host().deliver(&ticket, reply.take());
@@ -235,7 +231,7 @@ pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
     let with_error = match args.len() {
         4 if args.is(3, "timeout") => false,
         4 if args.is(3, "error") => true,
-        4 => return Err(Error::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        4 => return Err(Error::UnblockReason),
         // Words too many are not looked at, and neither is the reason before them.
         _ => false,
     };
@@ -243,11 +239,8 @@ pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
     let ticket = client.and_then(|client| client.ticket());
     let ticket = ticket.filter(|ticket| !ticket.request().lasts() && ticket.finish());
     if let Some(ticket) = &ticket {
-        let reply = if with_error {
-            ticket.request().error_reply("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-        } else {
-            ticket.request().timeout_reply()
-        };
+        let reply =
+            if with_error { ticket.request().error_reply(&Error::Unblocked) } else { ticket.request().timeout_reply() };
         cx.engine.host().deliver(ticket, reply);
     }
     cx.reply.int(ticket.is_some().into());
@@ -314,8 +307,9 @@ impl Request for Blocked {
             _ => (self.command.run)(&mut cx, &mut args),
         };
         if let Err(error) = ran {
-            engine.metrics()[server.worker].count_error(error.as_bytes());
-            cx.reply.error(&error);
+            let text = scripting::text(engine, &error);
+            engine.metrics()[server.worker].count_error(&text);
+            cx.reply.error(&text);
         }
         cx.complete();
         tracking::remember(&mut cx, &args, &self.key_args);
@@ -346,7 +340,7 @@ impl Request for Blocked {
         self.wait.timed_out.map_or_else(|| self.reply(Reply::null_array), <[u8]>::to_vec)
     }
 
-    fn error_reply(&self, text: &str) -> Vec<u8> {
-        self.reply(|reply| reply.error(text))
+    fn error_reply(&self, error: &Error) -> Vec<u8> {
+        self.reply(|reply| error.text().into_iter().for_each(|text| reply.error(text)))
     }
 }

@@ -33,7 +33,7 @@ use engine::keyspace::lru::is_due;
 use engine::keyspace::origin::Asker;
 use engine::propagation::change_log::Batch;
 use engine::propagation::effects::Effects;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use resp::Reply;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -96,10 +96,6 @@ pub const COMMANDS: &[Command] = &[
         ..TRANSACTION
     },
 ];
-
-/// Why a command is not part of a transaction.
-pub(crate) const NOT_IN_MULTI: Error = Error::text("ERR Command not allowed inside a transaction");
-const ABORTED: Error = Error::text("EXECABORT Transaction discarded because of previous errors.");
 
 /// A transaction that is being put together.
 #[derive(Debug)]
@@ -186,9 +182,8 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, is_exec: bool, err
     if is_exec {
         leave(session);
         unwatch(engine, session);
-        let reason = error.as_bytes();
-        let reason = reason.strip_prefix(b"ERR ").unwrap_or(reason);
-        return Some(Error::new([b"EXECABORT Transaction discarded because of: ", reason].concat()));
+        let reason = scripting::text(engine, error);
+        return Some(Error::ExecRefused(Word::of(reason.strip_prefix(b"ERR ").unwrap_or(&reason))));
     }
     if let Some(multi) = &mut session.multi {
         **multi = Multi::new(true);
@@ -225,7 +220,7 @@ fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn discard(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    leave(cx.session).ok_or(Error::text("ERR DISCARD without MULTI"))?;
+    leave(cx.session).ok_or(Error::DiscardWithoutMulti)?;
     unwatch(cx.engine, cx.session);
     cx.reply.ok();
     Ok(())
@@ -284,11 +279,11 @@ fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
 }
 
 fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let multi = cx.session.multi.as_ref().ok_or(Error::text("ERR EXEC without MULTI"))?;
+    let multi = cx.session.multi.as_ref().ok_or(Error::ExecWithoutMulti)?;
     if multi.aborted {
         leave(cx.session);
         unwatch(cx.engine, cx.session);
-        return Err(ABORTED);
+        return Err(Error::ExecAbort);
     }
     let watched = cx.session.watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
     if multi.commands.iter().any(|queued| queued.entry.may_touch_more) {
@@ -381,11 +376,11 @@ impl Group {
             let worker = cx.session.worker;
             if is_new || cx.session.in_script {
                 instrument::count_failed(cx.engine, worker, entry);
-                cx.engine.metrics()[worker].count_error(error.as_bytes());
+                cx.engine.metrics()[worker].count_error(&scripting::text(cx.engine, &error));
             } else {
                 instrument::count_unexpected(cx.engine, worker, self.command.name, entry, &error);
             }
-            cx.reply.error(&error);
+            cx.reply.error(scripting::text(cx.engine, &error));
         }
         if cx.session.tracker.is_some() {
             let keys: Vec<_> = key_indices(entry, args).into_iter().flatten().collect();

@@ -24,6 +24,7 @@
 //! among them. Who comes while the ticket is being served waits for the end of the attempt, which itself waits for
 //! nothing. A finished ticket is passed over until its owner takes it out of the queues.
 
+use crate::Error;
 use crate::clients::registry::ClientInfo;
 use crate::clients::tracking::Author;
 use crate::data::key_hash::KeyHash;
@@ -63,7 +64,7 @@ pub trait Request: Send + Sync {
     fn timeout_reply(&self) -> Vec<u8>;
 
     /// An error, in the client's protocol.
-    fn error_reply(&self, text: &str) -> Vec<u8>;
+    fn error_reply(&self, error: &Error) -> Vec<u8>;
 }
 
 /// What came of an attempt, to be carried out without locks.
@@ -441,8 +442,8 @@ mod testing {
             Vec::new()
         }
 
-        fn error_reply(&self, text: &str) -> Vec<u8> {
-            text.into()
+        fn error_reply(&self, error: &Error) -> Vec<u8> {
+            error.to_string().into()
         }
     }
 

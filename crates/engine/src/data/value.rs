@@ -248,13 +248,13 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Int(n) => Ok(Str::Int(*n)),
             Value::Inline(bytes) => Ok(Str::Bytes(bytes)),
             Value::Payload(Object::String(bytes)) => Ok(Str::Bytes(bytes)),
-            Value::Payload(_) | Value::Packed(_) => Err(Error::WRONG_TYPE),
+            Value::Payload(_) | Value::Packed(_) => Err(Error::WrongType),
         }
     }
 
     #[inline]
     fn as_collection<C: Collection>(&self) -> Result<C::Ref<'a>, Error> {
-        C::read(self).ok_or(Error::WRONG_TYPE)
+        C::read(self).ok_or(Error::WrongType)
     }
 }
 

@@ -168,10 +168,10 @@ impl<'k> Edit<'k> {
                     }
                     Ok(change(bytes))
                 }
-                _ => Err(Error::WRONG_TYPE),
+                _ => Err(Error::WrongType),
             }
         });
-        result.unwrap_or(Err(Error::WRONG_TYPE))
+        result.unwrap_or(Err(Error::WrongType))
     }
 
     /// Gives `change` the collection, a new one when the key is missing. A collection that is empty
@@ -188,7 +188,7 @@ impl<'k> Edit<'k> {
                 return Ok(result);
             }
             Some(Value::Packed(bytes)) => {
-                let collection = C::unpacked(bytes).ok_or(Error::WRONG_TYPE)?;
+                let collection = C::unpacked(bytes).ok_or(Error::WrongType)?;
                 self.changed = true;
                 return Ok(self.with_unpacked(collection, change));
             }
@@ -202,9 +202,9 @@ impl<'k> Edit<'k> {
                 let result = change(collection);
                 Ok((result, collection.is_empty(), old_first, collection.next_deadline()))
             }
-            None => Err(Error::WRONG_TYPE),
+            None => Err(Error::WrongType),
         });
-        let (result, empty, old_first, new_first) = result.unwrap_or(Err(Error::WRONG_TYPE))?;
+        let (result, empty, old_first, new_first) = result.unwrap_or(Err(Error::WrongType))?;
         self.db.expiry.elements.change(old_first, new_first, self.local);
         if empty {
             self.remove();

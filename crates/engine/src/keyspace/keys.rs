@@ -137,7 +137,7 @@ impl<'e> Keys<'e> {
             return Ok(());
         }
         self.held.release();
-        Err(Error::NOT_NOW)
+        Err(Error::WouldBlock)
     }
 
     /// The database that keys are looked up in from now on.
@@ -350,7 +350,7 @@ impl<'e> Keys<'e> {
     /// unless the command may take anything: then they stay, and the whole walk is atomic.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]: not all were visited.
+    /// [`Error::WouldBlock`]: not all were visited.
     pub fn each_shard(&mut self, mut visit: impl FnMut(usize, &mut Shard, &mut Effects)) -> Result<(), Error> {
         (0..self.engine.locks().len())
             .try_for_each(|index| self.with_shard(index, |shard, effects| visit(index, shard, effects)))
@@ -360,7 +360,7 @@ impl<'e> Keys<'e> {
     /// who holds a few locks must not wait for another.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn with_shard<R>(
         &mut self,
         index: usize,
@@ -371,7 +371,7 @@ impl<'e> Keys<'e> {
         }
         let (engine, patience) = (self.engine, self.patience);
         let guard = engine.locks().one_unless(index, patience.from_now(engine));
-        let mut guard = guard.ok_or(Error::NOT_NOW)?;
+        let mut guard = guard.ok_or(Error::WouldBlock)?;
         let result = visit(&mut guard, &mut self.effects);
         // The lock is given up: what was found to be over is not to be logged after somebody else's change.
         engine.record_expired(&mut self.effects);
@@ -381,10 +381,10 @@ impl<'e> Keys<'e> {
     /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.is_nothing() {
-            self.held = Locks::of(Held::keys_with(self.engine, hashes, self.patience).ok_or(Error::NOT_NOW)?);
+            self.held = Locks::of(Held::keys_with(self.engine, hashes, self.patience).ok_or(Error::WouldBlock)?);
             self.if_admitted()?;
         }
         Ok(())
@@ -410,7 +410,7 @@ impl<'e> Keys<'e> {
     /// The shard of this key, locked for the call if the command holds nothing.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn with_shard_of<R>(
         &mut self,
         key: Key<'_>,
@@ -426,15 +426,15 @@ impl<'e> Keys<'e> {
     /// Locks everything, for as long as the command runs. Only for commands that hold nothing.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn escalate(&mut self) -> Result<(), Error> {
         if !self.held.is_nothing() {
             return Ok(());
         }
         let (engine, patience) = (self.engine, self.patience);
-        let mut any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
+        let mut any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::WouldBlock)?;
         if !(0..engine.locks().len()).all(|index| any.take(index, patience.among_several(engine))) {
-            return Err(Error::NOT_NOW);
+            return Err(Error::WouldBlock);
         }
         self.held = Locks::of(Held::Anything(Box::new(any)));
         self.if_admitted()
@@ -444,7 +444,7 @@ impl<'e> Keys<'e> {
     /// may come in between. Who runs inside of another command has the locks that it needs.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn broaden(&mut self) -> Result<(), Error> {
         if self.held.give_up_only() {
             self.escalate()?;
@@ -455,7 +455,7 @@ impl<'e> Keys<'e> {
     /// The shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn hold_instead(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.give_up_only() {
             self.hold(hashes)?;
@@ -467,12 +467,12 @@ impl<'e> Keys<'e> {
     /// Others may come in between.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn escalate_anew(&mut self) -> Result<(), Error> {
         if !self.reaches_all() {
             self.held.release();
             let (engine, patience) = (self.engine, self.patience);
-            let any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::NOT_NOW)?;
+            let any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::WouldBlock)?;
             self.held = Locks::of(Held::Anything(Box::new(any)));
             self.if_admitted()?;
         }
@@ -484,7 +484,7 @@ impl<'e> Keys<'e> {
     /// that they may need.
     ///
     /// # Errors
-    /// Those of `plan`, and [`Error::NOT_NOW`].
+    /// Those of `plan`, and [`Error::WouldBlock`].
     pub fn change_libraries(&mut self, plan: impl FnOnce(&Libraries) -> Result<Change, Error>) -> Result<(), Error> {
         if self.held.is_nothing() {
             self.escalate_anew()?;

@@ -53,7 +53,7 @@ const BUCKET: usize = 64;
 
 impl Overview {
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn of(keys: &mut Keys<'_>) -> Result<Overview, Error> {
         let now = keys.expiry_now().max(0) as u64;
         let mut overview = Overview::default();

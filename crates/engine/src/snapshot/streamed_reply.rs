@@ -118,7 +118,7 @@ impl Listing {
     /// Shows the collection as it lies now, for who asks more of it than a list; None when it was written down.
     ///
     /// # Errors
-    /// [`Error::NOT_NOW`]
+    /// [`Error::WouldBlock`]
     pub fn look<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(Option<&Object>) -> R) -> Result<R, Error> {
         self.at_place(keys, |slot, local, name| match &*self.state.lock() {
             State::InPlace(_) => {

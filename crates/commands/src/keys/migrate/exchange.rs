@@ -12,13 +12,9 @@ use super::Order;
 use engine::host::peer_connections::Link;
 use engine::host::surroundings::Peer;
 use engine::propagation::change_log::put_command;
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
-
-pub const NOT_CONNECTED: Error = Error::text("IOERR error or timeout connecting to the client");
-const NOT_READ: Error = Error::text("IOERR error or timeout reading to target instance");
-const NOT_WRITTEN: Error = Error::text("IOERR error or timeout writing to target instance");
 
 /// Bytes that are written under one deadline.
 const CHUNK: usize = 64 * 1024;
@@ -77,9 +73,9 @@ fn connect(engine: &Engine, order: &Order) -> Result<Link, Error> {
         Ok(peer) => Ok(Link { peer, db: None }),
         // Valkey learns of these when it writes.
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => {
-            Err(NOT_WRITTEN)
+            Err(Error::PeerUnwritable)
         }
-        Err(_) => Err(NOT_CONNECTED),
+        Err(_) => Err(Error::PeerUnreachable),
     }
 }
 
@@ -96,21 +92,19 @@ fn attempt(link: &mut Link, order: &Order, commands: &[u8], count: usize, answer
     }
     let (together, rest) = commands.split_at(commands.len().min(CHUNK));
     first.extend_from_slice(together);
-    write(&mut *link.peer, order.patience, &first, rest).map_err(|error| broken(NOT_WRITTEN, &error))?;
+    write(&mut *link.peer, order.patience, &first, rest).map_err(|error| broken(Error::PeerUnwritable, &error))?;
     let mut lines = Lines { peer: &mut *link.peer, read: Vec::new(), from: 0 };
     let mut refusal = None;
     for _ in 0..before {
-        let line = lines.next().map_err(|error| broken(NOT_READ, &error))?;
+        let line = lines.next().map_err(|error| broken(Error::PeerUnreadable, &error))?;
         refusal = refusal.or_else(|| refused(line));
     }
     for _ in 0..count {
-        let line = lines.next().map_err(|error| broken(NOT_READ, &error))?;
+        let line = lines.next().map_err(|error| broken(Error::PeerUnreadable, &error))?;
         let error = refusal.clone().or_else(|| refused(line));
         answers.done.push(error.is_none());
         if let Some(text) = error {
-            answers
-                .error
-                .get_or_insert_with(|| Error::new([b"ERR Target instance replied with error: ", &text[..]].concat()));
+            answers.error.get_or_insert_with(|| Error::PeerRefused(Word::of(&text)));
         }
     }
     Ok(())
@@ -217,8 +211,7 @@ mod tests {
         let script = Script(said.iter().map(|part| part.as_bytes().to_vec()).collect());
         let (mut link, mut answers) = (Link { peer: Box::new(script), db }, Answers::default());
         let whole = attempt(&mut link, &order(auth), b"", count, &mut answers).is_ok();
-        let error =
-            answers.error.map_or_else(String::new, |error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let error = answers.error.map_or_else(String::new, |error| error.to_string());
         (answers.done, error, whole)
     }
 

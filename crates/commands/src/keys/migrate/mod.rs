@@ -58,10 +58,6 @@ pub const COMMANDS: &[Command] = &[Command {
 /// Milliseconds that the target has for each step, where none are named.
 const PATIENCE: i64 = 1000;
 
-const NAMED_TWICE: Error =
-    Error::text("ERR When using MIGRATE KEYS option, the key argument must be set to the empty string");
-const ON_ITS_WAY: Error = Error::text("IOERR another client is migrating the key");
-
 /// Where keys are to go, and how.
 struct Order {
     address: Address,
@@ -96,12 +92,12 @@ fn options(args: &Args<'_>) -> Result<(Order, Range<usize>), Error> {
                 auth = words(at + 1..at + 3);
                 at += 2;
             }
-            () if args.is(at, "keys") && !args[3].is_empty() => return Err(NAMED_TWICE),
+            () if args.is(at, "keys") && !args[3].is_empty() => return Err(Error::MigrateKeyAndKeys),
             () if args.is(at, "keys") => {
                 names = at + 1..args.len();
                 break;
             }
-            () => return Err(Error::SYNTAX),
+            () => return Err(Error::Syntax),
         }
         at += 1;
     }
@@ -163,7 +159,7 @@ fn migrate(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     if engine.host().abroad(Box::new(work)).is_err() {
         cx.wait_no_more();
-        return Err(exchange::NOT_CONNECTED);
+        return Err(Error::PeerUnreachable);
     }
     Ok(())
 }

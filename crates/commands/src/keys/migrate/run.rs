@@ -1,7 +1,7 @@
 //! The rounds of a migration; see the [module above](super).
 
 use super::exchange::{Answers, exchange};
-use super::{Named, ON_ITS_WAY, Order};
+use super::{Named, Order};
 use crate::core::context::Cx;
 use crate::keys::dump;
 use engine::clients::tracking::Author;
@@ -25,8 +25,6 @@ use std::time::Duration;
 /// How often keys are sent while everybody may write to them, and how often after that.
 const FREE_ROUNDS: usize = 4;
 const HELD_ROUNDS: usize = 8;
-
-const RESTLESS: Error = Error::text("IOERR the key did not stop changing while it was sent");
 
 /// How long one waits before a lock is tried again that a script has.
 const RETRY: Duration = Duration::from_millis(1);
@@ -83,14 +81,14 @@ pub fn run(
         }
     }
     drop(hold);
-    Some(if changed.is_empty() { first } else { first.and(Err(RESTLESS)) })
+    Some(if changed.is_empty() { first } else { first.and(Err(Error::MigratedKeyChanges)) })
 }
 
 /// The same for who holds the locks, and cannot wait.
 pub fn at_once(cx: &mut Cx<'_>, order: &Order, named: Vec<Named>) -> Result<(), Error> {
     let (engine, db) = (cx.engine, cx.keys.db_index());
     if !order.copy && named.iter().any(|(name, _)| engine.links().is_moving(db, name)) {
-        return Err(ON_ITS_WAY);
+        return Err(Error::MigratingAlready);
     }
     let parcel = pack(&mut cx.keys, order, named, false);
     let answers = send(engine, order, &parcel);

@@ -206,7 +206,7 @@ fn run_all(
             Ok(Item::Command) => {
                 let mut args = Args::parsed(&reader.bytes, &reader.spans, OwnWords::default());
                 if let Err(error) = dispatch::find(&args) {
-                    let error = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                    let error = error.to_string();
                     let error = error.strip_prefix("ERR ").unwrap_or(&error);
                     host.log(&format!("Error reading the append only file {name}, error: {error}"));
                     return Err(LoadFailed);

@@ -18,7 +18,7 @@ use crate::core::args::Args;
 use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT};
 use crate::core::context::Cx;
 use engine::config::{Config, Directive};
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use persistence::aof::{Aof, Attempt, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -53,7 +53,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let Some(aof) = of(cx.engine) else { return Err(Error::text("ERR this server has no append only file")) };
+    let Some(aof) = of(cx.engine) else { return Err(Error::NoAof) };
     if aof.stats.rewriting.load(Relaxed) {
         // One that ends early has as good as ended: its thread goes on with this one.
         if aof.stats.cancelled.load(Relaxed) {
@@ -61,7 +61,7 @@ fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
             cx.reply.simple("Background append only file rewriting started");
             return Ok(());
         }
-        return Err(Error::text("ERR Background append only file rewriting already in progress"));
+        return Err(Error::AofRewriteRunning);
     }
     // What is asked for may be tried at once, however often it failed.
     aof.stats.failures.store(0, Relaxed);
@@ -71,9 +71,7 @@ fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     } else if rewrite::start(cx.engine, aof) {
         cx.reply.simple("Background append only file rewriting started");
     } else {
-        return Err(Error::text(
-            "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
-        ));
+        return Err(Error::AofRewriteFailed);
     }
     Ok(())
 }
@@ -185,7 +183,7 @@ pub(crate) fn reason(error: &io::Error) -> String {
 pub(crate) fn refusal(engine: &Engine) -> Error {
     let number = of(engine).map_or(0, Aof::error);
     let error = io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(EIO));
-    Error::new(format!("MISCONF Errors writing to the AOF file: {}", reason(&error)))
+    Error::AofFailed(Word::of(reason(&error)))
 }
 
 /// The fields of INFO's section about persistence.

@@ -6,20 +6,17 @@ use crate::transactions::blocking::Wait;
 use engine::{Engine, Error};
 use persistence::aof::{Aof, State, of};
 
-const OUT_OF_RANGE: Error = Error::text("ERR value is out of range, value must between 0 and 1");
-const DISABLED: Error = Error::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
-
 /// A local copy is all that a server without replicas can promise.
 pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let local = args.int(1)?;
     if !(0..=1).contains(&local) {
-        return Err(OUT_OF_RANGE);
+        return Err(Error::NotZeroOrOne);
     }
-    let replicas = args.int(2).ok().filter(|count| *count >= 0).ok_or(Error::OUT_OF_RANGE_POSITIVE)?;
+    let replicas = args.int(2).ok().filter(|count| *count >= 0).ok_or(Error::NotPositive)?;
     let deadline = cx.deadline_ms(&args[3])?;
     let aof = of(cx.engine).filter(|aof| aof.state() != State::Off);
     if local > 0 && aof.is_none() {
-        return Err(DISABLED);
+        return Err(Error::WaitaofWithoutAof);
     }
     let offset = cx.session.logged_at;
     let durable = aof.is_some_and(|aof| aof.state() == State::On && aof.journal.synced() >= offset);
@@ -44,7 +41,7 @@ pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 pub fn end_waits(engine: &Engine, aof: &Aof) {
     match aof.state() {
         State::Off => aof.end_waits(|ticket| {
-            let error = ticket.request().error_reply(&String::from_utf8_lossy(DISABLED.as_bytes()));
+            let error = ticket.request().error_reply(&Error::WaitaofWithoutAof);
             engine.host().deliver(ticket, error);
         }),
         State::On => aof.end_waits(|ticket| engine.host().deliver(ticket, b"*2\r\n:1\r\n:0\r\n".to_vec())),
