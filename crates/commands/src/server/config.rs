@@ -1,7 +1,7 @@
 //! CONFIG, and what a changed directive does at once.
 //!
 //! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
-//! own are put there by [`Hooks`], after CONFIG SET and once at the start ([`apply_all`]).
+//! own are put there by the hooks that their entries name, after CONFIG SET and once at the start ([`apply_all`]).
 
 use crate::core::admission::Settle;
 use crate::core::args::Args;
@@ -11,7 +11,8 @@ use crate::core::help::HELP;
 use crate::persistence::{aof, save};
 use crate::pubsub::tracking;
 use engine::config::{
-    ApplyHooks, Caller, Config, Directive, NO_CONFIG_FILE, RewriteInput, SetError, rewrite as rewritten,
+    Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SetError,
+    os_message, rewrite as rewritten, table,
 };
 use engine::stats::command_log::Reason;
 use engine::{Engine, Error, Word};
@@ -114,52 +115,144 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What follows from a directive, in the engine and in the server around it.
+/// What follows from a change.
 struct Hooks<'e> {
     engine: &'e Engine,
     in_transaction: bool,
 }
 
 impl ApplyHooks for Hooks<'_> {
-    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        match changed {
-            Directive::MAXMEMORY_POLICY => {
-                set_access_policy(self.engine, config);
-                self.engine.limit_memory(config.bytes(Directive::MAXMEMORY));
+    fn apply(&self, changed: Directive, config: &Config) -> Applied {
+        match table::entry(changed).apply {
+            Apply::WhenRead => Ok(()),
+            Apply::Engine(hook) | Apply::EngineChange(hook) => {
+                hook(&Change { engine: self.engine, config, in_transaction: self.in_transaction })
             }
-            Directive::LFU_DECAY_TIME | Directive::LFU_LOG_FACTOR => set_access_policy(self.engine, config),
-            Directive::IMPORT_MODE => self.engine.set_importing(config.flag(changed)),
-            Directive::MAXMEMORY => {
-                warn_of_low_limit(self.engine, config.bytes(changed));
-                self.engine.limit_memory(config.bytes(changed));
-            }
-            Directive::NOTIFY_KEYSPACE_EVENTS => self.engine.set_event_mask(config.keyspace_events()),
-            Directive::COMMANDLOG_EXECUTION_SLOWER_THAN
-            | Directive::COMMANDLOG_REQUEST_LARGER_THAN
-            | Directive::COMMANDLOG_REPLY_LARGER_THAN
-            | Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN
-            | Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN
-            | Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN => set_command_log(self.engine, config),
-            Directive::LATENCY_MONITOR_THRESHOLD => set_latency_threshold(self.engine, config),
-            Directive::MIN_REPLICAS_TO_WRITE | Directive::MIN_REPLICAS_MAX_LAG => {
-                set_wanted_replicas(self.engine, config)
-            }
-            Directive::LATENCY_TRACKING => self.engine.track_latency(config.flag(changed)),
-            Directive::TRACKING_TABLE_MAX_KEYS => limit_tracking(self.engine, config),
-            Directive::STOP_WRITES_ON_BGSAVE_ERROR | Directive::SAVE => save::refresh(self.engine, config),
-            Directive::APPENDONLY | Directive::APPENDFSYNC | Directive::AOF_TIMESTAMP_ENABLED => {
-                aof::follow(self.engine, changed, config, self.in_transaction)?;
-            }
-            _ => {}
+            Apply::Server(hook) => self.engine.host().apply(hook, config),
         }
-        self.engine.packing().load(config);
-        self.engine.host().apply(changed, config)
     }
 
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
-        self.engine.host().change_dir(path).map_err(|error| system_text(&error))
+        self.engine.host().change_dir(path).map_err(|error| os_message(&error))
     }
 }
+
+/// Puts the configuration that the engine was made with into effect.
+pub fn apply_all(engine: &Engine) {
+    let config = engine.config().snapshot();
+    let change = Change { engine, config: &config, in_transaction: false };
+    for entry in table::entries() {
+        if let Apply::Engine(hook) = entry.apply {
+            // None of these has anything to refuse.
+            let _ = hook(&change);
+        }
+    }
+}
+
+/// A configuration that the engine is to follow.
+struct Change<'c> {
+    engine: &'c Engine,
+    config: &'c Config,
+    in_transaction: bool,
+}
+
+impl EngineHooks for Change<'_> {
+    fn access_clock(&self) -> Applied {
+        let number = |directive| self.config.int(directive).clamp(0, u32::MAX.into()) as u32;
+        let by_frequency = self.config.choice(Directive::MAXMEMORY_POLICY).ends_with("lfu");
+        let (decay, factor) = (number(Directive::LFU_DECAY_TIME), number(Directive::LFU_LOG_FACTOR));
+        self.engine.set_access_policy(by_frequency, decay, factor);
+        Ok(())
+    }
+
+    fn eviction_policy(&self) -> Applied {
+        self.access_clock()?;
+        self.engine.limit_memory(self.config.bytes(Directive::MAXMEMORY));
+        Ok(())
+    }
+
+    fn memory_limit(&self) -> Applied {
+        let limit = self.config.bytes(Directive::MAXMEMORY);
+        warn_of_low_limit(self.engine, limit);
+        self.engine.limit_memory(limit);
+        Ok(())
+    }
+
+    fn import_mode(&self) -> Applied {
+        self.engine.set_importing(self.config.flag(Directive::IMPORT_MODE));
+        Ok(())
+    }
+
+    fn keyspace_events(&self) -> Applied {
+        self.engine.set_event_mask(self.config.keyspace_events());
+        Ok(())
+    }
+
+    /// Thresholds are in microseconds or bytes; negative ones never apply.
+    fn command_log(&self) -> Applied {
+        let number = |directive| self.config.int(directive);
+        for (reason, threshold, max_len, unit) in COMMAND_LOGS {
+            let threshold = u64::try_from(number(threshold)).ok().map(|threshold| threshold.saturating_mul(unit));
+            self.engine.command_log().configure(reason, threshold, number(max_len).max(0) as usize);
+        }
+        self.engine.refresh_attention();
+        Ok(())
+    }
+
+    fn latency_monitor(&self) -> Applied {
+        self.engine.latency().set_threshold(self.config.int(Directive::LATENCY_MONITOR_THRESHOLD));
+        self.engine.refresh_attention();
+        Ok(())
+    }
+
+    fn latency_tracking(&self) -> Applied {
+        self.engine.track_latency(self.config.flag(Directive::LATENCY_TRACKING));
+        Ok(())
+    }
+
+    /// Nothing follows this server: one replica that is wanted is one too many.
+    fn wanted_replicas(&self) -> Applied {
+        self.engine.saves().set_short_of_replicas(wants_replicas(self.config));
+        Ok(())
+    }
+
+    fn tracked_keys(&self) -> Applied {
+        let max = self.config.int(Directive::TRACKING_TABLE_MAX_KEYS);
+        self.engine.tracking().limit_keys(usize::try_from(max).unwrap_or(0));
+        Ok(())
+    }
+
+    fn encoding_limits(&self) -> Applied {
+        self.engine.packing().load(self.config);
+        Ok(())
+    }
+
+    fn save_failures(&self) -> Applied {
+        save::refresh(self.engine, self.config);
+        Ok(())
+    }
+
+    fn append_only(&self) -> Applied {
+        aof::follow(self.engine, self.config, self.in_transaction)
+    }
+
+    fn append_fsync(&self) -> Applied {
+        aof::set_policy(self.engine, self.config);
+        Ok(())
+    }
+
+    fn append_timestamps(&self) -> Applied {
+        aof::set_timestamps(self.engine, self.config);
+        Ok(())
+    }
+}
+
+/// The command logs: threshold, length and the nanoseconds or bytes that a threshold counts.
+const COMMAND_LOGS: [(Reason, Directive, Directive, u64); 3] = [
+    (Reason::Slow, Directive::COMMANDLOG_EXECUTION_SLOWER_THAN, Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN, 1000),
+    (Reason::LargeRequest, Directive::COMMANDLOG_REQUEST_LARGER_THAN, Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN, 1),
+    (Reason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
+];
 
 /// A new limit that is exceeded already takes effect all the same.
 fn warn_of_low_limit(engine: &Engine, limit: u64) {
@@ -172,70 +265,9 @@ fn warn_of_low_limit(engine: &Engine, limit: u64) {
     }
 }
 
-fn set_access_policy(engine: &Engine, config: &Config) {
-    let number = |directive| config.int(directive).clamp(0, u32::MAX.into()) as u32;
-    let by_frequency = config.choice(Directive::MAXMEMORY_POLICY).ends_with("lfu");
-    engine.set_access_policy(by_frequency, number(Directive::LFU_DECAY_TIME), number(Directive::LFU_LOG_FACTOR));
-}
-
-/// Thresholds are in microseconds or bytes; negative ones never apply.
-fn set_command_log(engine: &Engine, config: &Config) {
-    let lists = [
-        (Reason::Slow, Directive::COMMANDLOG_EXECUTION_SLOWER_THAN, Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN, 1000),
-        (
-            Reason::LargeRequest,
-            Directive::COMMANDLOG_REQUEST_LARGER_THAN,
-            Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
-            1,
-        ),
-        (Reason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
-    ];
-    for (reason, threshold, max_len, unit) in lists {
-        let threshold = u64::try_from(config.int(threshold)).ok().map(|threshold| threshold.saturating_mul(unit));
-        engine.command_log().configure(reason, threshold, config.int(max_len).max(0) as usize);
-    }
-    engine.refresh_attention();
-}
-
-fn set_latency_threshold(engine: &Engine, config: &Config) {
-    engine.latency().set_threshold(config.int(Directive::LATENCY_MONITOR_THRESHOLD));
-    engine.refresh_attention();
-}
-
-/// Nobody follows this server, so whoever wants one replica wants too many.
-fn set_wanted_replicas(engine: &Engine, config: &Config) {
-    engine.saves().set_short_of_replicas(wants_replicas(config));
-}
-
 /// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
 pub(crate) fn wants_replicas(config: &Config) -> bool {
     config.int(Directive::MIN_REPLICAS_TO_WRITE) > 0 && config.int(Directive::MIN_REPLICAS_MAX_LAG) > 0
-}
-
-fn limit_tracking(engine: &Engine, config: &Config) {
-    let max = config.int(Directive::TRACKING_TABLE_MAX_KEYS);
-    engine.tracking().limit_keys(usize::try_from(max).unwrap_or(0));
-}
-
-/// Puts the configuration that the engine was made with into effect.
-pub fn apply_all(engine: &Engine) {
-    let config = engine.config().snapshot();
-    set_command_log(engine, &config);
-    set_latency_threshold(engine, &config);
-    engine.track_latency(config.flag(Directive::LATENCY_TRACKING));
-    engine.set_importing(config.flag(Directive::IMPORT_MODE));
-    engine.limit_memory(config.bytes(Directive::MAXMEMORY));
-    set_access_policy(engine, &config);
-    limit_tracking(engine, &config);
-    set_wanted_replicas(engine, &config);
-    engine.set_event_mask(config.keyspace_events());
-    aof::set_policy(engine, &config);
-}
-
-/// The system's text for an error, as the C library has it: without the number that Rust adds.
-fn system_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
@@ -282,7 +314,7 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
         let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all };
         host.replace_file(&file, &rewritten(input))
     });
-    result.map_err(|error| Error::ConfigNotRewritten(Word::of(system_text(&error))))
+    result.map_err(|error| Error::ConfigNotRewritten(Word::of(os_message(&error))))
 }
 
 #[cfg(test)]

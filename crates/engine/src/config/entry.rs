@@ -13,6 +13,7 @@
 //!
 //! Parsing, CONFIG GET, SET and REWRITE know kinds and flags only, never single directives.
 
+use super::apply::Apply;
 use super::directive::Directive;
 use super::value::Value;
 
@@ -126,6 +127,8 @@ pub struct Entry {
     /// A choice that is read, and reported as the other.
     pub synonym: Option<(&'static str, &'static str)>,
     pub check: Option<TextCheck>,
+    /// What is done at once when it changes.
+    pub apply: Apply,
     /// Nothing reads it.
     pub unsupported: Option<Unsupported>,
 }
@@ -218,6 +221,11 @@ impl Entry {
         self
     }
 
+    pub const fn applied(mut self, apply: Apply) -> Entry {
+        self.apply = apply;
+        self
+    }
+
     /// Nothing reads the directive, for this reason.
     pub const fn unsupported(mut self, reason: &'static str) -> Entry {
         self.unsupported = Some(Unsupported { reason, unmet: Unmet::Ignored });
@@ -279,6 +287,7 @@ const fn entry(name: &'static str, kind: Kind, default: Preset) -> Entry {
         clamp: None,
         synonym: None,
         check: None,
+        apply: Apply::WhenRead,
         unsupported: None,
     }
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`directive`] | the identities that code uses |
 //! | [`entry`], [`directives`] | name, kind, bounds, default and flags of each |
+//! | [`apply`] | what a changed directive does at once |
 //! | [`value`] | text to value and back |
 //! | [`store`] | the values in force: typed reads, CONFIG GET, CONFIG SET |
 //! | [`command_line`] | program arguments to configuration text |
@@ -13,6 +14,7 @@
 //! Nothing here opens a file: what must be read comes through [`load::Host`], what must take effect goes through
 //! [`store::ApplyHooks`].
 
+pub mod apply;
 mod check;
 pub mod command_line;
 pub mod directive;
@@ -28,6 +30,7 @@ pub mod value;
 #[cfg(test)]
 mod tests;
 
+pub use apply::{Applied, Apply, EngineHook, EngineHooks, ServerHook, ServerHooks};
 pub use check::TITLE_VARIABLES;
 pub use command_line::{CommandLine, Invocation, parse_command_line};
 pub use directive::Directive;
@@ -35,5 +38,5 @@ pub use entry::Unmet;
 pub use load::{Host, LoadError, Loaded, load, os_message};
 pub use rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
 pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
-pub use table::is_sensitive;
+pub use table::{entries, is_sensitive};
 pub use value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value};

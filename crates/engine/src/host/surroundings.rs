@@ -1,7 +1,7 @@
 //! What the engine and its commands ask of whoever runs them.
 
 use crate::clients::waiters::Ticket;
-use crate::config::{Config, Directive};
+use crate::config::{Config, Directive, ServerHook};
 use crate::engine::Engine;
 use crate::host::threads::Server;
 use crate::propagation::effects::{Event, Garbage};
@@ -127,8 +127,8 @@ pub trait Host: Send + Sync {
     /// Counts connections anew (CONFIG RESETSTAT).
     fn reset_stats(&self) {}
 
-    /// Makes a changed directive take effect outside of the engine; the text of an error is for the client.
-    fn apply(&self, _changed: Directive, _config: &Config) -> Result<(), String> {
+    /// Has the surroundings follow this configuration in what the hook names; the text of an error is for the client.
+    fn apply(&self, _hook: ServerHook, _config: &Config) -> Result<(), String> {
         Ok(())
     }
 

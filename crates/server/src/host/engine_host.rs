@@ -1,23 +1,20 @@
 //! What the server does for the engine and for loading a configuration.
 
 use crate::event_loop::script_reentry;
+use crate::host::apply::Change;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
-use crate::process::crash;
-use crate::process::title;
 use crate::system::affinity;
 use crate::system::allocator;
 use crate::system::clock;
 use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::log;
-use crate::system::oom;
 use crate::system::proc;
-use crate::system::rlimit;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::{Shared, this_worker};
 use engine::clients::waiters::Ticket;
-use engine::config::{Config, Directive};
+use engine::config::{Config, Directive, ServerHook};
 use engine::host::surroundings::{ConnectionStats, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, Task, WorkerTask};
 use engine::propagation::effects::{Event, Garbage};
 use std::ffi::OsString;
@@ -92,17 +89,6 @@ pub fn executable() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let found = if called.as_bytes().contains(&b'/') { std::path::absolute(&called) } else { std::env::current_exe() };
     found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// Whether the system lets us have so many clients.
-fn admit_clients(wanted: i64) -> Result<(), String> {
-    let wanted = wanted.max(0) as u64;
-    match rlimit::admit(wanted)? {
-        possible if possible < wanted => Err(format!(
-            "The operating system is not able to handle the specified number of clients, try with {possible}"
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// What does not change while the process runs.
@@ -290,30 +276,8 @@ impl engine::host::surroundings::Host for EngineHost {
         self.lazy_free.reset_freed();
     }
 
-    fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        let listen_again = || match self.acceptor() {
-            Some(acceptor) => acceptor.listen_again(changed, config).map_err(log::warning),
-            None => Ok(()),
-        };
-        match changed {
-            Directive::PORT | Directive::BOOK_PORT => {
-                listen_again().map_err(|()| "Unable to listen on this port. Check server logs.".to_owned())?;
-                title::show(config);
-            }
-            Directive::BIND => {
-                listen_again().map_err(|()| "Failed to bind to specified addresses.".to_owned())?;
-                title::show(config);
-            }
-            Directive::MAXCLIENTS => admit_clients(config.int(Directive::MAXCLIENTS))?,
-            Directive::OOM_SCORE_ADJ | Directive::OOM_SCORE_ADJ_VALUES => oom::apply(config)?,
-            Directive::TCP_KEEPALIVE => self.acceptor().iter().for_each(|acceptor| acceptor.set_keepalive(config)),
-            Directive::PROC_TITLE_TEMPLATE => title::show(config),
-            Directive::WATCHDOG_PERIOD => crash::set_watchdog(config),
-            Directive::JEMALLOC_BG_THREAD => allocator::give_back_in_background(config.flag(changed)),
-            Directive::LOGLEVEL | Directive::LOG_FORMAT | Directive::LOG_TIMESTAMP_FORMAT => log::follow(config),
-            _ => {}
-        }
-        Ok(())
+    fn apply(&self, hook: ServerHook, config: &Config) -> Result<(), String> {
+        hook(&Change { acceptor: self.acceptor().as_deref(), config })
     }
 
     fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {

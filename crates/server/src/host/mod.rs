@@ -3,6 +3,7 @@
 //! In: calls of the engine's host traits. Out: messages to workers, system calls. It is the only room that the engine
 //! calls into, and no other room but the start knows it.
 
+pub mod apply;
 pub mod blocking_pool;
 pub mod config_host;
 pub mod engine_host;

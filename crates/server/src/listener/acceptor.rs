@@ -78,13 +78,9 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Closes what depends on `changed` and opens it again as `config` says. After an error nothing of it is open.
-    pub fn listen_again(&self, changed: Directive, config: &Config) -> Result<(), String> {
-        let books: &[bool] = match changed {
-            Directive::PORT => &[false],
-            Directive::BOOK_PORT => &[true],
-            _ => &[false, true],
-        };
+    /// Closes the listeners of clients (false), of clients of the book protocol (true), or both, and opens them again as
+    /// `config` says. After an error none of them is open.
+    pub fn listen_again(&self, books: &[bool], config: &Config) -> Result<(), String> {
         let mut state = self.state.lock();
         state.listeners.retain(|listener| !matches!(listener, Listener::Tcp { book, .. } if books.contains(book)));
         let mut opened = Vec::new();

@@ -10,7 +10,7 @@ mod start;
 mod wait;
 
 pub use load::LoadFailed;
-pub(crate) use start::{follow, load_again, set_policy, write_before_loading};
+pub(crate) use start::{follow, load_again, set_policy, set_timestamps, write_before_loading};
 pub use start::{load_and_begin, stop_at_end};
 pub use wait::end_waits;
 

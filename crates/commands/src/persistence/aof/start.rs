@@ -10,23 +10,24 @@ use persistence::aof::{Aof, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes directives of the log take effect; an error is for whoever changed them. What takes all locks is left for
-/// later in a transaction, which has some.
-pub fn follow(engine: &Engine, changed: Directive, config: &Config, in_transaction: bool) -> Result<(), String> {
+/// Turns the log on or off as the configuration has it. What takes all locks is left for later in a transaction, which
+/// has some. An error is for the client that changed it.
+pub fn follow(engine: &Engine, config: &Config, in_transaction: bool) -> Result<(), String> {
     let Some(aof) = of(engine) else { return Ok(()) };
-    match changed {
-        Directive::APPENDFSYNC => set_policy(engine, config),
-        Directive::AOF_TIMESTAMP_ENABLED => {
-            let seconds = engine.host().unix_us(0) / 1_000_000;
-            aof.journal.set_clock(if config.flag(changed) { seconds } else { 0 });
-        }
-        Directive::APPENDONLY if config.flag(changed) && aof.state() == State::Off => {
-            turn_on(engine, aof, in_transaction)?;
-        }
-        Directive::APPENDONLY if !config.flag(changed) && aof.state() != State::Off => turn_off(engine, aof),
+    match (config.flag(Directive::APPENDONLY), aof.state() == State::Off) {
+        (true, true) => turn_on(engine, aof, in_transaction)?,
+        (false, false) => turn_off(engine, aof),
         _ => {}
     }
     Ok(())
+}
+
+/// Whether what is logged from now on has the time before it.
+pub(crate) fn set_timestamps(engine: &Engine, config: &Config) {
+    if let Some(aof) = of(engine) {
+        let seconds = engine.host().unix_us(0) / 1_000_000;
+        aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { seconds } else { 0 });
+    }
 }
 
 /// When the log is synced from now on. Replies that are kept may not have to wait any more.

@@ -1,5 +1,6 @@
 //! What one client, or all clients together, may take.
 
+use crate::config::apply::Apply::{Engine, Server};
 use crate::config::directive::{Directive, directives};
 use crate::config::entry::{Entry, INT_MAX, Kind, UINT_MAX, Unit, integer, memory, special};
 
@@ -11,9 +12,9 @@ directives! { after super::security::END;
     LUA_MEMORY_LIMIT = memory("lua-memory-limit", 0, 0, i64::MAX);
     MAX_NEW_CONNECTIONS_PER_CYCLE = integer("max-new-connections-per-cycle", 10, 1, 1000);
     MAX_NEW_TLS_CONNECTIONS_PER_CYCLE = integer("max-new-tls-connections-per-cycle", 1, 1, 1000).unsupported("Cinnabar has no TLS");
-    MAXCLIENTS = integer("maxclients", 10000, 1, UINT_MAX);
+    MAXCLIENTS = integer("maxclients", 10000, 1, UINT_MAX).applied(Server(|server| server.max_clients()));
     MAXMEMORY_CLIENTS = memory("maxmemory-clients", 0, -100, i64::MAX).unit(Unit::MemoryOrPercent);
     PROTO_MAX_BULK_LEN = memory("proto-max-bulk-len", 512 << 20, 1 << 20, i64::MAX);
     TIMEOUT = integer("timeout", 0, 0, INT_MAX);
-    TRACKING_TABLE_MAX_KEYS = integer("tracking-table-max-keys", 1000000, 0, i64::MAX);
+    TRACKING_TABLE_MAX_KEYS = integer("tracking-table-max-keys", 1000000, 0, i64::MAX).applied(Engine(|engine| engine.tracked_keys()));
 }

@@ -1,5 +1,6 @@
 //! Snapshots and the append-only file.
 
+use crate::config::apply::Apply::{Engine, EngineChange};
 use crate::config::check;
 use crate::config::directive::{Directive, directives};
 use crate::config::entry::{Entry, INT_MAX, INT_MIN, Kind, choice, flag, integer, memory, special, text};
@@ -9,12 +10,12 @@ directives! { after super::data::END;
     AOF_LOAD_TRUNCATED = flag("aof-load-truncated", true);
     AOF_REWRITE_CPULIST = text("aof-rewrite-cpulist", "").alias("aof_rewrite_cpulist").immutable();
     AOF_REWRITE_INCREMENTAL_FSYNC = flag("aof-rewrite-incremental-fsync", true);
-    AOF_TIMESTAMP_ENABLED = flag("aof-timestamp-enabled", false);
+    AOF_TIMESTAMP_ENABLED = flag("aof-timestamp-enabled", false).applied(EngineChange(|engine| engine.append_timestamps()));
     AOF_USE_RDB_PREAMBLE = flag("aof-use-rdb-preamble", true);
     APPENDDIRNAME = text("appenddirname", "appendonlydir").keeps_empty().checked(check::append_dirname).immutable();
     APPENDFILENAME = text("appendfilename", "appendonly.aof").keeps_empty().checked(check::append_filename).immutable();
-    APPENDFSYNC = choice("appendfsync", &["everysec", "always", "no"], "everysec");
-    APPENDONLY = flag("appendonly", false).denied_while_loading();
+    APPENDFSYNC = choice("appendfsync", &["everysec", "always", "no"], "everysec").applied(Engine(|engine| engine.append_fsync()));
+    APPENDONLY = flag("appendonly", false).denied_while_loading().applied(EngineChange(|engine| engine.append_only()));
     AUTO_AOF_REWRITE_MIN_SIZE = memory("auto-aof-rewrite-min-size", 64 << 20, 0, i64::MAX);
     AUTO_AOF_REWRITE_PERCENTAGE = integer("auto-aof-rewrite-percentage", 100, 0, INT_MAX);
     DBFILENAME = text("dbfilename", "dump.rdb").keeps_empty().checked(check::db_filename).protected();
@@ -30,6 +31,6 @@ directives! { after super::data::END;
     RDB_VERSION_COMPAT = choice("rdb-version-compat", &["valkey", "redis"], "valkey");
     RDBCHECKSUM = flag("rdbchecksum", true).immutable();
     RDBCOMPRESSION = flag("rdbcompression", true);
-    SAVE = special("save", Kind::Save, "3600 1 300 100 60 10000");
-    STOP_WRITES_ON_BGSAVE_ERROR = flag("stop-writes-on-bgsave-error", true);
+    SAVE = special("save", Kind::Save, "3600 1 300 100 60 10000").applied(EngineChange(|engine| engine.save_failures()));
+    STOP_WRITES_ON_BGSAVE_ERROR = flag("stop-writes-on-bgsave-error", true).applied(EngineChange(|engine| engine.save_failures()));
 }

@@ -1,5 +1,6 @@
 //! Both ends of a replication link.
 
+use crate::config::apply::Apply::Engine;
 use crate::config::directive::{Directive, directives};
 use crate::config::entry::{Entry, INT_MAX, Kind, PORT_MAX, Unmet, choice, flag, integer, memory, special, text};
 
@@ -7,8 +8,8 @@ const NO_REPLICATION: &str = "Cinnabar has no replication";
 
 directives! { after super::persistence::END;
     DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false).unsupported(NO_REPLICATION);
-    MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag");
-    MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write");
+    MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag").applied(Engine(|engine| engine.wanted_replicas()));
+    MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write").applied(Engine(|engine| engine.wanted_replicas()));
     PRIMARYAUTH = text("primaryauth", "").alias("masterauth").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
     PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
     PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").unsupported("Cinnabar goes on after a command that fails when it is replayed");

@@ -1,0 +1,88 @@
+//! What changed directives do around the engine: listeners, log, title, what the system is asked for.
+
+use crate::listener::acceptor::Acceptor;
+use crate::process::crash;
+use crate::process::title;
+use crate::system::allocator;
+use crate::system::log;
+use crate::system::oom;
+use crate::system::rlimit;
+use engine::config::{Applied, Config, Directive, ServerHooks};
+
+/// A configuration that the process is to follow.
+pub struct Change<'c> {
+    /// None before there are listeners.
+    pub acceptor: Option<&'c Acceptor>,
+    pub config: &'c Config,
+}
+
+impl Change<'_> {
+    /// Opens the listeners of clients (false) and of clients of the book protocol (true) anew; the error is `refused`.
+    fn listen_again(&self, books: &[bool], refused: &str) -> Applied {
+        if let Some(acceptor) = self.acceptor {
+            acceptor.listen_again(books, self.config).map_err(|error| {
+                log::warning(error);
+                refused.to_owned()
+            })?;
+        }
+        self.process_title()
+    }
+}
+
+const NO_PORT: &str = "Unable to listen on this port. Check server logs.";
+const NO_ADDRESS: &str = "Failed to bind to specified addresses.";
+
+impl ServerHooks for Change<'_> {
+    fn bind(&self) -> Applied {
+        self.listen_again(&[false, true], NO_ADDRESS)
+    }
+
+    fn port(&self) -> Applied {
+        self.listen_again(&[false], NO_PORT)
+    }
+
+    fn book_port(&self) -> Applied {
+        self.listen_again(&[true], NO_PORT)
+    }
+
+    fn max_clients(&self) -> Applied {
+        let wanted = self.config.int(Directive::MAXCLIENTS).max(0) as u64;
+        match rlimit::admit(wanted)? {
+            possible if possible < wanted => Err(format!(
+                "The operating system is not able to handle the specified number of clients, try with {possible}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn keepalive(&self) -> Applied {
+        if let Some(acceptor) = self.acceptor {
+            acceptor.set_keepalive(self.config);
+        }
+        Ok(())
+    }
+
+    fn process_title(&self) -> Applied {
+        title::show(self.config);
+        Ok(())
+    }
+
+    fn oom_score(&self) -> Applied {
+        oom::apply(self.config)
+    }
+
+    fn watchdog(&self) -> Applied {
+        crash::set_watchdog(self.config);
+        Ok(())
+    }
+
+    fn allocator_thread(&self) -> Applied {
+        allocator::give_back_in_background(self.config.flag(Directive::JEMALLOC_BG_THREAD));
+        Ok(())
+    }
+
+    fn log(&self) -> Applied {
+        log::follow(self.config);
+        Ok(())
+    }
+}
