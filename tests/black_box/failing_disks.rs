@@ -2,7 +2,7 @@
 
 use crate::harness::{Server, eventually, expect_bytes, is_peer, send};
 use redis::{ConnectionLike, Value, cmd};
-use rlimit::Resource;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use std::time::Duration;
 const THREADS: [usize; 2] = [1, 4];
 
 /// The server's files may have so many bytes from now on.
-pub fn limit_files(server: &Server, bytes: u64) {
-    let pid = server.pid().try_into().expect("a process id");
-    rlimit::prlimit(pid, Resource::FSIZE, Some((bytes, rlimit::INFINITY)), None).expect("to set a limit");
+pub fn limit_files(server: &Server, bytes: Option<u64>) {
+    let pid = Pid::from_raw(server.pid().try_into().expect("a process id"));
+    prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("to set a limit");
 }
 
 fn run(client: &mut impl ConnectionLike, line: &str) -> Value {
@@ -32,7 +32,7 @@ fn fill_disk(server: &Server, command: &[u8]) -> TcpStream {
     let mut writer = server.socket();
     send(&mut writer, b"CLIENT SETNAME writer\r\n");
     expect_bytes(&mut writer, b"+OK\r\n");
-    limit_files(server, 0);
+    limit_files(server, Some(0));
     send(&mut writer, command);
     let mut client = server.client();
     assert!(eventually(|| told(&mut client, "aof_last_write_status") == "err"));
@@ -70,7 +70,7 @@ fn who_only_reads_is_answered_while_nothing_can_be_written() {
             assert_eq!(told(client, "aof_buffer_length"), length);
         }
         expect_silence(&mut writer);
-        limit_files(&server, rlimit::INFINITY);
+        limit_files(&server, None);
         expect_bytes(&mut writer, b"+OK\r\n");
         assert!(eventually(|| run(&mut clients[0], "DBSIZE") == Value::Int(2)));
         run(&mut clients[0], "SET after 1");
@@ -99,7 +99,7 @@ fn replies_wait_no_longer_than_the_log_is_waited_for() {
                 run(&mut client, "SET after 1");
                 assert!(server.stop().success());
             } else {
-                limit_files(&server, rlimit::INFINITY);
+                limit_files(&server, None);
                 expect_bytes(&mut writer, b"*2\r\n:1\r\n:0\r\n");
             }
         }
@@ -124,7 +124,7 @@ fn what_waits_for_the_log_counts_as_its_clients_output() {
     };
     assert!(eventually(|| output() > 250_000));
     assert!(output() < 1_000_000, "it runs no more before these have gone");
-    limit_files(&server, rlimit::INFINITY);
+    limit_files(&server, None);
     expect_bytes(&mut writer, b"+OK\r\n");
     let reply = [&b"$100000\r\n"[..], &[b'v'; 100_000], b"\r\n"].concat();
     (0..50).for_each(|_| expect_bytes(&mut writer, &reply));

@@ -154,14 +154,14 @@ const STATES: &[State] = &[
         options: &["--appendonly", "yes"],
         refusal: "MISCONF Errors writing to the AOF file: File too large",
         begin: |server| {
-            limit_files(server, 0);
+            limit_files(server, Some(0));
             let mut client = server.client();
             ask(&mut client, "SET full v");
             assert!(eventually(|| ask(&mut client, "INFO persistence").contains("aof_last_write_status:err")));
             None
         },
         end: |server, _| {
-            limit_files(server, u64::MAX);
+            limit_files(server, None);
             assert!(eventually(|| ask(&mut server.client(), "SET full v") == "OK"));
         },
     },

@@ -1,5 +1,5 @@
 //! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod aof;
 mod connection;

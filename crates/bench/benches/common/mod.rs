@@ -63,7 +63,8 @@ pub fn time<R>(work: impl FnOnce() -> R) -> (Took, R) {
 }
 
 fn thread_cpu() -> Duration {
-    nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID.now().expect("Linux has this clock").into()
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
 }
 
 /// Nanoseconds for each of `count` operations.

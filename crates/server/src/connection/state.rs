@@ -41,7 +41,7 @@ pub struct Connection {
     pub pushed: bool,
     /// Pushes that wait for the end of a reply in pieces.
     pub held_back: Vec<u8>,
-    /// Replies in the output buffer wait for the end of the command in pieces: it may tick out that there is too much of them.
+    /// Replies in the output buffer wait for the end of the command in pieces: it may turn out that there is too much of them.
     pub withheld: bool,
     /// Since when it has been above the soft limit of its output, Unix time in milliseconds.
     pub over_soft_since: Option<i64>,

@@ -5,12 +5,12 @@ use crate::system::log;
 use engine::config::{Config, Directive, os_message};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
-use nix::unistd::{Gid, Group, chown};
+use nix::unistd::Group;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::time::Duration;
 
 /// Bytes that the kernel takes of replies before their turn to be sent comes. By itself it would take 4 MiB from every
@@ -230,10 +230,10 @@ fn open_unix(path: &str, config: &Config) -> Result<UnixListener, String> {
 fn give_to_group(path: &str, name: &str) -> Result<(), String> {
     let failed = |what: &str| format!("getgrnam error for group '{name}': {what}");
     let id = match Group::from_name(name).map_err(|error| failed(error.desc()))? {
-        Some(group) => group.gid,
-        None => Gid::from_raw(name.parse().map_err(|_| failed("there is none"))?),
+        Some(group) => group.gid.as_raw(),
+        None => name.parse().map_err(|_| failed("there is none"))?,
     };
-    chown(path, None, Some(id)).map_err(|error| format!("chown error for group '{name}': {}", error.desc()))
+    chown(path, None, Some(id)).map_err(|error| format!("chown error for group '{name}': {}", os_message(&error)))
 }
 
 #[cfg(test)]

@@ -17,10 +17,10 @@
 //! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for
 //! them and is waited for only so long.
 //!
-//! A fatal signal is reported by a thread that waits for it, while the failed thread meets its fault again and again.
-//! Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
+//! A fatal signal is reported by a thread that waits for it ([`fatal_signals`]), while the failed thread sleeps. Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
 //! served last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
+use crate::process::fatal_signals;
 use crate::system::clock;
 use crate::system::log;
 use crate::workers::shared::Shared;
@@ -33,10 +33,9 @@ use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, is_sensitive};
 use resp::value::{Decoder, Value};
 use resp::{Protocol, Reply};
-use signal_hook::consts::{SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+use signal_hook::consts::{SIGABRT, SIGALRM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use simple_signal::Signal;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::fs;
@@ -61,7 +60,7 @@ pub fn catch_panics() {
         let stack = Backtrace::force_capture().to_string();
         let name = thread::current().name().unwrap_or("unnamed").to_owned();
         let cause = format!("=== ASSERTION FAILED === thread '{name}' at {}: {}", place(panic), message(panic));
-        end(&cause, &stack, || {});
+        end(&cause, &stack, SIGABRT);
     }));
 }
 
@@ -70,33 +69,16 @@ pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
     // A second server in the process would be a test's.
     let _ = SERVER.set(Arc::downgrade(shared));
     set_watchdog(&shared.engine.config().snapshot());
-    simple_signal::set_handler(&[Signal::Segv, Signal::Fpe, Signal::Ill, Signal::Abrt], |caught| {
-        let number = caught.iter().map(|signal| match signal {
-            Signal::Fpe => SIGFPE,
-            Signal::Ill => SIGILL,
-            Signal::Abrt => SIGABRT,
-            _ => SIGSEGV,
-        });
-        crashed(number.max().unwrap_or(SIGSEGV));
-    });
-    let mut signals = Signals::new([SIGBUS, SIGALRM])?;
+    fatal_signals::watch(crashed)?;
+    let mut signals = Signals::new([SIGALRM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            match signal {
-                SIGBUS => crashed(SIGBUS),
-                _ => log_threads("Received SIGALRM"),
-            }
-        }
+        signals.forever().for_each(|_| log_threads("Received SIGALRM"));
     })?;
     Ok(())
 }
 
-/// Ends as the signal would have, for whoever waits for the process.
 fn crashed(signal: i32) {
-    end(&format!("crashed by signal: {signal}"), "", || {
-        // A signal that this cannot be done for ends it otherwise.
-        let _ = emulate_default_handler(signal);
-    });
+    end(&format!("crashed by signal: {signal}"), "", signal);
 }
 
 /// Milliseconds after which a worker that does not come to an end of its tick is reported; 0: never.
@@ -155,8 +137,8 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
     panic.payload_as_str().unwrap_or("no message").to_owned()
 }
 
-/// Reports and ends the process, `finally` if that does it.
-fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
+/// Reports and ends the process as the signal would have, for whoever waits for it.
+fn end(cause: &str, stack: &str, signal: i32) -> ! {
     let server = SERVER.get().and_then(Weak::upgrade);
     let config = server.as_ref().map(|server| server.engine.config().snapshot());
     let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CRASH_LOG_ENABLED));
@@ -164,6 +146,7 @@ fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
         // The thread that reports ends the process.
         thread::sleep(PATIENCE * 2);
     } else if wanted {
+        fatal_signals::become_reporter();
         report(cause, stack, server);
     } else {
         log::warning(cause);
@@ -171,7 +154,8 @@ fn end(cause: &str, stack: &str, finally: impl FnOnce()) -> ! {
     if config.is_some_and(|config| config.flag(Directive::USE_EXIT_ON_PANIC)) {
         std::process::exit(1);
     }
-    finally();
+    // A signal that this cannot be done for ends it otherwise.
+    let _ = emulate_default_handler(signal);
     std::process::abort()
 }
 

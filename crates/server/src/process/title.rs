@@ -9,14 +9,16 @@
 //! | cinnabar-server 127.0.0.1:6379 [cluster] \0 \0 \0 ...                                \0 |
 //! ```
 //!
-//! It is written through `/proc/self/mem`. Whatever the server needs of the environment is read before; who asks for a
-//! variable later finds strings that end, and no variable. Where the kernel does not tell the places or does not let us
-//! write, the title stays as it is.
+//! Whatever the server needs of arguments and environment is read before, and the environment is empty from then on.
+//! Where the kernel does not tell the places, the title stays as it is.
+//!
+//! **Unsafe**, for writing where the arguments were.
+#![allow(unsafe_code)]
 
 use engine::config::{Config, Directive};
 use parking_lot::Mutex;
-use std::fs::{File, OpenOptions, read_to_string};
-use std::os::unix::fs::FileExt;
+use std::fs::read_to_string;
+use std::ptr;
 
 /// What the kernel shows at most.
 const LENGTH_MAX: usize = 4095;
@@ -30,9 +32,21 @@ const ENV_END: usize = 51;
 /// The title's place, once it is ours.
 #[derive(Debug)]
 struct Place {
-    memory: File,
-    start: u64,
+    start: usize,
     length: usize,
+}
+
+impl Place {
+    /// Writes the title, which fills the place.
+    fn write(&self, title: &[u8]) {
+        assert_eq!(title.len(), self.length, "a title fills its place");
+        let start = ptr::with_exposed_provenance_mut::<u8>(self.start);
+        // SAFETY: the place is memory that the kernel filled with arguments and environment before the program began, and
+        // that may be written (`find` looks at both); nothing unmaps it. Nobody else reads or writes it: the program has
+        // copies of its arguments, no variable of the environment is left that points there, and the lock of `PLACE` is
+        // held. It was never part of an object of the program, so that no reference can be to it.
+        unsafe { ptr::copy_nonoverlapping(title.as_ptr(), start, title.len()) };
+    }
 }
 
 /// What does not come from the configuration.
@@ -45,13 +59,21 @@ struct Names {
 
 static PLACE: Mutex<Option<(Place, Names)>> = Mutex::new(None);
 
-/// Takes the title over, before there are other threads, and shows what the configuration asks for.
+/// Takes the title over, and shows what the configuration asks for. To be called before there are other threads, and
+/// after [the arguments](std::env::args_os) and the environment have been read for the last time.
 pub fn take(config: &Config, program: &str, config_file: &[u8]) {
     if !config.flag(Directive::SET_PROC_TITLE) {
         return;
     }
     let names = Names { program: program.to_owned(), config_file: String::from_utf8_lossy(config_file).into_owned() };
     *PLACE.lock() = find().map(|place| (place, names));
+    if PLACE.lock().is_some() {
+        // SAFETY: there is no other thread that could read the environment.
+        let cleared = unsafe { nix::env::clearenv() };
+        if cleared.is_err() {
+            *PLACE.lock() = None;
+        }
+    }
     show(config);
 }
 
@@ -62,8 +84,7 @@ pub fn show(config: &Config) {
         title.retain(|byte| *byte != 0);
         title.truncate(place.length.saturating_sub(1).min(LENGTH_MAX));
         title.resize(place.length, 0);
-        // The old title is as good as none.
-        let _ = place.memory.write_all_at(&title, place.start);
+        place.write(&title);
     }
 }
 
@@ -71,16 +92,25 @@ fn find() -> Option<Place> {
     let stat = read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in parentheses and may have anything in it.
     let (_, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<u64> = rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    let fields: Vec<usize> = rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
     let field = |number: usize| fields.get(number - 3).copied().filter(|place| *place > 0);
     let (start, middle) = (field(ARG_START)?, field(ARG_END)?);
     let end = match (field(ENV_START), field(ENV_END)) {
         (Some(from), Some(to)) if from == middle => to,
         _ => middle,
     };
-    let length = usize::try_from(end.checked_sub(start)?).ok()?;
-    let memory = OpenOptions::new().write(true).open("/proc/self/mem").ok()?;
-    Some(Place { memory, start, length })
+    let length = end.checked_sub(start)?;
+    let maps = read_to_string("/proc/self/maps").ok()?;
+    let is_ours = maps.lines().filter_map(writable_range).any(|(from, to)| from <= start && end <= to);
+    is_ours.then_some(Place { start, length })
+}
+
+/// Where the mapping that a line of `/proc/self/maps` describes begins and ends, if it may be written.
+fn writable_range(line: &str) -> Option<(usize, usize)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    words.next()?.starts_with("rw").then_some((address(start)?, address(end)?))
 }
 
 /// The template with its variables replaced. It was checked when it was set.

@@ -2,7 +2,7 @@
 
 use crate::system::log;
 use engine::config::os_message;
-use rlimit::Resource;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_to_string;
 
 /// File descriptors that are needed besides those of clients.
@@ -11,15 +11,8 @@ const RESERVED: u64 = 32;
 /// Raises the limit of open files for so many clients. Answers how many there can be.
 pub fn admit(clients: u64) -> Result<u64, String> {
     let wanted = clients.saturating_add(RESERVED);
-    let (soft, hard) = match Resource::NOFILE.get() {
-        Ok(limits) => limits,
-        Err(error) => {
-            log::warning(format_args!(
-                "Unable to obtain the current NOFILE limit ({error}), assuming 1024 and setting the max clients configuration accordingly."
-            ));
-            return Ok(1024 - RESERVED);
-        }
-    };
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     if soft >= wanted {
         return Ok(clients);
     }
@@ -55,9 +48,9 @@ fn raise(wanted: u64, soft: u64, hard: u64) -> (u64, String) {
             continue;
         }
         // Only root may raise the hard limit, which the first tries do.
-        match Resource::NOFILE.set(limit, limit.max(hard)) {
+        match setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: Some(limit.max(hard)) }) {
             Ok(()) => return (limit, failure),
-            Err(error) if failure.is_empty() => failure = os_message(&error),
+            Err(error) if failure.is_empty() => failure = os_message(&error.into()),
             Err(_) => {}
         }
     }

@@ -1,0 +1,71 @@
+//! Fatal signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT): how the thread that meets one tells a thread that can report it.
+//!
+//! ```text
+//!   failed thread, in the signal's handler    number -> pipe, sleeps
+//!   thread "crash"                                      pipe -> report, and the process ends by that signal
+//! ```
+//!
+//! The handler may call only what is async-signal-safe, so it does no more than that. It does not sleep for ever: where
+//! the report does not come to its end, the signal does what it does without a handler.
+//!
+//! **Unsafe**, for the promise that the handler keeps to that.
+#![allow(unsafe_code)]
+
+use crash_handler::{CrashContext, CrashEvent, CrashEventResult, CrashHandler};
+use signal_hook::consts::SIGTRAP;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+/// How long a failed thread waits for the report.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The thread that reports, by its number; 0: none does.
+static REPORTER: AtomicI32 = AtomicI32::new(0);
+static HANDLER: OnceLock<CrashHandler> = OnceLock::new();
+
+/// The calling thread reports: what becomes of its own faults is the system's business.
+pub fn become_reporter() {
+    REPORTER.store(rustix::thread::gettid().as_raw_nonzero().get(), SeqCst);
+}
+
+/// From now on `report` is called with the number of a fatal signal, once, on a thread of its own.
+pub fn watch(report: impl FnOnce(i32) + Send + 'static) -> io::Result<()> {
+    let (reader, writer) = io::pipe()?;
+    thread::Builder::new().name("crash".to_owned()).spawn(move || {
+        if let Some(signal) = wait(reader) {
+            report(signal);
+        }
+    })?;
+    let handler = CrashHandler::attach(Box::new(Messenger(writer))).map_err(io::Error::other)?;
+    // A second server in the process would be a test's, and is refused above.
+    let _ = HANDLER.set(handler);
+    Ok(())
+}
+
+fn wait(mut reader: PipeReader) -> Option<i32> {
+    let mut number = [0; 4];
+    reader.read_exact(&mut number).ok()?;
+    Some(i32::from_ne_bytes(number))
+}
+
+/// Tells the thread that waits.
+struct Messenger(PipeWriter);
+
+// SAFETY: `on_crash` runs in a signal handler, where only what is async-signal-safe may be called. It reads its argument
+// and an atomic, writes four bytes to a pipe that is open already (`write`) and sleeps (`clock_nanosleep`). It takes no
+// lock, and neither allocates nor frees: an error of the operating system owns no memory.
+unsafe impl CrashEvent for Messenger {
+    fn on_crash(&self, context: &CrashContext) -> CrashEventResult {
+        let signal = context.siginfo.ssi_signo.cast_signed();
+        // Debuggers' signal is theirs.
+        if signal != SIGTRAP && context.tid != REPORTER.load(SeqCst) {
+            // Where nobody reads, the signal does what it does by default.
+            let _ = (&self.0).write(&signal.to_ne_bytes());
+            thread::sleep(PATIENCE);
+        }
+        CrashEventResult::Handled(true)
+    }
+}
