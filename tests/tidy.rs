@@ -7,6 +7,8 @@
 
 #[path = "tidy/directives.rs"]
 mod directives;
+#[path = "tidy/documents.rs"]
+mod documents;
 #[path = "tidy/exceptions.rs"]
 mod exceptions;
 #[path = "tidy/facts.rs"]
@@ -111,6 +113,11 @@ fn architecture_names_every_crate() {
 #[test]
 fn architecture_says_why_each_dependency_is_there() {
     expect_none(manifests::dependency_table(&manifests::packages(), &read_architecture()));
+}
+
+#[test]
+fn documents_name_what_exists() {
+    expect_none(documents::complaints());
 }
 
 #[test]

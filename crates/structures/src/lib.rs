@@ -1,7 +1,8 @@
 //! The data structures of Cinnabar: what a key's entry is, the table that finds it, and what values are made of.
 //!
 //! They know no keys, clients or clocks, and belong to one thread at a time: locks are the engine's affair. Each is a
-//! module that opens with how its bytes lie, and is tested against a plain model. This is the only crate with `unsafe`.
+//! module that opens with how its bytes lie, and is tested against a plain model. Nearly all `unsafe` of the project is
+//! here, in the files that ARCHITECTURE.md names.
 
 pub mod decimal;
 pub mod entry;

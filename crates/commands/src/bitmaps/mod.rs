@@ -1,4 +1,6 @@
 //! Commands of bits in strings.
+//!
+//! In: arguments and the keys' view. Out: replies and changed strings. It knows strings as bytes, and no other type.
 
 pub mod bitfield;
 pub mod bitmap;

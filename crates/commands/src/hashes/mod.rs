@@ -1,4 +1,7 @@
-//! Commands of hashes, and of the deadlines of their fields.
+//! Commands of hashes, and of the expiry of their fields.
+//!
+//! In: arguments and the keys' view. Out: replies, and hashes that are changed through an edit. Which form a hash has
+//! is the affair of `structures`.
 
 pub mod field_ttl;
 pub mod hash;

@@ -1,4 +1,7 @@
-//! Commands that work on keys of any type.
+//! Commands that work on keys of any type: expire, scan, sort, dump, move, flush.
+//!
+//! In: arguments and the keys' view. Out: replies, and keys that are renamed, copied, removed or sent away. It looks at
+//! a value's type only where the reply depends on it.
 
 pub mod dump;
 pub mod expire;

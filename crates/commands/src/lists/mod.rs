@@ -1,4 +1,7 @@
 //! Commands of lists.
+//!
+//! In: arguments and the keys' view. Out: replies, and lists that are changed through an edit. Clients that wait for an
+//! element are served by the engine after the command.
 
 pub mod list;
 pub mod lmove;

@@ -1,4 +1,7 @@
 //! Commands about the server itself: what it tells of itself, its configuration, its clients.
+//!
+//! In: the engine's counters, registry and configuration, and the table of commands. Out: texts and numbers as Valkey
+//! gives them. It changes no key, but for DEBUG.
 
 pub mod absent;
 pub mod acl_category;

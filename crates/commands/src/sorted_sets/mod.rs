@@ -1,4 +1,7 @@
 //! Commands of sorted sets.
+//!
+//! In: arguments and the keys' view. Out: replies, and sorted sets that are changed through an edit. Which form a set
+//! has is the affair of `structures`.
 
 pub mod algebra;
 pub mod bounds;

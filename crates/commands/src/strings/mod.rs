@@ -1,4 +1,6 @@
-//! Commands of strings.
+//! Commands of strings: values, counters, several keys at once.
+//!
+//! In: arguments and the keys' view. Out: replies, and strings that are changed through an edit.
 
 pub mod counter;
 pub mod lcs;

@@ -1,4 +1,8 @@
-//! Who is connected, and what clients wait for or want to be told of.
+//! Who is connected, and what clients wait for or are to be told of.
+//!
+//! In: marks that commands leave under a shard's lock (a ticket, a watched key, a reader), subscriptions. Out: commands
+//! that are run again, raised flags, and pushes for the workers to deliver. It knows nothing of sockets, nor of what a
+//! command does.
 
 pub mod pubsub;
 pub mod registry;

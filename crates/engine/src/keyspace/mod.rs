@@ -1,8 +1,8 @@
-//! The keys and their values, as the holder of a lock sees them.
+//! The keys and their values, as one command sees them.
 //!
-//! A key's hash says which shard it lies in; a shard is plain data behind one lock. A command reaches keys through its
-//! view ([`keys`]) and changes them through an [`edit`], which says what follows from the change. Nothing here waits, takes
-//! a lock, or reads a clock.
+//! A key's hash says which shard it lies in; a shard is plain data behind one lock. In: the locks that a command holds,
+//! who asks, and what time it is. Out: values through the view ([`keys`]), and changes through an [`edit`], whose
+//! commit does what every write owes to the rest. It knows no command, and reads no clock.
 
 pub mod edit;
 pub mod encoding_limits;

@@ -1,7 +1,7 @@
-//! Who may hold which locks, and for how long somebody waits for one.
+//! Who may hold which locks, and how long a thread waits for one.
 //!
-//! Shards go in as plain data; guards come out. [`protocol`] is the whole of the rules, [`held_locks`] what one command
-//! holds of them, [`deferred`] what is done once a lock is free.
+//! In: values, one behind each lock. Out: guards of them. [`protocol`] is the whole of the rules, [`deferred`] what is
+//! done once a lock is free. The rules know nothing of what the locks guard.
 
 pub mod deferred;
 pub mod protocol;
