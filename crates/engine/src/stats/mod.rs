@@ -1,7 +1,7 @@
 //! Counters and durations.
 //!
 //! In: what each worker counts, in lines of its own. Out: sums, when they are asked for. Nothing here takes a lock on
-//! the path of a command, or knows what a command is.
+//! the path of an ordinary command, or knows what a command is.
 
 pub mod command_log;
 pub mod histogram;
