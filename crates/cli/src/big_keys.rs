@@ -46,7 +46,7 @@ struct Tally {
 }
 
 #[derive(Debug)]
-struct Survey {
+struct BigKeys {
     tallies: Vec<Tally>,
     by_memory: bool,
     keys: u64,
@@ -56,7 +56,7 @@ struct Survey {
 pub fn run(session: &mut Session) -> Result<(), Failure> {
     let by_memory = session.options().mode == Mode::MemoryKeys;
     print(INTRODUCTION.replace("{what}", "biggest keys").as_bytes());
-    let mut survey = Survey::new(by_memory);
+    let mut survey = BigKeys::new(by_memory);
     walk(session, |session, keys, percent| survey.look_at(session, keys, percent))?;
     print(survey.summary().as_bytes());
     Ok(())
@@ -102,10 +102,10 @@ pub fn quoted(key: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-impl Survey {
-    fn new(by_memory: bool) -> Survey {
+impl BigKeys {
+    fn new(by_memory: bool) -> BigKeys {
         let tally = |(name, command, unit): (&str, _, _)| Tally::new(name, Some(command), unit);
-        Survey { tallies: TYPES.map(tally).into(), by_memory, keys: 0, key_bytes: 0 }
+        BigKeys { tallies: TYPES.map(tally).into(), by_memory, keys: 0, key_bytes: 0 }
     }
 
     fn look_at(&mut self, session: &mut Session, keys: &[Vec<u8>], percent: f64) -> Result<(), Failure> {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn records_and_the_summary_read_as_those_of_valkey_cli() {
-        let mut survey = Survey::new(false);
+        let mut survey = BigKeys::new(false);
         let list = survey.tally_of("list");
         let odd = survey.tally_of("vectorset");
         assert_eq!(

@@ -19,13 +19,13 @@ use resp::{Value, format_double};
 
 use crate::client::{Client, Failure};
 use crate::options::Options;
-use crate::transport::{Event, Interrupts, Link, print, reason};
+use crate::transport::{Event, Interrupts, Transport, print, reason};
 use resp::address::Target;
 
 #[derive(Debug)]
 pub struct BookSession {
     options: Options,
-    link: Option<Link>,
+    link: Option<Transport>,
     /// Received and not decoded yet.
     received: Vec<u8>,
     interrupts: Option<Interrupts>,
@@ -37,7 +37,7 @@ impl BookSession {
     }
 
     fn run_once(&mut self, request: &[u8]) -> Result<(), Failure> {
-        if self.link.as_ref().is_none_or(Link::is_closed) {
+        if self.link.as_ref().is_none_or(Transport::is_closed) {
             self.connect(None)?;
         }
         let lost = |error: std::io::Error| Failure::Lost(reason(&error));
@@ -87,7 +87,7 @@ impl Client for BookSession {
         let refused =
             |error| Failure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
         self.link =
-            Some(Link::connect(target, self.options.connect_timeout, self.options.preferred_ip).map_err(refused)?);
+            Some(Transport::connect(target, self.options.connect_timeout, self.options.preferred_ip).map_err(refused)?);
         Ok(())
     }
 

@@ -19,15 +19,15 @@ use crate::docs::Docs;
 use crate::{help, hint};
 
 #[derive(Debug)]
-pub struct Guide {
+pub struct Completion {
     /// What commands the server has; None until it was asked.
     docs: Option<Docs>,
     shows_hints: bool,
 }
 
-impl Guide {
-    pub fn new() -> Guide {
-        Guide { docs: None, shows_hints: true }
+impl Completion {
+    pub fn new() -> Completion {
+        Completion { docs: None, shows_hints: true }
     }
 
     /// Asks the server for its commands, unless one was asked already.
@@ -98,7 +98,7 @@ impl Hint for Shown {
     }
 }
 
-impl Hinter for Guide {
+impl Hinter for Completion {
     type Hint = Shown;
 
     /// Wherever the cursor is: what may follow the whole line.
@@ -110,7 +110,7 @@ impl Hinter for Guide {
     }
 }
 
-impl Completer for Guide {
+impl Completer for Completion {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
@@ -118,14 +118,14 @@ impl Completer for Guide {
     }
 }
 
-impl Highlighter for Guide {
+impl Highlighter for Completion {
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
         Cow::Owned(format!("\x1b[0;90;49m{hint}\x1b[0m"))
     }
 }
 
-impl Validator for Guide {}
-impl Helper for Guide {}
+impl Validator for Completion {}
+impl Helper for Completion {}
 
 #[cfg(test)]
 mod tests {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn preferences_are_set() {
-        let mut guide = Guide::new();
+        let mut guide = Completion::new();
         let mut set = |line: &str| guide.set(&words::split(line.as_bytes()).unwrap(), "");
         assert_eq!(set(":SET NoHints"), None);
         assert_eq!(set(":set foo").as_deref(), Some("unknown cinnabar-cli preference 'foo'\n"));

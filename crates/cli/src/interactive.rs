@@ -16,7 +16,7 @@ use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 use crate::client::{Client, Failure};
-use crate::completion::Guide;
+use crate::completion::Completion;
 use crate::help::help;
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
 use crate::transport::print;
@@ -147,15 +147,15 @@ fn target(host: &[u8], port: &[u8]) -> Result<Target, Failure> {
 
 /// Where lines come from.
 enum Lines {
-    Terminal { editor: Box<Editor<Guide, MemHistory>>, file: HistoryFile },
-    Pipe { reader: BufReader<File>, guide: Guide },
+    Terminal { editor: Box<Editor<Completion, MemHistory>>, file: HistoryFile },
+    Pipe { reader: BufReader<File>, guide: Completion },
 }
 
 impl Lines {
     fn open() -> io::Result<Lines> {
         if !io::stdin().is_terminal() {
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
-            return Ok(Lines::Pipe { reader: BufReader::new(File::from(stdin)), guide: Guide::new() });
+            return Ok(Lines::Pipe { reader: BufReader::new(File::from(stdin)), guide: Completion::new() });
         }
         let config = Config::builder().max_history_size(LINES_MAX).map_err(io::Error::other)?;
         // Tab goes through the candidates, one after the other.
@@ -166,7 +166,7 @@ impl Lines {
         for line in file.load() {
             editor.add_history_entry(line).map_err(io::Error::other)?;
         }
-        editor.set_helper(Some(Guide::new()));
+        editor.set_helper(Some(Completion::new()));
         Ok(Lines::Terminal { editor: Box::new(editor), file })
     }
 
@@ -191,7 +191,7 @@ impl Lines {
         matches!(self, Lines::Terminal { .. })
     }
 
-    fn guide(&mut self) -> &mut Guide {
+    fn guide(&mut self) -> &mut Completion {
         match self {
             Lines::Terminal { editor, .. } => editor.helper_mut().expect("set when the editor is made"),
             Lines::Pipe { guide, .. } => guide,

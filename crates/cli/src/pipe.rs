@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::client::Failure;
 use crate::session::Session;
-use crate::transport::{Link, print, reason};
+use crate::transport::{Transport, print, reason};
 
 const MARK_SIZE: usize = 20;
 
@@ -57,7 +57,7 @@ pub fn run(session: Session) -> Result<bool, Failure> {
     Ok(count.errors == 0)
 }
 
-fn copy_input(link: &mut Link, mark: &[u8; MARK_SIZE]) -> io::Result<()> {
+fn copy_input(link: &mut Transport, mark: &[u8; MARK_SIZE]) -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut chunk = vec![0; 64 * 1024];
     loop {
@@ -75,7 +75,7 @@ fn copy_input(link: &mut Link, mark: &[u8; MARK_SIZE]) -> io::Result<()> {
 
 /// Reads until the mark comes back; false when nothing came for `timeout` after all was sent.
 fn read_replies(
-    link: &mut Link,
+    link: &mut Transport,
     all_sent: &UnixStream,
     mark: &[u8],
     timeout: Option<Duration>,
@@ -111,7 +111,7 @@ fn read_replies(
 }
 
 /// Whether the server and the writer have something to say; neither after `limit`.
-fn wait(link: &Link, all_sent: Option<&UnixStream>, limit: Option<Duration>) -> io::Result<(bool, bool)> {
+fn wait(link: &Transport, all_sent: Option<&UnixStream>, limit: Option<Duration>) -> io::Result<(bool, bool)> {
     let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: 0 });
     let mut descriptors = vec![PollFd::from_borrowed_fd(link.descriptor(), PollFlags::IN)];
     descriptors.extend(all_sent.map(|sent| PollFd::from_borrowed_fd(sent.as_fd(), PollFlags::IN)));

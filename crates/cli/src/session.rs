@@ -17,7 +17,7 @@ use crate::client::{Client, Failure};
 use crate::format::{self, Output};
 use crate::options::{Options, Resp};
 use crate::redirect::{REDIRECTIONS_MAX, Redirect};
-use crate::transport::{Event, Interrupts, Link, print, reason};
+use crate::transport::{Event, Interrupts, Transport, print, reason};
 use resp::address::Target;
 
 /// Time between two attempts to get a lost connection back.
@@ -42,7 +42,7 @@ struct Subscriptions {
 #[derive(Debug)]
 pub struct Session {
     options: Options,
-    link: Option<Link>,
+    link: Option<Transport>,
     /// Received and not decoded yet.
     received: Vec<u8>,
     decoder: Decoder,
@@ -125,7 +125,7 @@ impl Session {
     fn connect_and_greet(&mut self) -> Result<Result<(), String>, Failure> {
         self.forget();
         self.link = Some(
-            Link::connect(&self.options.target, self.options.connect_timeout, self.options.preferred_ip)
+            Transport::connect(&self.options.target, self.options.connect_timeout, self.options.preferred_ip)
                 .map_err(|error| self.could_not_connect(&error))?,
         );
         let greeted = self.greet();
@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// The connection itself, for who speaks on it without this session from then on.
-    pub fn into_link(self) -> Option<Link> {
+    pub fn into_link(self) -> Option<Transport> {
         self.link
     }
 

@@ -69,14 +69,14 @@ enum Socket {
 
 /// A connected stream.
 #[derive(Debug)]
-pub struct Link {
+pub struct Transport {
     socket: Socket,
 }
 
-impl Link {
+impl Transport {
     /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one; those of
     /// the version `first` come first.
-    pub fn connect(target: &Target, timeout: Option<Duration>, first: Option<IpVersion>) -> io::Result<Link> {
+    pub fn connect(target: &Target, timeout: Option<Duration>, first: Option<IpVersion>) -> io::Result<Transport> {
         let socket = match target {
             Target::Tcp { host, port } => {
                 let mut addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
@@ -92,16 +92,16 @@ impl Link {
             }
             Target::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
         };
-        Ok(Link { socket })
+        Ok(Transport { socket })
     }
 
     /// The same connection once more, for another thread.
-    pub fn try_clone(&self) -> io::Result<Link> {
+    pub fn try_clone(&self) -> io::Result<Transport> {
         let socket = match &self.socket {
             Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
             Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
         };
-        Ok(Link { socket })
+        Ok(Transport { socket })
     }
 
     /// Sends all of `bytes`. A closed peer is an error, not a SIGPIPE.
@@ -220,10 +220,10 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    fn pair() -> (Link, TcpStream) {
+    fn pair() -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let link = Link::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }, None, None).unwrap();
+        let link = Transport::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }, None, None).unwrap();
         (link, listener.accept().unwrap().0)
     }
 

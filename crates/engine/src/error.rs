@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use structures::thin_bytes::{MAX, PREFIX, Thin};
+use structures::thin_bytes::{MAX, PREFIX, ThinBytes};
 
 /// Declares [`Error`]: each variant with its payload, and its text, which documents it.
 macro_rules! errors {
@@ -400,14 +400,14 @@ fn trimmed(mut text: &[u8]) -> &[u8] {
 
 /// What an error repeats: bytes, because clients send bytes. In 8 bytes, so that results stay small.
 #[derive(Clone)]
-pub struct Word(Thin);
+pub struct Word(ThinBytes);
 
 impl Word {
     /// These bytes, as they are: as many as a block holds.
     #[cold]
     pub fn of(text: impl AsRef<[u8]>) -> Word {
         let text = text.as_ref();
-        Word(Thin::of(&text[..text.len().min(MAX - PREFIX)]))
+        Word(ThinBytes::of(&text[..text.len().min(MAX - PREFIX)]))
     }
 
     /// As much of a client's word as C shows: clients know the texts of a peer that ends words at a zero byte.

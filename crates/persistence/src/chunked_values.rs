@@ -27,7 +27,7 @@ use structures::listpack::Item;
 use structures::quicklist::NodesLeft;
 use structures::set::Set;
 use structures::snapshot_iterator::Seen;
-use structures::snapshot_sweep::Sweep;
+use structures::snapshot_sweep::SnapshotSweep;
 use structures::stream::Id;
 
 /// Elements, or nodes, above which a collection is large: some hundred microseconds' worth.
@@ -184,11 +184,11 @@ impl Pieces {
         match object {
             Object::Set(set) => {
                 let sink = move |seen: Seen<'_>| kept.append(|out| how.member(out, Item::Bytes(seen.name)));
-                set.begin_sweep(self.at, Box::new(sink)).map(|sweep| Swept { sweep, below: None })
+                set.begin_snapshot_sweep(self.at, Box::new(sink)).map(|sweep| Swept { sweep, below: None })
             }
             Object::Hash(hash) => {
                 let sink = move |seen: Seen<'_>| kept.append(|out| how.seen_field(out, seen));
-                hash.begin_sweep(self.at, Box::new(sink)).map(|sweep| Swept { sweep, below: None })
+                hash.begin_snapshot_sweep(self.at, Box::new(sink)).map(|sweep| Swept { sweep, below: None })
             }
             Object::SortedSet(set) => {
                 let at = self.at as usize;
@@ -196,7 +196,7 @@ impl Pieces {
                 let below: Option<Arc<Pair>> = lowest;
                 let limit = below.clone();
                 let sink = move |seen: Seen<'_>| kept.append(|out| how.pair(out, seen, limit.as_deref()));
-                set.begin_sweep(Box::new(sink)).map(|sweep| Swept { sweep, below })
+                set.begin_snapshot_sweep(Box::new(sink)).map(|sweep| Swept { sweep, below })
             }
             _ => None,
         }
@@ -312,7 +312,7 @@ type Pair = (f64, Box<[u8]>);
 
 /// A collection that is swept.
 struct Swept {
-    sweep: Arc<Sweep>,
+    sweep: Arc<SnapshotSweep>,
     /// Of a sorted set the lowest pair that was written before.
     below: Option<Arc<Pair>>,
 }

@@ -118,7 +118,7 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
             source.give_room(bytes);
             set
         }
-        kind::HASH => hash(source, Deadlines::None, packing)?,
+        kind::HASH => hash(source, ExpiryPlace::None, packing)?,
         kind::HASH_ZIPMAP => {
             let pack = match packed(source, from_zipmap, "Zipmap") {
                 // No server has written an empty one.
@@ -138,11 +138,11 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packin
         kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => stream(source, kind, packing)?,
         kind::MODULE_PRE_GA | kind::MODULE_2 => return Err(foreign(source)?),
         _ => match (family, kind) {
-            (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, Deadlines::Behind, packing)?,
-            (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, Deadlines::Before, packing)?,
+            (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, ExpiryPlace::Behind, packing)?,
+            (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, ExpiryPlace::Before, packing)?,
             (Family::Redis, kind::REDIS_HASH_METADATA) => {
                 let first = source.milliseconds()?;
-                hash(source, Deadlines::BeforeFrom(first), packing)?
+                hash(source, ExpiryPlace::BeforeFrom(first), packing)?
             }
             (Family::Redis, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) => {
                 Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?))
@@ -237,7 +237,7 @@ fn set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
     let mut members: [Vec<u8>; AT_ONCE] = Default::default();
     source.string_into(&mut members[0])?;
     let mut set = Set::for_members(&members[0], expected, &limits);
-    set.reserve(expected.min(RESERVED));
+    set.reserve_table(expected.min(RESERVED));
     let (mut read, mut inserted) = (1, 0);
     while inserted < count {
         let here = (count - inserted).min(AT_ONCE as u64) as usize;
@@ -400,7 +400,7 @@ impl Pairs {
 
 /// Where the fields' deadlines are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Deadlines {
+enum ExpiryPlace {
     None,
     /// After the value, -1 for none.
     Behind,
@@ -410,17 +410,17 @@ enum Deadlines {
     BeforeFrom(i64),
 }
 
-fn hash(source: &mut Source<'_>, deadlines: Deadlines, packing: &Packing) -> Result<Object> {
+fn hash(source: &mut Source<'_>, deadlines: ExpiryPlace, packing: &Packing) -> Result<Object> {
     let (count, limits) = (count(source)?, packing.hash());
     let mut hash = Hash::default();
     let expected = usize::try_from(count).unwrap_or(usize::MAX);
-    hash.expect(expected, 0, 0, limits);
-    hash.reserve(expected.min(RESERVED));
+    hash.reserve(expected, 0, 0, limits);
+    hash.reserve_table(expected.min(RESERVED));
     let (mut field, mut value) = (Vec::new(), Vec::new());
     for n in 0..count {
         let before = match deadlines {
-            Deadlines::Before => Some(source.length()?).filter(|at| *at != 0),
-            Deadlines::BeforeFrom(first) => match source.length()? {
+            ExpiryPlace::Before => Some(source.length()?).filter(|at| *at != 0),
+            ExpiryPlace::BeforeFrom(first) => match source.length()? {
                 0 => None,
                 later => match u64::try_from(first).ok().and_then(|first| first.checked_add(later - 1)) {
                     Some(at) => Some(at),
@@ -432,13 +432,13 @@ fn hash(source: &mut Source<'_>, deadlines: Deadlines, packing: &Packing) -> Res
         source.string_into(&mut field)?;
         source.string_into(&mut value)?;
         let deadline = match deadlines {
-            Deadlines::Behind => u64::try_from(source.milliseconds()?).ok(),
+            ExpiryPlace::Behind => u64::try_from(source.milliseconds()?).ok(),
             _ => before,
         };
         if deadline.is_some_and(|at| i64::try_from(at).is_err()) {
             return source.corrupt("invalid expireAt time");
         }
-        hash.expect(0, 0, field.len().saturating_add(value.len()), limits);
+        hash.reserve(0, 0, field.len().saturating_add(value.len()), limits);
         let ttl = deadline.map_or(Ttl::Clear, Ttl::At);
         if hash.set(&field, &value, ttl, 0, limits) != Written::Added {
             return source.corrupt("Duplicate hash fields detected");
@@ -457,7 +457,7 @@ fn packed_hash(source: &Source<'_>, pack: Listpack, packing: &Packing) -> Result
     }
     match Hash::from_listpack(pack) {
         Some(mut hash) => {
-            hash.expect(hash.view().len(), longest, 0, packing.hash());
+            hash.reserve(hash.view().len(), longest, 0, packing.hash());
             Ok(Object::Hash(hash))
         }
         None => source.corrupt("Hash listpack integrity check failed"),

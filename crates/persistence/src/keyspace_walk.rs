@@ -85,8 +85,8 @@ impl<'w> All<'w> {
         self.changed.wait(turns).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn walk(&self) -> Walk<'_, 'w> {
-        Walk { all: self, engine: self.engine, block: Vec::new(), keys: 0, pace: Pace::new(self.engine) }
+    fn walk(&self) -> KeyspaceWalk<'_, 'w> {
+        KeyspaceWalk { all: self, engine: self.engine, block: Vec::new(), keys: 0, pace: Pace::new(self.engine) }
     }
 
     /// What the caller's thread does: everything, unless others help. Large values come last, and it writes them alone.
@@ -114,8 +114,8 @@ impl<'w> All<'w> {
         Ok(())
     }
 
-    /// Walks what others leave, and give back, until nobody walks any more.
-    fn all_groups(&self, walk: &mut Walk<'_, 'w>) -> io::Result<()> {
+    /// SnapshotIterators what others leave, and give back, until nobody walks any more.
+    fn all_groups(&self, walk: &mut KeyspaceWalk<'_, 'w>) -> io::Result<()> {
         loop {
             self.groups(walk, false);
             let mut turns = self.turns();
@@ -153,8 +153,8 @@ impl<'w> All<'w> {
         }
     }
 
-    /// Walks groups of shards until there are no more, or somebody has failed. `yields`: or until clients are back.
-    fn groups(&self, walk: &mut Walk<'_, 'w>, yields: bool) {
+    /// SnapshotIterators groups of shards until there are no more, or somebody has failed. `yields`: or until clients are back.
+    fn groups(&self, walk: &mut KeyspaceWalk<'_, 'w>, yields: bool) {
         let mut turns = self.turns();
         while turns.failure.is_none()
             && let Some(mut group) = turns.groups.pop()
@@ -180,7 +180,7 @@ impl<'w> All<'w> {
     }
 }
 
-struct Walk<'a, 'w> {
+struct KeyspaceWalk<'a, 'w> {
     all: &'a All<'w>,
     engine: &'a Engine,
     block: Vec<u8>,
@@ -189,7 +189,7 @@ struct Walk<'a, 'w> {
     pace: Pace<'a>,
 }
 
-impl Walk<'_, '_> {
+impl KeyspaceWalk<'_, '_> {
     /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`,
     /// clients are back.
     fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {

@@ -35,6 +35,6 @@ pub use source::{Fault, Reason, Source};
 #[cfg(test)]
 mod kinds;
 #[cfg(test)]
-mod meanwhile;
+mod save_while_writing;
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ pub trait Sink {
     fn database(&mut self, _db: u64) {}
 
     /// A hint: the database has so many keys.
-    fn expect(&mut self, _db: u64, _keys: u64) {}
+    fn reserve_keys(&mut self, _db: u64, _keys: u64) {}
 
     /// The name of a key has been read, whose value is of this type.
     fn name(&mut self, _kind: u8, _name: &[u8]) {}
@@ -132,7 +132,7 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
             opcode::IDLE => next.idle = Some(source.length()?),
             opcode::RESIZE_DB => {
                 let (keys, _) = (source.length()?, source.length()?);
-                sink.expect(db, keys);
+                sink.reserve_keys(db, keys);
             }
             opcode::SLOT_INFO => _ = (source.length()?, source.length()?, source.length()?),
             opcode::AUX => {

@@ -33,7 +33,7 @@ use crate::format::kind;
 use crate::source::{Result, Source};
 use std::collections::BTreeSet;
 use structures::listpack::{Item, Listpack};
-use structures::stream::{Group, Id, Limits, MAX_BYTES, Memory, Node, Pending, Production, Stream};
+use structures::stream::{Group, Id, Idempotency, Limits, MAX_BYTES, Memory, Node, Pending, Stream};
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -54,7 +54,7 @@ pub const STATE: &[u8] = b"cinnabar-stream";
 pub fn whole_kind(stream: &Stream) -> u8 {
     match stream.groups().any(|(_, group)| given_back(group).next().is_some()) {
         true => kind::REDIS_STREAM_LISTPACKS_5,
-        false if stream.production().is_some() => kind::REDIS_STREAM_LISTPACKS_4,
+        false if stream.idempotency().is_some() => kind::REDIS_STREAM_LISTPACKS_4,
         false => kind::STREAM_LISTPACKS_3,
     }
 }
@@ -66,7 +66,7 @@ pub fn put_whole(out: &mut Vec<u8>, stream: &Stream, style: &Style, kind: u8) {
     nodes.for_each(|(id, node)| put_node(out, id, node, style));
     put_rest(out, stream, style, kind);
     if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
-        put_production(out, stream.production().unwrap_or(&Production::default()), false);
+        put_idempotency(out, stream.idempotency().unwrap_or(&Idempotency::default()), false);
     }
 }
 
@@ -83,9 +83,9 @@ pub fn state(stream: &Stream) -> Option<Vec<u8>> {
         put_length(&mut out, given_back(group).count() as u64);
         given_back(group).for_each(|(id, pending)| put_pending(&mut out, id, pending));
     }
-    put_length(&mut out, stream.production().is_some().into());
-    if let Some(production) = stream.production() {
-        put_production(&mut out, production, true);
+    put_length(&mut out, stream.idempotency().is_some().into());
+    if let Some(idempotency) = stream.idempotency() {
+        put_idempotency(&mut out, idempotency, true);
     }
     Some(out)
 }
@@ -105,7 +105,7 @@ pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
         }
     }
     if source.length()? > 0 {
-        *stream.production_mut() = read_production(source, true)?;
+        *stream.idempotency_mut() = read_idempotency(source, true)?;
     }
     Ok(())
 }
@@ -115,10 +115,10 @@ fn given_back(group: &Group) -> impl Iterator<Item = (Id, &Pending)> {
     group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none())
 }
 
-fn put_production(out: &mut Vec<u8>, production: &Production, with_times: bool) {
-    put_length(out, production.memory().seconds.into());
-    put_length(out, production.memory().max_messages.into());
-    let producers = production.producers();
+fn put_idempotency(out: &mut Vec<u8>, idempotency: &Idempotency, with_times: bool) {
+    put_length(out, idempotency.memory().seconds.into());
+    put_length(out, idempotency.memory().max_messages.into());
+    let producers = idempotency.producers();
     put_length(out, producers.len() as u64);
     for (name, count, messages) in producers {
         put_string(out, name, false);
@@ -131,29 +131,29 @@ fn put_production(out: &mut Vec<u8>, production: &Production, with_times: bool) 
             }
         }
     }
-    put_length(out, production.added);
-    put_length(out, production.duplicates);
+    put_length(out, idempotency.added);
+    put_length(out, idempotency.duplicates);
 }
 
 /// Where no times are told a message is as old as its entry's id says.
-fn read_production(source: &mut Source<'_>, with_times: bool) -> Result<Production> {
-    let mut production = Production::default();
+fn read_idempotency(source: &mut Source<'_>, with_times: bool) -> Result<Idempotency> {
+    let mut idempotency = Idempotency::default();
     let mut number = || Ok(u32::try_from(source.length()?).unwrap_or(u32::MAX).max(1));
     let memory = Memory { seconds: number()?, max_messages: number()? };
-    production.set_memory(memory);
+    idempotency.set_memory(memory);
     for _ in 0..source.length()? {
         let name = source.string()?;
         for _ in 0..source.length()? {
             let (message, entry) = (source.string()?, read_id(source)?);
             let told = if with_times { Some(source.milliseconds()?) } else { None };
             let at = told.unwrap_or(i64::try_from(entry.ms).unwrap_or(i64::MAX));
-            if !production.recall(&name, message.into(), entry, at) {
+            if !idempotency.recall(&name, message.into(), entry, at) {
                 return source.corrupt("Duplicated message of a stream's producer");
             }
         }
     }
-    (production.added, production.duplicates) = (source.length()?, source.length()?);
-    Ok(production)
+    (idempotency.added, idempotency.duplicates) = (source.length()?, source.length()?);
+    Ok(idempotency)
 }
 
 /// What follows the nodes, as the third version of the type has it.
@@ -247,10 +247,10 @@ pub fn read(source: &mut Source<'_>, kind: u8, limits: Limits) -> Result<Stream>
         }
     }
     if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
-        let production = read_production(source, false)?;
+        let idempotency = read_idempotency(source, false)?;
         // The fifth version has them whether there were any or not.
-        if !production.is_untouched() {
-            *stream.production_mut() = production;
+        if !idempotency.is_untouched() {
+            *stream.idempotency_mut() = idempotency;
         }
     }
     Ok(stream)
@@ -404,19 +404,19 @@ mod tests {
         group.assign(Id::new(1, 0), Pending { delivered_at: 5, deliveries: 1, consumer: Some(consumer) });
         group.assign(Id::new(2, 0), Pending { delivered_at: 0, deliveries: 4, consumer: None });
         stream.add_group(b"group", group);
-        let production = stream.production_mut();
-        production.set_memory(Memory { seconds: 9, max_messages: 7 });
-        production.remember(b"producer", b"message".as_slice().into(), Id::new(3, 0), 8);
-        production.duplicates = 2;
+        let idempotency = stream.idempotency_mut();
+        idempotency.set_memory(Memory { seconds: 9, max_messages: 7 });
+        idempotency.remember(b"producer", b"message".as_slice().into(), Id::new(3, 0), 8);
+        idempotency.duplicates = 2;
         stream
     }
 
     fn told(stream: &Stream) -> String {
-        let production = stream.production().map(|production| {
-            let producers = production.producers();
+        let idempotency = stream.idempotency().map(|idempotency| {
+            let producers = idempotency.producers();
             let told: Vec<_> =
                 producers.map(|(name, count, messages)| (name.to_vec(), count, messages.count())).collect();
-            (told, production.memory(), production.added, production.duplicates)
+            (told, idempotency.memory(), idempotency.added, idempotency.duplicates)
         });
         let groups: Vec<_> = stream
             .groups()
@@ -427,7 +427,7 @@ mod tests {
                 (group.last_id, group.entries_read, told)
             })
             .collect();
-        format!("{} {:?} {production:?} {groups:?}", stream.len(), stream.last_id)
+        format!("{} {:?} {idempotency:?} {groups:?}", stream.len(), stream.last_id)
     }
 
     fn read_again(stream: &Stream, kind: u8) -> Stream {
@@ -457,8 +457,8 @@ mod tests {
         restore_state(&mut again, &field).expect("what was written");
         assert_eq!(told(&again), told(&stream));
         let message = b"message".as_slice().into();
-        assert_eq!(again.production_mut().find(b"producer", &message, 9_007), Some(Id::new(3, 0)));
-        assert_eq!(again.production_mut().find(b"producer", &message, 9_008), None);
+        assert_eq!(again.idempotency_mut().find(b"producer", &message, 9_007), Some(Id::new(3, 0)));
+        assert_eq!(again.idempotency_mut().find(b"producer", &message, 9_008), None);
         assert!(restore_state(&mut again, &field).is_err(), "entries that are pending already");
         (0..field.len()).for_each(|end| assert!(restore_state(&mut read_again(&stream, 21), &field[..end]).is_err()));
         assert!(state(&Stream::default()).is_none());

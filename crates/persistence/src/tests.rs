@@ -74,7 +74,7 @@ fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, packing: &Packing) -> Stream {
     if stream.len() % 4 < 2 {
         let message = names[0].as_slice().into();
         let entry = stream.last_id;
-        stream.production_mut().remember(b"producer", message, entry, entry.ms as i64);
+        stream.idempotency_mut().remember(b"producer", message, entry, entry.ms as i64);
     }
     stream.add_group(b"group", group);
     stream
@@ -91,7 +91,7 @@ fn value() -> impl Strategy<Value = Decoded> {
         vec(word(), 1..300).prop_map(move |words| {
             let mut all = List::default();
             for word in words {
-                all.expect(1, word.len(), &list);
+                all.reserve(1, word.len(), &list);
                 all.push(End::Tail, Cow::Owned(word), &list);
             }
             Decoded::Object(Object::List(all))
@@ -341,7 +341,7 @@ pub(crate) fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
     let (mut hash, mut timed) = (Hash::default(), Hash::default());
     for n in 0..6000u64 {
         let word = format!("a word that is the {n}th").repeat(1 + n as usize % 5);
-        list.expect(1, 3 * word.len(), &list_rules);
+        list.reserve(1, 3 * word.len(), &list_rules);
         list.push(End::Tail, Cow::Owned(word.repeat(3).into_bytes()), &list_rules);
         set.insert(word.as_bytes(), &set_limits);
         zset.insert(word.as_bytes(), (n / 3) as f64, zset_limits);

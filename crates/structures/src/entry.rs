@@ -37,7 +37,7 @@
 //! within the rounded size is written in place, without the allocator.
 
 use crate::hashtable::Ref;
-use crate::tagged_pointer::Handle;
+use crate::tagged_pointer::TaggedPointer;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
@@ -532,7 +532,7 @@ impl<P> Drop for Entry<P> {
 
 // SAFETY: `into_bits` gives the block's address, which is not null and below 2^48 for user space on the
 // supported 64-bit targets (asserted), and `from_bits` makes the same entry of it again.
-unsafe impl<P> Handle for Entry<P> {
+unsafe impl<P> TaggedPointer for Entry<P> {
     #[inline]
     fn into_bits(self) -> u64 {
         let bits = self.block.as_ptr().expose_provenance() as u64;

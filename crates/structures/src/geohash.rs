@@ -31,16 +31,16 @@ const STEPS: u32 = 26;
 
 /// A place, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct Point {
     pub longitude: f64,
     pub latitude: f64,
 }
 
-impl Place {
+impl Point {
     /// None when it is beyond the limits.
-    pub fn new(longitude: f64, latitude: f64) -> Option<Place> {
+    pub fn new(longitude: f64, latitude: f64) -> Option<Point> {
         let legal = longitude.abs() <= LONGITUDE_MAX && latitude.abs() <= LATITUDE_MAX;
-        legal.then_some(Place { longitude, latitude })
+        legal.then_some(Point { longitude, latitude })
     }
 
     /// The 52 bits.
@@ -49,17 +49,17 @@ impl Place {
     }
 
     /// The middle of the cell that a score names.
-    pub fn decode(score: f64) -> Place {
+    pub fn decode(score: f64) -> Point {
         let area = Cell { bits: score as u64, step: STEPS }.area();
         let middle = |low: f64, high: f64, limit: f64| ((low + high) / 2.0).clamp(-limit, limit);
-        Place {
+        Point {
             longitude: middle(area.west, area.east, LONGITUDE_MAX),
             latitude: middle(area.south, area.north, LATITUDE_MAX),
         }
     }
 
     /// Great-circle distance in meters.
-    pub fn distance(self, other: Place) -> f64 {
+    pub fn distance(self, other: Point) -> f64 {
         let v = ((other.longitude.to_radians() - self.longitude.to_radians()) / 2.0).sin();
         if v == 0.0 {
             return self.latitude_distance(other);
@@ -70,7 +70,7 @@ impl Place {
         2.0 * EARTH * a.sqrt().asin()
     }
 
-    fn latitude_distance(self, other: Place) -> f64 {
+    fn latitude_distance(self, other: Point) -> f64 {
         EARTH * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
@@ -138,7 +138,7 @@ struct Area {
 }
 
 impl Cell {
-    fn around(place: Place, step: u32) -> Cell {
+    fn around(place: Point, step: u32) -> Cell {
         let (x, y) = (steps_of(place.longitude, LONGITUDE_MAX, step), steps_of(place.latitude, LATITUDE_MAX, step));
         Cell { bits: interleave(y, x), step }
     }
@@ -174,24 +174,24 @@ impl Cell {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     Circle {
-        center: Place,
+        center: Point,
         radius: f64,
     },
     Box {
-        center: Place,
+        center: Point,
         width: f64,
         height: f64,
     },
     /// At least three corners; distances are from the middle of them.
     Polygon {
-        center: Place,
-        corners: Vec<Place>,
+        center: Point,
+        corners: Vec<Point>,
     },
 }
 
 impl Shape {
     /// A polygon around the mean of its corners, taken as points in space.
-    pub fn polygon(corners: Vec<Place>) -> Shape {
+    pub fn polygon(corners: Vec<Point>) -> Shape {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
             let (longitude, latitude) = (corner.longitude.to_radians(), corner.latitude.to_radians());
@@ -199,23 +199,23 @@ impl Shape {
             y += latitude.cos() * longitude.sin();
             z += latitude.sin();
         }
-        let center = Place { longitude: y.atan2(x).to_degrees(), latitude: z.atan2(x.hypot(y)).to_degrees() };
+        let center = Point { longitude: y.atan2(x).to_degrees(), latitude: z.atan2(x.hypot(y)).to_degrees() };
         Shape::Polygon { center, corners }
     }
 
-    fn center(&self) -> Place {
+    fn center(&self) -> Point {
         match self {
             Shape::Circle { center, .. } | Shape::Box { center, .. } | Shape::Polygon { center, .. } => *center,
         }
     }
 
     /// The distance from the center in meters, if the place is inside.
-    pub fn distance_inside(&self, place: Place) -> Option<f64> {
+    pub fn distance_inside(&self, place: Point) -> Option<f64> {
         match self {
             Shape::Circle { center, radius } => Some(center.distance(place)).filter(|distance| distance <= radius),
             Shape::Box { center, width, height } => {
                 let inside = place.latitude_distance(*center) <= height / 2.0 && {
-                    let level = Place { longitude: center.longitude, latitude: place.latitude };
+                    let level = Point { longitude: center.longitude, latitude: place.latitude };
                     place.distance(level) <= width / 2.0
                 };
                 inside.then(|| center.distance(place))
@@ -230,7 +230,7 @@ impl Shape {
             Shape::Circle { center, radius } => (center, *radius, *radius),
             Shape::Box { center, width, height } => (center, width / 2.0, height / 2.0),
             Shape::Polygon { corners, .. } => {
-                let fold = |pick: fn(&Place) -> f64, choose: fn(f64, f64) -> f64| {
+                let fold = |pick: fn(&Point) -> f64, choose: fn(f64, f64) -> f64| {
                     corners.iter().map(pick).reduce(choose).unwrap_or_default()
                 };
                 return Area {
@@ -317,7 +317,7 @@ fn finest_step(radius: f64, latitude: f64) -> u32 {
 }
 
 /// Whether a ray from the place crosses the polygon's edges an odd number of times.
-fn surrounds(corners: &[Place], place: Place) -> bool {
+fn surrounds(corners: &[Point], place: Point) -> bool {
     let (x, y) = (place.longitude, place.latitude);
     let ends = corners.iter().cycle().skip(corners.len().saturating_sub(1));
     corners.iter().zip(ends).fold(false, |inside, (a, b)| {
@@ -332,14 +332,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn place() -> impl Strategy<Value = Place> {
-        (-180.0..180.0, -85.05..85.05).prop_map(|(longitude, latitude)| Place { longitude, latitude })
+    fn place() -> impl Strategy<Value = Point> {
+        (-180.0..180.0, -85.05..85.05).prop_map(|(longitude, latitude)| Point { longitude, latitude })
     }
 
     proptest! {
         #[test]
         fn decoding_is_near(place in place()) {
-            let back = Place::decode(place.encode() as f64);
+            let back = Point::decode(place.encode() as f64);
             prop_assert!(place.distance(back) < 1.0);
             prop_assert_eq!(back.encode(), place.encode());
         }
@@ -355,7 +355,7 @@ mod tests {
             // Beyond these latitudes a circle goes over the pole, which the cells do not.
             prop_assume!(center.latitude.abs() < 60.0 && center.longitude.abs() < 140.0);
             let reach = radius * part / EARTH;
-            let other = Place {
+            let other = Point {
                 longitude: center.longitude + (reach * angle.cos() / center.latitude.to_radians().cos()).to_degrees() * 0.9,
                 latitude: center.latitude + (reach * angle.sin()).to_degrees() * 0.9,
             };
@@ -369,25 +369,25 @@ mod tests {
 
     #[test]
     fn known_places() {
-        let palermo = Place::new(13.361389, 38.115556).unwrap();
-        let catania = Place::new(15.087269, 37.502669).unwrap();
+        let palermo = Point::new(13.361389, 38.115556).unwrap();
+        let catania = Point::new(15.087269, 37.502669).unwrap();
         assert_eq!(palermo.encode(), 3_479_099_956_230_698);
-        assert_eq!(&Place::decode(palermo.encode() as f64).letters(), b"sqc8b49rny0");
-        let (a, b) = (Place::decode(palermo.encode() as f64), Place::decode(catania.encode() as f64));
+        assert_eq!(&Point::decode(palermo.encode() as f64).letters(), b"sqc8b49rny0");
+        let (a, b) = (Point::decode(palermo.encode() as f64), Point::decode(catania.encode() as f64));
         assert_eq!(format!("{:.4}", a.distance(b)), "166274.1516");
-        assert!(Place::new(180.1, 0.0).is_none() && Place::new(0.0, 85.06).is_none());
-        assert!(Place::new(-180.0, -LATITUDE_MAX).is_some());
+        assert!(Point::new(180.1, 0.0).is_none() && Point::new(0.0, 85.06).is_none());
+        assert!(Point::new(-180.0, -LATITUDE_MAX).is_some());
     }
 
     #[test]
     fn half_the_world_is_half_a_circle() {
-        let (here, there) = (Place { longitude: 0.0, latitude: 0.0 }, Place { longitude: 180.0, latitude: 0.0 });
+        let (here, there) = (Point { longitude: 0.0, latitude: 0.0 }, Point { longitude: 180.0, latitude: 0.0 });
         assert!((here.distance(there) - std::f64::consts::PI * EARTH).abs() < 1e-6);
     }
 
     #[test]
     fn polygons_surround() {
-        let corner = |longitude, latitude| Place { longitude, latitude };
+        let corner = |longitude, latitude| Point { longitude, latitude };
         let shape = Shape::polygon(vec![corner(0.0, 0.0), corner(10.0, 0.0), corner(10.0, 10.0), corner(0.0, 10.0)]);
         assert!(shape.distance_inside(corner(5.0, 5.0)).is_some());
         assert!(shape.distance_inside(corner(11.0, 5.0)).is_none());

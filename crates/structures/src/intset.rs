@@ -17,7 +17,7 @@
 //! ascend and have no equals.
 
 use crate::listpack::Corrupt;
-use crate::thin_bytes::{PREFIX, Thin};
+use crate::thin_bytes::{PREFIX, ThinBytes};
 use std::fmt;
 use std::ops::Range;
 
@@ -29,12 +29,12 @@ pub const MAX: usize = 1 << 28;
 /// An owned set of integers: one thin pointer.
 #[derive(Clone)]
 pub struct Intset {
-    block: Thin,
+    block: ThinBytes,
 }
 
 impl Intset {
     pub fn new() -> Self {
-        let mut block = Thin::zeroed(HEADER);
+        let mut block = ThinBytes::zeroed(HEADER);
         block.body_mut()[0] = 2;
         Intset { block }
     }
@@ -47,7 +47,7 @@ impl Intset {
         if expected != Some(bytes.len()) || count as usize > MAX {
             return Err(Corrupt);
         }
-        let mut block = Thin::zeroed(PREFIX + bytes.len());
+        let mut block = ThinBytes::zeroed(PREFIX + bytes.len());
         block.body_mut().copy_from_slice(bytes);
         let set = Intset { block };
         if set.iter().zip(set.iter().skip(1)).all(|(a, b)| a < b) { Ok(set) } else { Err(Corrupt) }

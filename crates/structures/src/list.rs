@@ -171,7 +171,7 @@ impl List {
 impl List {
     /// `count` elements of `bytes` together are to be added.
     #[inline]
-    pub fn expect(&mut self, count: usize, bytes: usize, rules: &Rules) {
+    pub fn reserve(&mut self, count: usize, bytes: usize, rules: &Rules) {
         if let List::Small(listpack) = self
             && rules.fill.is_exceeded(listpack.byte_len() + bytes, listpack.len() + count)
         {
@@ -305,11 +305,11 @@ mod tests {
         let rules = rules(4);
         let mut list = List::default();
         for n in 0..4 {
-            list.expect(1, 1, &rules);
+            list.reserve(1, 1, &rules);
             list.push(End::Tail, Cow::Borrowed(&[b'a' + n]), &rules);
             assert_eq!(list.encoding(), "listpack");
         }
-        list.expect(1, 1, &rules);
+        list.reserve(1, 1, &rules);
         assert_eq!(list.encoding(), "quicklist");
         list.push(End::Tail, Cow::Borrowed(b"e"), &rules);
         for (left, encoding) in [(4, "quicklist"), (3, "quicklist"), (2, "listpack"), (1, "listpack")] {
@@ -324,9 +324,9 @@ mod tests {
     fn sizes_count_what_the_elements_bring() {
         let rules = rules(-1);
         let mut list = List::default();
-        list.expect(1, 4096 - 7, &rules);
+        list.reserve(1, 4096 - 7, &rules);
         assert_eq!(list.encoding(), "listpack");
-        list.expect(1, 4096 - 6, &rules);
+        list.reserve(1, 4096 - 6, &rules);
         assert_eq!(list.encoding(), "quicklist");
         assert!(list.is_empty());
     }
@@ -370,7 +370,7 @@ mod tests {
         let len = model.len();
         match step {
             Step::Push(end, element, n) => {
-                list.expect(n, n * element.len(), rules);
+                list.reserve(n, n * element.len(), rules);
                 for _ in 0..n {
                     list.push(end, Cow::Borrowed(&element), rules);
                     match end {
@@ -387,13 +387,13 @@ mod tests {
             }
             Step::Insert(at, after, element) if len > 0 => {
                 let at = at.index(len);
-                list.expect(1, element.len(), rules);
+                list.reserve(1, element.len(), rules);
                 assert!(list.insert(at, after, Cow::Borrowed(&element), rules));
                 model.insert(at + usize::from(after), element);
             }
             Step::Replace(at, element) if len > 0 => {
                 let at = at.index(len);
-                list.expect(1, element.len(), rules);
+                list.reserve(1, element.len(), rules);
                 assert!(list.replace(at, Cow::Borrowed(&element), rules));
                 list.shrunk(rules);
                 model[at] = element;

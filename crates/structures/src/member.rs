@@ -15,7 +15,7 @@
 
 use crate::entry::rounded;
 use crate::hashtable::Ref;
-use crate::tagged_pointer::{Handle, address_to_bits, bits_to_address, prefetch};
+use crate::tagged_pointer::{TaggedPointer, address_to_bits, bits_to_address, prefetch};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -97,7 +97,7 @@ impl Drop for Member {
 
 // SAFETY: the bits are the address of a live allocation, which `address_to_bits` checks; `from_bits` takes up the block
 // that `into_bits` gave up. Copies used through `&Member` only read.
-unsafe impl Handle for Member {
+unsafe impl TaggedPointer for Member {
     #[inline]
     fn into_bits(self) -> u64 {
         address_to_bits(ManuallyDrop::new(self).block.as_ptr())

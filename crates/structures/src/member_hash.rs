@@ -4,7 +4,7 @@
 //! orders and cursors that derive from it mean something to this process only.
 
 use crate::hashtable::HashTable;
-use crate::tagged_pointer::Handle;
+use crate::tagged_pointer::TaggedPointer;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -28,7 +28,7 @@ const BATCH: usize = 16;
 
 /// Asks for what lookups of the first [`BATCH`] of these members will read: for all buckets first, so that the entries'
 /// addresses can be read from them without waiting for each.
-pub(crate) fn prefetch<'a, T: Handle>(table: &HashTable<T>, members: impl Iterator<Item = &'a [u8]>) {
+pub(crate) fn prefetch<'a, T: TaggedPointer>(table: &HashTable<T>, members: impl Iterator<Item = &'a [u8]>) {
     let mut hashes = [0; BATCH];
     let mut count = 0;
     for (slot, member) in hashes.iter_mut().zip(members) {

@@ -24,8 +24,8 @@ use crate::intset::{self, Intset};
 use crate::listpack::{self, Item, Listpack};
 use crate::member::Member;
 use crate::member_hash::{self, member_hash as hash};
-use crate::snapshot_iterator::{Seen, TableWalk, Walks};
-use crate::snapshot_sweep::Sweep;
+use crate::snapshot_iterator::{Seen, SnapshotIterators, TableSnapshotIterator};
+use crate::snapshot_sweep::SnapshotSweep;
 use std::sync::Arc;
 
 /// A set; which form it has depends on what is put into it.
@@ -77,7 +77,7 @@ impl Set {
 
     /// Makes room in an empty table for so many members, which are about to come; until they have [come](Set::settle)
     /// it does not change its size.
-    pub fn reserve(&mut self, members: usize) {
+    pub fn reserve_table(&mut self, members: usize) {
         if let Set::Big(big) = self {
             big.table.reserve(members);
             big.table.set_resizing(false);
@@ -92,7 +92,7 @@ impl Set {
     }
 
     /// Makes it a table when a set of so many members could not be what it is: whoever inserts several says so before.
-    pub fn expect(&mut self, members: usize, limits: &Limits) {
+    pub fn reserve(&mut self, members: usize, limits: &Limits) {
         let fits = match self {
             Set::Ints(_) => members <= limits.intset_entries,
             Set::Small(_) => members <= limits.listpack_entries,
@@ -298,24 +298,28 @@ impl Set {
 
     /// Begins a walk over all members, which shows those of this moment whatever changes later; None of a compact set,
     /// which may become a table meanwhile.
-    pub fn begin_walk(&mut self) -> Option<Arc<TableWalk>> {
-        if let Set::Big(members) = self { Some(members.walks.begin(TableWalk::new(0))) } else { None }
+    pub fn begin_walk(&mut self) -> Option<Arc<TableSnapshotIterator>> {
+        if let Set::Big(members) = self { Some(members.walks.begin(TableSnapshotIterator::new(0))) } else { None }
     }
 
     /// Shows about `max` more members of a walk that began here; true at the end.
-    pub fn walk_piece(&self, walk: &TableWalk, max: usize, mut show: impl FnMut(Item<'_>)) -> bool {
+    pub fn walk_piece(&self, walk: &TableSnapshotIterator, max: usize, mut show: impl FnMut(Item<'_>)) -> bool {
         let Set::Big(members) = self else { return true };
         walk.piece(max, |at, visit| members.scan(at, visit), |member, _| show(Item::Bytes(member)))
     }
 
     /// Begins a sweep over the members, of which those before position `next` are done; None of a compact set.
-    pub fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
+    pub fn begin_snapshot_sweep(
+        &mut self,
+        next: u64,
+        sink: Box<dyn FnMut(Seen<'_>) + Send>,
+    ) -> Option<Arc<SnapshotSweep>> {
         let Set::Big(members) = self else { return None };
-        Some(members.walks.begin_sweep(Sweep::new(members.table.len(), next, sink)))
+        Some(members.walks.begin_snapshot_sweep(SnapshotSweep::new(members.table.len(), next, sink)))
     }
 
-    /// See [`Sweep::step`].
-    pub fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+    /// See [`SnapshotSweep::step`].
+    pub fn sweep_step(&self, sweep: &SnapshotSweep, show: impl FnMut(Seen<'_>)) -> bool {
         let Set::Big(members) = self else { return true };
         sweep.step(|at, visit| members.scan(at, visit), show)
     }
@@ -445,7 +449,7 @@ impl<'a> Iterator for Iter<'a> {
 pub struct Members {
     table: HashTable<Member>,
     block_bytes: usize,
-    walks: Walks<TableWalk>,
+    walks: SnapshotIterators<TableSnapshotIterator>,
 }
 
 impl Members {
@@ -597,7 +601,7 @@ mod tests {
         InsertItem(Vec<u8>),
         Remove(Vec<u8>),
         TakeRandom(u64),
-        Expect(usize),
+        Reserve(usize),
         MakeInts,
         Clone,
     }
@@ -608,7 +612,7 @@ mod tests {
             10 => member().prop_map(Op::InsertItem),
             10 => member().prop_map(Op::Remove),
             5 => any::<u64>().prop_map(Op::TakeRandom),
-            1 => (0usize..10).prop_map(Op::Expect),
+            1 => (0usize..10).prop_map(Op::Reserve),
             1 => Just(Op::MakeInts),
             1 => Just(Op::Clone),
         ]
@@ -625,7 +629,7 @@ mod tests {
                 Some(taken) => assert!(model.remove(&taken.item().to_vec())),
                 None => assert!(model.is_empty()),
             },
-            Op::Expect(members) => set.expect(*members, &LIMITS),
+            Op::Reserve(members) => set.reserve(*members, &LIMITS),
             Op::MakeInts => {
                 let fit = model.len() <= LIMITS.intset_entries && model.iter().all(|m| decimal::parse(m).is_some());
                 set.make_ints(&LIMITS);

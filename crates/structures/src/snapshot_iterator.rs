@@ -1,7 +1,7 @@
-//! Walks over a collection as it is at one moment, while it goes on changing.
+//! SnapshotIterators over a collection as it is at one moment, while it goes on changing.
 //!
 //! A walk goes through the collection a piece at a time. In between others may change what is still ahead of it: the
-//! collection tells its walks before it does ([`Walks`]), and each keeps the old state of that element and remembers to
+//! collection tells its walks before it does ([`SnapshotIterators`]), and each keeps the old state of that element and remembers to
 //! pass over the new one. So a change costs every walk one element at most, and none of them a copy of the rest.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!                                          changes are free  walk          `seen`: names passed over later
 //! ```
 //!
-//! [`TableWalk`] is for hash tables, whose order is the line of hashes and is not changed by resizes; [`RankedWalk`]
+//! [`TableSnapshotIterator`] is for hash tables, whose order is the line of hashes and is not changed by resizes; [`RankedSnapshotIterator`]
 //! for sorted sets, in whose order it merges what it has kept.
 //!
 //! Whoever changes the collection or takes a piece has it for himself or has locked it; a walk's own lock is held for a
@@ -18,24 +18,24 @@
 //! Asserted by tests: what a walk shows is the collection at its beginning, whatever is changed between the pieces.
 
 use crate::hashtable::position;
-use crate::snapshot_sweep::Sweep;
+use crate::snapshot_sweep::SnapshotSweep;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The walks through a collection, and the [sweep](crate::snapshot_sweep) over it; nearly always none.
-pub struct Walks<W> {
+pub struct SnapshotIterators<W> {
     walks: Vec<Weak<W>>,
-    sweep: Option<Weak<Sweep>>,
+    sweep: Option<Weak<SnapshotSweep>>,
 }
 
-impl<W> Default for Walks<W> {
+impl<W> Default for SnapshotIterators<W> {
     fn default() -> Self {
-        Walks { walks: Vec::new(), sweep: None }
+        SnapshotIterators { walks: Vec::new(), sweep: None }
     }
 }
 
-impl<W> Walks<W> {
+impl<W> SnapshotIterators<W> {
     /// To be looked at before every change.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -50,7 +50,7 @@ impl<W> Walks<W> {
     }
 
     /// One at a time: what another was told before is its affair.
-    pub fn begin_sweep(&mut self, sweep: Sweep) -> Arc<Sweep> {
+    pub fn begin_snapshot_sweep(&mut self, sweep: SnapshotSweep) -> Arc<SnapshotSweep> {
         let sweep = Arc::new(sweep);
         self.sweep = Some(Arc::downgrade(&sweep));
         sweep
@@ -83,7 +83,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A walk through a hash table of elements with names, and values where they have some.
-pub struct TableWalk {
+pub struct TableSnapshotIterator {
     /// Elements whose deadlines are not after this are not shown.
     now: u64,
     state: Mutex<Ahead>,
@@ -111,9 +111,9 @@ pub struct Seen<'a> {
     pub deadline: Option<u64>,
 }
 
-impl TableWalk {
+impl TableSnapshotIterator {
     pub fn new(now: u64) -> Self {
-        TableWalk { now, state: Mutex::new(Ahead { next: Some(0), ..Ahead::default() }) }
+        TableSnapshotIterator { now, state: Mutex::new(Ahead { next: Some(0), ..Ahead::default() }) }
     }
 
     /// An element is about to be changed or removed.
@@ -185,12 +185,12 @@ impl Ahead {
 }
 
 /// A walk through pairs in the order of (score, member), or against it.
-pub struct RankedWalk {
+pub struct RankedSnapshotIterator {
     reverse: bool,
-    state: Mutex<RankedAhead>,
+    state: Mutex<RankedKept>,
 }
 
-struct RankedAhead {
+struct RankedKept {
     place: Place,
     /// How many pairs are still to be shown.
     left: usize,
@@ -218,12 +218,12 @@ pub enum Step {
     Enough,
 }
 
-impl RankedWalk {
+impl RankedSnapshotIterator {
     /// A walk over `left` pairs, of which this is the first.
     pub fn new(reverse: bool, left: usize, key: u64, member: &[u8]) -> Self {
         let place = Place { key, member: member.into(), is_done: false };
-        let state = RankedAhead { place, left, kept: BTreeMap::new(), new: HashSet::new() };
-        RankedWalk { reverse, state: Mutex::new(state) }
+        let state = RankedKept { place, left, kept: BTreeMap::new(), new: HashSet::new() };
+        RankedSnapshotIterator { reverse, state: Mutex::new(state) }
     }
 
     pub fn is_reverse(&self) -> bool {

@@ -15,7 +15,7 @@
 //! So a change costs a cell at most, and what is to be remembered is a bit for a cell: nothing of names or old values,
 //! which go to where they are handed. The order is of no account. A place on the line is not moved by any resize.
 //!
-//! [`Cells`] is the bookkeeping; a [`Sweep`] is shared by a collection, which [touches](Sweep::touch) what it is about
+//! [`Cells`] is the bookkeeping; a [`SnapshotSweep`] is shared by a collection, which [touches](SnapshotSweep::touch) what it is about
 //! to change, and by who sweeps.
 //!
 //! Asserted by tests: every entry of the beginning is handed out once and as it was, whatever is changed in between.
@@ -110,7 +110,7 @@ pub fn each_bucket(range: Range<u64>, mut scan: impl FnMut(u64) -> Option<u64>) 
 }
 
 /// A sweep over a collection.
-pub struct Sweep(Mutex<State>);
+pub struct SnapshotSweep(Mutex<State>);
 
 struct State {
     cells: Cells,
@@ -118,10 +118,10 @@ struct State {
     sink: Box<dyn FnMut(Seen<'_>) + Send>,
 }
 
-impl Sweep {
+impl SnapshotSweep {
     /// Of a table of so many elements; those before position `next` are done.
-    pub fn new(elements: usize, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Sweep {
-        Sweep(Mutex::new(State { cells: Cells::new(elements, next), sink }))
+    pub fn new(elements: usize, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> SnapshotSweep {
+        SnapshotSweep(Mutex::new(State { cells: Cells::new(elements, next), sink }))
     }
 
     /// Something at this place is about to be changed, to come or to go. `scan` visits a bucket.
@@ -184,8 +184,8 @@ mod tests {
     /// What a sweep tells, with a change before each step.
     fn swept<C>(
         collection: &mut C,
-        begin: impl FnOnce(&mut C, Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<super::Sweep>>,
-        step: impl Fn(&C, &super::Sweep, &mut dyn FnMut(Seen<'_>)) -> bool,
+        begin: impl FnOnce(&mut C, Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<super::SnapshotSweep>>,
+        step: impl Fn(&C, &super::SnapshotSweep, &mut dyn FnMut(Seen<'_>)) -> bool,
         changes: &[(u16, u8, u8)],
         change: impl Fn(&mut C, u16, u8, u8),
     ) -> Vec<Told> {
@@ -224,7 +224,7 @@ mod tests {
             let mut expected: Vec<Told> = (0..len).map(|n| (name(n), Vec::new(), None)).collect();
             expected.iter().for_each(|(member, ..)| _ = set.insert(member, &limits));
             expected.sort();
-            let all = swept(&mut set, |set, sink| set.begin_sweep(0, sink), |set, sweep, show| set.sweep_step(sweep, show), &changes, |set, n, kind, value| match kind {
+            let all = swept(&mut set, |set, sink| set.begin_snapshot_sweep(0, sink), |set, sweep, show| set.sweep_step(sweep, show), &changes, |set, n, kind, value| match kind {
                 0 | 1 => _ = set.remove(&name(n)),
                 2 => _ = set.take_random(u64::from(value) << 56),
                 _ => _ = set.insert(&name(n), &limits),
@@ -238,7 +238,7 @@ mod tests {
                 hash.set(field, value, at.map_or(Ttl::Clear, Ttl::At), 0, limits);
             }
             expected.sort();
-            let all = swept(&mut hash, |hash, sink| hash.begin_sweep(0, sink), |hash, sweep, show| hash.sweep_step(sweep, show), &changes, |hash, n, kind, value| match kind {
+            let all = swept(&mut hash, |hash, sink| hash.begin_snapshot_sweep(0, sink), |hash, sweep, show| hash.sweep_step(sweep, show), &changes, |hash, n, kind, value| match kind {
                 0 => _ = hash.remove(&name(n), 0),
                 1 => hash.set_deadline(&name(n), Some(u64::from(value) + 1)),
                 2 => _ = hash.pop_due(u64::from(value), |_| ()),
@@ -252,7 +252,7 @@ mod tests {
             let mut expected: Vec<Told> = (0..len).map(|n| (name(n), score(n).to_le_bytes().to_vec(), None)).collect();
             (0..len).for_each(|n| _ = zset.insert(&name(n), score(n), limits));
             expected.sort();
-            let all = swept(&mut zset, |set, sink| set.begin_sweep(sink), |set, sweep, show| set.sweep_step(sweep, show), &changes, |set, n, kind, value| match kind {
+            let all = swept(&mut zset, |set, sink| set.begin_snapshot_sweep(sink), |set, sweep, show| set.sweep_step(sweep, show), &changes, |set, n, kind, value| match kind {
                 0 | 1 => _ = set.remove(&name(n)),
                 2 => _ = set.remove_range(usize::from(n)..usize::from(n) + usize::from(value % 8), |_, _| ()),
                 _ => _ = set.insert(&name(n), f64::from(value % 40) - 20.0, limits),

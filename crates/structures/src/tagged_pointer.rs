@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The number of bits that a handle may use.
-pub const HANDLE_BITS: u32 = 48;
+pub const TAGGED_POINTER_BITS: u32 = 48;
 
 /// An owned pointer-like value with a 48-bit representation.
 ///
@@ -18,7 +18,7 @@ pub const HANDLE_BITS: u32 = 48;
 /// - While one owner exists as bits, any number of copies made by `from_bits` may be alive and be used through `&Self`
 ///   (they are never dropped), also on several threads when `Self: Sync`. This rules out `Box`, which asserts that it
 ///   is the only pointer to its contents.
-pub unsafe trait Handle: Sized {
+pub unsafe trait TaggedPointer: Sized {
     /// Gives up the value and returns what `from_bits` needs to restore it.
     fn into_bits(self) -> u64;
 
@@ -68,7 +68,7 @@ pub fn prefetch_to_change<T>(value: &T) {
 #[inline]
 pub fn address_to_bits<T>(address: *const T) -> u64 {
     let bits = address.expose_provenance() as u64;
-    if bits == 0 || bits >> HANDLE_BITS != 0 {
+    if bits == 0 || bits >> TAGGED_POINTER_BITS != 0 {
         unfit_address();
     }
     bits
@@ -89,7 +89,7 @@ fn unfit_address() -> ! {
 
 // SAFETY: `into_raw` is an address of a live allocation, which `address_to_bits` has checked; `from_raw` takes up the
 // reference that `into_raw` gave up. Copies used through `&Arc` only read the pointer, and counts are atomic.
-unsafe impl<T> Handle for Arc<T> {
+unsafe impl<T> TaggedPointer for Arc<T> {
     #[inline]
     fn into_bits(self) -> u64 {
         address_to_bits(Arc::into_raw(self))
@@ -108,7 +108,7 @@ unsafe impl<T> Handle for Arc<T> {
 }
 
 // SAFETY: as for `Arc`; `Rc` is neither `Send` nor `Sync`, so its counts stay on one thread.
-unsafe impl<T> Handle for Rc<T> {
+unsafe impl<T> TaggedPointer for Rc<T> {
     #[inline]
     fn into_bits(self) -> u64 {
         address_to_bits(Rc::into_raw(self))
@@ -134,7 +134,7 @@ mod tests {
     fn bits_carry_exactly_one_ownership() {
         let shared = Arc::new(7u64);
         let bits = Arc::clone(&shared).into_bits();
-        assert!(bits != 0 && bits >> HANDLE_BITS == 0);
+        assert!(bits != 0 && bits >> TAGGED_POINTER_BITS == 0);
         assert_eq!(Arc::strong_count(&shared), 2);
         // SAFETY: the bits came from `into_bits` above and are taken up once.
         let back = unsafe { Arc::<u64>::from_bits(bits) };

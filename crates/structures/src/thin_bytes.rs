@@ -16,7 +16,7 @@
 //! size without storing it, and a change of length within a class neither moves nor copies the rest. Classes are
 //! a quarter of a doubling apart, so growing byte by byte copies each byte a bounded number of times.
 //!
-//! What is changed at its beginning all the time ([`open_front`](Thin::open_front), [`close_front`](Thin::close_front):
+//! What is changed at its beginning all the time ([`open_front`](ThinBytes::open_front), [`close_front`](ThinBytes::close_front):
 //! the first node of a list) has room there, so that the rest need not move. How much of it, is told by the upper 16
 //! bits of the pointer, which addresses do not use:
 //!
@@ -48,17 +48,17 @@ const SLACKED: RangeInclusive<usize> = 256..=48 << 10;
 const _: () = assert!(*SLACKED.end() / 16 * 17 / 4 * 5 < 1 << (usize::BITS - ADDRESS_BITS));
 
 /// An owned block of bytes.
-pub struct Thin {
+pub struct ThinBytes {
     /// The start, with the slack before it in the upper bits.
     tagged: NonNull<u8>,
 }
 
-// SAFETY: a `Thin` owns its block alone, and the block is plain bytes.
-unsafe impl Send for Thin {}
-// SAFETY: as above; no method of `&Thin` writes.
-unsafe impl Sync for Thin {}
+// SAFETY: a `ThinBytes` owns its block alone, and the block is plain bytes.
+unsafe impl Send for ThinBytes {}
+// SAFETY: as above; no method of `&ThinBytes` writes.
+unsafe impl Sync for ThinBytes {}
 
-impl Thin {
+impl ThinBytes {
     /// A block of `len` bytes: the length, then zeros.
     ///
     /// # Panics
@@ -68,7 +68,7 @@ impl Thin {
         // SAFETY: `layout` has refused a size of 0.
         let block = unsafe { alloc_zeroed(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        let mut thin = Thin { tagged: tag(block, 0) };
+        let mut thin = ThinBytes { tagged: tag(block, 0) };
         thin.write_len(len);
         thin
     }
@@ -83,7 +83,7 @@ impl Thin {
         // SAFETY: `layout` has refused a size of 0.
         let block = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-        let mut thin = Thin { tagged: tag(block, 0) };
+        let mut thin = ThinBytes { tagged: tag(block, 0) };
         thin.write_len(len);
         // SAFETY: the new block has room for the body behind the length, and is not where that lies.
         unsafe { block.as_ptr().add(PREFIX).copy_from_nonoverlapping(body.as_ptr(), body.len()) };
@@ -165,7 +165,7 @@ impl Thin {
             start.write_bytes(0, len);
             start
         };
-        let mut thin = Thin { tagged: tag(start, slack) };
+        let mut thin = ThinBytes { tagged: tag(start, slack) };
         thin.write_len(len);
         thin
     }
@@ -260,7 +260,7 @@ impl Thin {
             start
         };
         // The present one is dropped.
-        *self = Thin { tagged: tag(start, slack) };
+        *self = ThinBytes { tagged: tag(start, slack) };
         true
     }
 
@@ -313,7 +313,7 @@ fn layout(slack: usize, len: usize) -> Layout {
     Layout::from_size_align(rounded(slack + len), 1).expect("a block is shorter than isize::MAX")
 }
 
-impl Drop for Thin {
+impl Drop for ThinBytes {
     fn drop(&mut self) {
         let slack = self.slack();
         // SAFETY: the block begins `slack` bytes before its start and was allocated with the layout of both; nobody
@@ -322,9 +322,9 @@ impl Drop for Thin {
     }
 }
 
-impl Clone for Thin {
+impl Clone for ThinBytes {
     fn clone(&self) -> Self {
-        Thin::of(&self.bytes()[PREFIX..])
+        ThinBytes::of(&self.bytes()[PREFIX..])
     }
 }
 
@@ -335,12 +335,12 @@ mod tests {
 
     #[test]
     fn a_pointer_and_an_option_of_it_are_eight_bytes() {
-        assert_eq!((size_of::<Thin>(), size_of::<Option<Thin>>()), (8, 8));
+        assert_eq!((size_of::<ThinBytes>(), size_of::<Option<ThinBytes>>()), (8, 8));
     }
 
     #[test]
     fn a_block_keeps_its_length_and_its_size_class() {
-        let mut thin = Thin::zeroed(9);
+        let mut thin = ThinBytes::zeroed(9);
         assert_eq!((thin.bytes(), thin.allocated()), (&[9, 0, 0, 0, 0, 0, 0, 0, 0][..], 16));
         thin.body_mut().fill(7);
         thin.resize(300);
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_grows_at_the_front_seldom_moves() {
-        let mut thin = Thin::zeroed(PREFIX);
+        let mut thin = ThinBytes::zeroed(PREFIX);
         let mut moves = 0;
         for _ in 0..240 {
             let end = thin.start().addr() + thin.len();
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_made_with_room_does_not_move_until_it_is_full() {
-        let mut thin = Thin::roomy(PREFIX, 8000);
+        let mut thin = ThinBytes::roomy(PREFIX, 8000);
         let end = thin.start().addr() + thin.len();
         for n in 0..240 {
             thin.open_front(PREFIX, 34).fill(n as u8);
@@ -377,7 +377,7 @@ mod tests {
         assert!(thin.bytes()[PREFIX..].chunks(34).eq((0..=240u8).rev().map(|n| [n; 34])));
         // There is no room for a tag of more slack.
         for (len, size) in [(PREFIX, usize::MAX), (90_000, 100), (PREFIX, 0)] {
-            let thin = Thin::roomy(len, size);
+            let thin = ThinBytes::roomy(len, size);
             assert_eq!(thin.len(), len);
             assert!(thin.slack() <= *SLACKED.end() && thin.bytes()[PREFIX..].iter().all(|byte| *byte == 0));
         }
@@ -386,13 +386,13 @@ mod tests {
     #[test]
     #[should_panic = "at most 4 GiB"]
     fn no_gap_makes_a_block_too_long() {
-        Thin::roomy(8, 100).open_front(PREFIX, MAX);
+        ThinBytes::roomy(8, 100).open_front(PREFIX, MAX);
     }
 
     #[test]
     #[should_panic = "lies within the block"]
     fn the_length_is_not_spliced() {
-        Thin::zeroed(8).splice(3, 2, &[]);
+        ThinBytes::zeroed(8).splice(3, 2, &[]);
     }
 
     proptest! {
@@ -402,7 +402,7 @@ mod tests {
                 (any::<usize>(), any::<usize>(), proptest::collection::vec(any::<u8>(), 0..200), 0..4u8), 0..120),
             room in 0..9000usize,
         ) {
-            let (mut thin, mut model) = (Thin::roomy(PREFIX, room), Vec::new());
+            let (mut thin, mut model) = (ThinBytes::roomy(PREFIX, room), Vec::new());
             for (at, removed, bytes, way) in steps {
                 // Near the beginning, or anywhere.
                 let at = at % if way > 1 { model.len().min(8) + 1 } else { model.len() + 1 };

@@ -26,7 +26,7 @@ struct Due {
     low: u32,
 }
 
-/// Deadlines after this one, in the year 10889, count as it: far enough for an index that others only hurry with.
+/// TtlIndex after this one, in the year 10889, count as it: far enough for an index that others only hurry with.
 pub const LATEST: u64 = (1 << 48) - 1;
 
 impl Due {
@@ -49,13 +49,13 @@ impl Due {
     }
 }
 
-/// Records of (deadline, position), ordered. Deadlines are in milliseconds.
+/// Records of (deadline, position), ordered. TtlIndex are in milliseconds.
 #[derive(Default)]
-pub struct Deadlines {
+pub struct TtlIndex {
     due: RankedTree<Due>,
 }
 
-impl Deadlines {
+impl TtlIndex {
     pub fn insert(&mut self, deadline: u64, hash: u64) {
         self.due.insert(Due::new(deadline, hash), Due::cmp);
     }
@@ -141,7 +141,7 @@ mod tests {
     proptest! {
         #[test]
         fn records_come_out_by_deadline(records in proptest::collection::vec((0u64..1 << 50, any::<u64>()), 0..100)) {
-            let mut index = Deadlines::default();
+            let mut index = TtlIndex::default();
             for (deadline, hash) in &records {
                 index.insert(*deadline, *hash);
             }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_removed_record_does_not_come_out() {
-        let mut index = Deadlines::default();
+        let mut index = TtlIndex::default();
         index.insert(5, 1 << 40);
         index.insert(5, 2 << 40);
         index.insert(5, 2 << 40);

@@ -8,7 +8,7 @@ use crate::sorted_sets::sorted_set::{AddOptions, add_scores};
 use engine::{Error, Word};
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
-use structures::geohash::Place;
+use structures::geohash::Point;
 use structures::sorted_set::SortedSet;
 
 pub const COMMANDS: &[Command] = &[
@@ -75,10 +75,10 @@ pub(crate) fn unit(args: &Args<'_>, index: usize) -> Result<f64, Error> {
 }
 
 /// The longitude at argument `index` and the latitude behind it.
-pub(crate) fn place(args: &Args<'_>, index: usize) -> Result<Place, Error> {
+pub(crate) fn point(args: &Args<'_>, index: usize) -> Result<Point, Error> {
     let coordinate = |index: usize| resp::number::parse_f64(&args[index]).ok_or(Error::NotAFloat);
     let (longitude, latitude) = (coordinate(index)?, coordinate(index + 1)?);
-    Place::new(longitude, latitude)
+    Point::new(longitude, latitude)
         .ok_or_else(|| Error::GeoCoordinates(Word::of(format!("{longitude:.6},{latitude:.6}"))))
 }
 
@@ -97,12 +97,12 @@ fn geoadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         first += 1;
     }
-    let places = args.len() - first;
-    if places == 0 || !places.is_multiple_of(3) || (options.nx && options.xx) {
+    let points = args.len() - first;
+    if points == 0 || !points.is_multiple_of(3) || (options.nx && options.xx) {
         return Err(Error::Syntax);
     }
     let starts = (first..args.len()).step_by(3);
-    let scores = starts.clone().map(|index| place(args, index).map(|place| place.encode() as f64));
+    let scores = starts.clone().map(|index| point(args, index).map(|point| point.encode() as f64));
     let scores = scores.collect::<Result<SmallVec<[f64; 8]>, Error>>()?;
     add_scores(cx, args, options, &scores, starts.map(|index| index + 2))
 }
@@ -112,7 +112,7 @@ fn geopos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
         match set.and_then(|set| set.score(member)) {
-            Some(score) => reply_place(cx.reply, Place::decode(score)),
+            Some(score) => reply_point(cx.reply, Point::decode(score)),
             None => cx.reply.null_array(),
         }
     }
@@ -120,9 +120,9 @@ fn geopos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Both coordinates, with all the digits that they have.
-pub(crate) fn reply_place(reply: &mut Reply, place: Place) {
+pub(crate) fn reply_point(reply: &mut Reply, point: Point) {
     reply.array(2);
-    for coordinate in [place.longitude, place.latitude] {
+    for coordinate in [point.longitude, point.latitude] {
         let text = format!("{coordinate:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         let text = if text == "-0" { "0" } else { text };
@@ -138,7 +138,7 @@ fn geohash(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
         match set.and_then(|set| set.score(member)) {
-            Some(score) => cx.reply.bulk(&Place::decode(score).letters()),
+            Some(score) => cx.reply.bulk(&Point::decode(score).letters()),
             None => cx.reply.null(),
         }
     }
@@ -152,8 +152,8 @@ fn geodist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         _ => return Err(Error::Syntax),
     };
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
-    let place = |index: usize| set.and_then(|set| set.score(&args[index])).map(Place::decode);
-    match (place(2), place(3)) {
+    let point = |index: usize| set.and_then(|set| set.score(&args[index])).map(Point::decode);
+    match (point(2), point(3)) {
         (Some(from), Some(to)) => reply_distance(cx.reply, from.distance(to) / meters),
         _ => cx.reply.null(),
     }

@@ -1,4 +1,4 @@
-//! Searching for places: GEOSEARCH, GEOSEARCHSTORE and the older GEORADIUS family.
+//! Searching for points: GEOSEARCH, GEOSEARCHSTORE and the older GEORADIUS family.
 //!
 //! The cells that cover the shape are ranges of scores; every member in them is decoded and measured. All five forms
 //! are one search with other words around it.
@@ -6,13 +6,13 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keyword};
 use crate::core::context::Cx;
-use crate::geo::points::{place, reply_distance, reply_place, unit};
+use crate::geo::points::{point, reply_distance, reply_point, unit};
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
 use engine::keyspace::edit::Ttl;
 use engine::{Error, Word, before_nul};
 use resp::number::parse_f64;
-use structures::geohash::{Place, Shape};
+use structures::geohash::{Point, Shape};
 use structures::sorted_set::SortedSet;
 
 const UPPERCASE: (&str, &str) = ("7.0.0", "Added support for uppercase unit names.");
@@ -174,7 +174,7 @@ enum Order {
 }
 
 struct Query {
-    center: Option<Place>,
+    center: Option<Point>,
     by: Option<By>,
     order: Order,
     count: Option<usize>,
@@ -191,7 +191,7 @@ struct Query {
 enum By {
     Radius { radius: f64, meters: f64 },
     Box { width: f64, height: f64, meters: f64 },
-    Polygon(Vec<Place>),
+    Polygon(Vec<Point>),
 }
 
 impl By {
@@ -202,7 +202,7 @@ impl By {
         }
     }
 
-    fn shape(&self, center: Option<Place>) -> Option<Shape> {
+    fn shape(&self, center: Option<Point>) -> Option<Shape> {
         Some(match self {
             By::Radius { radius, meters } => Shape::Circle { center: center?, radius: radius * meters },
             By::Box { width, height, meters } => {
@@ -242,7 +242,7 @@ fn polygon(args: &Args<'_>, index: usize) -> Result<(By, usize), Error> {
     let end = usize::try_from(count).ok().and_then(|count| count.checked_mul(2)).map(|words| index + 1 + words);
     match end {
         Some(end) if count >= 3 && end <= args.len() => {
-            let corners = (index + 1..end).step_by(2).map(|at| place(args, at)).collect::<Result<_, _>>()?;
+            let corners = (index + 1..end).step_by(2).map(|at| point(args, at)).collect::<Result<_, _>>()?;
             Ok((By::Polygon(corners), end))
         }
         _ => Err(Error::GeoTooFewVertices),
@@ -266,13 +266,13 @@ impl Query {
         };
         match form.words {
             Words::Radius { .. } => {
-                query.center = Some(place(args, 2)?);
+                query.center = Some(point(args, 2)?);
                 query.by = Some(radius(args, 4)?);
             }
             Words::RadiusByMember { .. } => {
                 // Without the set there is nothing to be found, whatever the radius.
                 if let Some(set) = set {
-                    query.center = Some(place_of(set, &args[2])?);
+                    query.center = Some(point_of(set, &args[2])?);
                     query.by = Some(radius(args, 3)?);
                 }
             }
@@ -346,11 +346,11 @@ impl Query {
             Ok(index + 1)
         } else if args.is(index, "FROMMEMBER") && left >= 1 && may_say_from(From::Coordinates) {
             *from = Some(From::Member);
-            self.center = set.map(|set| place_of(set, &args[index + 1])).transpose()?;
+            self.center = set.map(|set| point_of(set, &args[index + 1])).transpose()?;
             Ok(index + 2)
         } else if args.is(index, "FROMLONLAT") && left >= 2 && may_say_from(From::Member) {
             *from = Some(From::Coordinates);
-            self.center = Some(place(args, index + 1)?);
+            self.center = Some(point(args, index + 1)?);
             Ok(index + 3)
         } else if args.is(index, "BYRADIUS") && left >= 2 && matches!(self.by, None | Some(By::Radius { .. })) {
             self.by = Some(radius(args, index + 1)?);
@@ -386,15 +386,15 @@ impl Query {
     }
 }
 
-fn place_of(set: &SortedSet, member: &[u8]) -> Result<Place, Error> {
-    set.score(member).map(Place::decode).ok_or(Error::GeoMemberMissing)
+fn point_of(set: &SortedSet, member: &[u8]) -> Result<Point, Error> {
+    set.score(member).map(Point::decode).ok_or(Error::GeoMemberMissing)
 }
 
 /// A member that was found.
 struct Found {
     member: Vec<u8>,
     score: f64,
-    place: Place,
+    point: Point,
     /// In meters.
     distance: f64,
 }
@@ -429,9 +429,9 @@ fn find(set: &SortedSet, shape: &Shape, enough: Option<usize>) -> Vec<Found> {
         let scores = cell.scores();
         let ranks = set.rank_of_score(scores.start)..set.rank_of_score(scores.end);
         for (member, score) in set.range(ranks) {
-            let place = Place::decode(score);
-            if let Some(distance) = shape.distance_inside(place) {
-                found.push(Found { member: member.to_vec(), score, place, distance });
+            let point = Point::decode(score);
+            if let Some(distance) = shape.distance_inside(point) {
+                found.push(Found { member: member.to_vec(), score, point, distance });
                 if enough == Some(found.len()) {
                     return found;
                 }
@@ -467,7 +467,7 @@ fn reply(cx: &mut Cx<'_>, query: &Query, found: &[Found], meters: f64) {
             cx.reply.int(one.score as i64);
         }
         if query.with_place {
-            reply_place(cx.reply, one.place);
+            reply_point(cx.reply, one.point);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Deadlines of fields: HEXPIRE and its kin set them, HTTL and its kin tell them, HPERSIST takes them away; HSETEX and
+//! TtlIndex of fields: HEXPIRE and its kin set them, HTTL and its kin tell them, HPERSIST takes them away; HSETEX and
 //! HGETEX do so while they write and read.
 //!
 //! A deadline that has passed already removes the field at once, and counts as its running out. The change log gets
@@ -8,7 +8,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
-use crate::hashes::hash::{commit_removal, expect, now, reply_item};
+use crate::hashes::hash::{commit_removal, now, reply_item, reserve};
 use crate::keys::expire::Conditions;
 use crate::keys::expire_option::Lifetime;
 use engine::Error;
@@ -411,7 +411,7 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let mut overdue: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
-        expect(hash, args, first, limits);
+        reserve(hash, args, first, limits);
         for index in (first..args.len()).step_by(2) {
             if hash.set(&args[index], &args[index + 1], ttl, now, limits) == Written::AddedOverDue {
                 overdue.push(&args[index]);

@@ -212,7 +212,7 @@ fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
     let (limits, now) = (cx.engine.packing().hash(), now(cx));
     let (key, pairs) = (cx.key(args, 1), args.len() as u64 / 2 - 1);
     let set = |hash: &mut Hash| {
-        expect(hash, args, 2, limits);
+        reserve(hash, args, 2, limits);
         let mut counts = (0, 0);
         for index in (2..args.len()).step_by(2) {
             let written = hash.set(&args[index], &args[index + 1], Ttl::Clear, now, limits);
@@ -232,10 +232,10 @@ fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
 }
 
 /// Tells the hash what arguments are coming, from `first` on.
-pub(crate) fn expect(hash: &mut Hash, args: &Args<'_>, first: usize, limits: Limits) {
+pub(crate) fn reserve(hash: &mut Hash, args: &Args<'_>, first: usize, limits: Limits) {
     let (longest, total) =
         args.from(first).fold((0, 0), |(longest, total), arg| (arg.len().max(longest), total + arg.len()));
-    hash.expect((args.len() - first) / 2, longest, total, limits);
+    hash.reserve((args.len() - first) / 2, longest, total, limits);
 }
 
 fn hsetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -249,7 +249,7 @@ fn hsetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let volatile = hash.is_some_and(|hash| hash.next_deadline().is_some());
     let written = edit.with(|hash: &mut Hash| {
-        expect(hash, args, 2, limits);
+        reserve(hash, args, 2, limits);
         hash.set(&args[2], &args[3], Ttl::Clear, now, limits)
     })?;
     edit.elements_expired((written == Written::AddedOverDue).into());

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use structures::hash::{Hash, View};
 use structures::listpack::Item;
-use structures::snapshot_iterator::TableWalk;
+use structures::snapshot_iterator::TableSnapshotIterator;
 
 const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
 
@@ -125,7 +125,7 @@ struct Fields {
     at: u64,
     now: u64,
     show: Show,
-    walk: Option<Arc<TableWalk>>,
+    walk: Option<Arc<TableSnapshotIterator>>,
 }
 
 impl Fields {

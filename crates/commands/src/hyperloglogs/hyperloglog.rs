@@ -209,7 +209,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             _ if args.is(2, "OFF") => false,
             _ => return Err(Error::NotOnOrOff),
         };
-        hyperloglog::set_wide(wide);
+        hyperloglog::set_simd(wide);
         cx.reply.simple(if wide { "enabled" } else { "disabled" });
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Deadlines of keys: EXPIRE and its kin set them, TTL and its kin tell them, PERSIST takes them away.
+//! TtlIndex of keys: EXPIRE and its kin set them, TTL and its kin tell them, PERSIST takes them away.
 //!
 //! The change log always gets absolute milliseconds, so that a replay at another time means the same. A
 //! deadline that has passed already removes the key at once, and the log gets the removal.

@@ -1,4 +1,4 @@
-//! Walks over the keys of a database: SCAN, KEYS, RANDOMKEY.
+//! SnapshotIterators over the keys of a database: SCAN, KEYS, RANDOMKEY.
 //!
 //! A [`Walk`] goes through the shards in order and through each table in hash order. It is made of pieces: a
 //! piece locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in

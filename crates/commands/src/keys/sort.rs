@@ -368,7 +368,7 @@ fn store_result(
     let (mut list, mut len) = (List::default(), 0);
     each_result(&mut cx.keys, options, elements, chosen, |result| {
         let result = result.unwrap_or_default();
-        list.expect(1, result.len(), &rules);
+        list.reserve(1, result.len(), &rules);
         list.push(End::Tail, result, &rules);
         len += 1;
     });

@@ -229,7 +229,7 @@ fn push(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> 
         let key = cx.key(args, 1);
         let rules = cx.engine.packing().list();
         let pushed = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
-            list.expect(1, element.len(), &rules);
+            list.reserve(1, element.len(), &rules);
             list.push(end, Arg::Borrowed(element), &rules);
             Some((1, list.len()))
         });
@@ -255,7 +255,7 @@ fn push_any(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool)
     let rules = cx.engine.packing().list();
     let pushed = 1 + others.len();
     let len = edit.with(|list: &mut List| {
-        list.expect(pushed, others.iter().fold(first.len(), |sum, element| sum + element.len()), &rules);
+        list.reserve(pushed, others.iter().fold(first.len(), |sum, element| sum + element.len()), &rules);
         list.push(end, first, &rules);
         others.into_iter().for_each(|element| list.push(end, element, &rules));
         list.len()
@@ -291,7 +291,7 @@ fn lset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let index = from_start(args.int(2)?, len).filter(|index| *index < len);
     let rules = cx.engine.packing().list();
     edit.with(|list: &mut List| {
-        list.expect(1, element.len(), &rules);
+        list.reserve(1, element.len(), &rules);
         if let Some(index) = index {
             list.replace(index, element, &rules);
             list.shrunk(&rules);
@@ -322,7 +322,7 @@ fn linsert(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pivot = list.position(&args[3]);
     let rules = cx.engine.packing().list();
     let len = edit.with(|list: &mut List| {
-        list.expect(1, element.len(), &rules);
+        list.reserve(1, element.len(), &rules);
         if let Some(pivot) = pivot {
             list.insert(pivot, after, element, &rules);
         }

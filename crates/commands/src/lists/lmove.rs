@@ -181,7 +181,7 @@ impl Element {
     }
 
     fn push(&self, list: &mut List, end: End, rules: &Rules) {
-        list.expect(1, if self.is_int { 0 } else { self.bytes.len() }, rules);
+        list.reserve(1, if self.is_int { 0 } else { self.bytes.len() }, rules);
         list.push(end, Cow::Borrowed(&self.bytes), rules);
     }
 }

@@ -455,7 +455,7 @@ impl Sink for Loader<'_, '_> {
         Ok(())
     }
 
-    fn expect(&mut self, db: u64, keys: u64) {
+    fn reserve_keys(&mut self, db: u64, keys: u64) {
         // No key takes less than this; a hint beyond is wrong.
         const KEY_MIN: u64 = 3;
         let loading = &self.engine.saves().loading;

@@ -1,7 +1,7 @@
 //! Unions, intersections and differences of large sets, worked out and replied in pieces.
 //!
 //! The result is of the moment when the command ran, but is not worked out in that moment: no set is copied, and no
-//! shard is held for longer than a piece takes. Walks keep the sets as they were ([`structures::snapshot_iterator`]); a set in a
+//! shard is held for longer than a piece takes. SnapshotIterators keep the sets as they were ([`structures::snapshot_iterator`]); a set in a
 //! compact form is copied.
 //!
 //! ```text
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use structures::listpack::Item;
 use structures::set::Set;
-use structures::snapshot_iterator::TableWalk;
+use structures::snapshot_iterator::TableSnapshotIterator;
 
 /// Members that are looked up at once, at most; what takes more goes in pieces.
 pub const AT_ONCE: usize = 10_000;
@@ -124,23 +124,23 @@ impl Job {
 
 /// A set as it was at the beginning.
 enum Input {
-    Table { listing: Arc<Listing>, walks: Walks },
+    Table { listing: Arc<Listing>, walks: SnapshotIterators },
     Copy { set: Set, is_shown: bool },
 }
 
 /// Two walks from the beginning: one shows the members, the other stays there, to be asked.
 #[derive(Clone)]
-struct Walks {
-    shows: Arc<TableWalk>,
-    stays: Arc<TableWalk>,
+struct SnapshotIterators {
+    shows: Arc<TableSnapshotIterator>,
+    stays: Arc<TableSnapshotIterator>,
 }
 
 /// Follows a set; its walks are put where who asks for it finds them.
-struct Follower(Arc<OnceLock<Walks>>);
+struct Follower(Arc<OnceLock<SnapshotIterators>>);
 
 impl Lister for Follower {
     fn begin(&mut self, object: &mut Object) -> bool {
-        let begin = |set: &mut Set| Some(Walks { shows: set.begin_walk()?, stays: set.begin_walk()? });
+        let begin = |set: &mut Set| Some(SnapshotIterators { shows: set.begin_walk()?, stays: set.begin_walk()? });
         Set::of_mut(object).and_then(begin).is_some_and(|walks| self.0.set(walks).is_ok())
     }
 
@@ -155,7 +155,7 @@ impl Input {
         if let Some(Value::Payload(Object::Set(set @ (Set::Ints(_) | Set::Small(_))))) = keys.together(key) {
             return Some(Input::Copy { set: set.clone(), is_shown: false });
         }
-        let begun = Arc::<OnceLock<Walks>>::default();
+        let begun = Arc::<OnceLock<SnapshotIterators>>::default();
         let listing = Listing::begin(keys, key, protocol, Box::new(Follower(Arc::clone(&begun))))?;
         Some(Input::Table { listing, walks: begun.get()?.clone() })
     }

@@ -17,7 +17,7 @@ use resp::Reply;
 use std::sync::Arc;
 use structures::listpack::Item;
 use structures::set::Set;
-use structures::snapshot_iterator::TableWalk;
+use structures::snapshot_iterator::TableSnapshotIterator;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -142,7 +142,7 @@ fn sadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             *set = Set::for_members(&args[2], members, &limits);
         } else {
             // Clients see that it outgrows its form even if it has all of these already.
-            set.expect(members, &limits);
+            set.reserve(members, &limits);
         }
         args.from(2).filter(|member| set.insert(member, &limits)).count()
     };
@@ -286,7 +286,7 @@ pub(crate) fn list_found(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
 pub(crate) struct Members {
     /// Members before this position are written.
     at: u64,
-    walk: Option<Arc<TableWalk>>,
+    walk: Option<Arc<TableSnapshotIterator>>,
 }
 
 impl Lister for Members {

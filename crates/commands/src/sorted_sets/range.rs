@@ -15,7 +15,7 @@ use engine::snapshot::streamed_reply::Lister;
 use resp::Reply;
 use std::ops::Range;
 use std::sync::Arc;
-use structures::snapshot_iterator::RankedWalk;
+use structures::snapshot_iterator::RankedSnapshotIterator;
 use structures::sorted_set::{Limits, SortedSet};
 
 pub const COMMANDS: &[Command] = &[
@@ -325,7 +325,7 @@ pub(crate) struct Pairs {
     reverse: bool,
     with_scores: bool,
     paired: bool,
-    walk: Option<Arc<RankedWalk>>,
+    walk: Option<Arc<RankedSnapshotIterator>>,
 }
 
 impl Pairs {

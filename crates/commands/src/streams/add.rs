@@ -41,7 +41,7 @@ struct Options {
     id_at: usize,
     no_create: bool,
     trim: Trim,
-    production: Option<Producing>,
+    idempotency: Option<Producing>,
 }
 
 /// A message that is to be added once only.
@@ -89,7 +89,7 @@ impl Producing {
 impl Options {
     fn parse(args: &Args<'_>) -> Result<Options, Error> {
         let mut options =
-            Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default(), production: None };
+            Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default(), idempotency: None };
         let mut at = 2;
         while at < args.len() {
             if args[at] == *b"*" {
@@ -100,11 +100,11 @@ impl Options {
             } else if args.is(at, "nomkstream") {
                 options.no_create = true;
                 at += 1;
-            } else if let Some((production, next)) = Producing::option(args, at)? {
-                if options.production.is_some() {
+            } else if let Some((idempotency, next)) = Producing::option(args, at)? {
+                if options.idempotency.is_some() {
                     return Err(Error::Syntax);
                 }
-                options.production = Some(production);
+                options.idempotency = Some(idempotency);
                 at = next;
             } else {
                 options.id = Some(GivenId::parse(&args[at])?);
@@ -133,13 +133,13 @@ impl Options {
 
 /// The entry that this message has become before, if it is remembered.
 fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i64) -> Result<Option<Id>, Error> {
-    if edit.collection::<Stream>()?.is_none_or(|stream| stream.production().is_none()) {
+    if edit.collection::<Stream>()?.is_none_or(|stream| stream.idempotency().is_none()) {
         return Ok(None);
     }
     edit.with(|stream: &mut Stream| {
-        let production = stream.production_mut();
-        let found = production.find(producer, message, now);
-        production.duplicates += u64::from(found.is_some());
+        let idempotency = stream.idempotency_mut();
+        let found = idempotency.find(producer, message, now);
+        idempotency.duplicates += u64::from(found.is_some());
         found
     })
 }
@@ -163,10 +163,10 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         None => Id::MIN,
     };
-    let message = options.production.as_ref().map(|production| production.message(args, first));
+    let message = options.idempotency.as_ref().map(|idempotency| idempotency.message(args, first));
     // Whoever gives the id is the change log, in which nothing stands twice: it has the message remembered.
-    if let (Some(production), Some(message), None) = (&options.production, &message, options.id)
-        && let Some(id) = sent_before(&mut edit, &args[production.producer_at], message, now)?
+    if let (Some(idempotency), Some(message), None) = (&options.idempotency, &message, options.id)
+        && let Some(id) = sent_before(&mut edit, &args[idempotency.producer_at], message, now)?
     {
         // Watchers and the log need not know.
         edit.leave();
@@ -187,8 +187,8 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let came_at = if is_loading { i64::try_from(id.ms).unwrap_or(now).min(now) } else { now };
     let trimmed = edit.with(|stream: &mut Stream| {
         stream.append(id, pairs, limits);
-        if let (Some(production), Some(message)) = (&options.production, message) {
-            stream.production_mut().remember(&args[production.producer_at], message, id, came_at);
+        if let (Some(idempotency), Some(message)) = (&options.idempotency, message) {
+            stream.idempotency_mut().remember(&args[idempotency.producer_at], message, id, came_at);
         }
         let trimmed = options.trim.run(stream, limits.entries);
         if has_log {
@@ -201,9 +201,9 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             let mut record = vec![b"XADD".to_vec(), args[1].to_vec()];
             record.append(&mut words);
             // The message's id goes along, so that it is known wherever the log is read.
-            if let Some(production) = &options.production {
-                let end = production.message_at.unwrap_or(production.producer_at);
-                record.extend((production.producer_at - 1..=end).map(|at| args[at].to_vec()));
+            if let Some(idempotency) = &options.idempotency {
+                let end = idempotency.message_at.unwrap_or(idempotency.producer_at);
+                record.extend((idempotency.producer_at - 1..=end).map(|at| args[at].to_vec()));
             }
             record.push(id.to_vec());
             record.extend(args.from(first).map(<[u8]>::to_vec));

@@ -89,17 +89,17 @@ fn stream(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         _ => FULL_COUNT,
     };
     let reply = &mut *cx.reply;
-    let producing = if stream.production().is_some() { 6 } else { 0 };
+    let producing = if stream.idempotency().is_some() { 6 } else { 0 };
     reply.map(producing + if full { 9 } else { 10 });
     common_fields(reply, stream);
-    if let Some(production) = stream.production() {
-        let (producers, messages) = production.tracked();
-        number(reply, "idmp-duration", production.memory().seconds.into());
-        number(reply, "idmp-maxsize", production.memory().max_messages.into());
+    if let Some(idempotency) = stream.idempotency() {
+        let (producers, messages) = idempotency.tracked();
+        number(reply, "idmp-duration", idempotency.memory().seconds.into());
+        number(reply, "idmp-maxsize", idempotency.memory().max_messages.into());
         number(reply, "pids-tracked", producers as i64);
         number(reply, "iids-tracked", messages as i64);
-        number(reply, "iids-added", production.added as i64);
-        number(reply, "iids-duplicates", production.duplicates as i64);
+        number(reply, "iids-added", idempotency.added as i64);
+        number(reply, "iids-duplicates", idempotency.duplicates as i64);
     }
     if full {
         reply.bulk(b"entries");

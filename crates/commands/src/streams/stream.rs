@@ -266,11 +266,11 @@ fn xcfgset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     edit.collection::<Stream>()?.ok_or(Error::NoSuchKey)?;
     edit.with(|stream: &mut Stream| {
-        let production = stream.production_mut();
-        let now = production.memory();
+        let idempotency = stream.idempotency_mut();
+        let now = idempotency.memory();
         let memory =
             Memory { seconds: seconds.unwrap_or(now.seconds), max_messages: messages.unwrap_or(now.max_messages) };
-        production.set_memory(memory);
+        idempotency.set_memory(memory);
     })?;
     edit.commit_silently(1);
     cx.reply.ok();

@@ -2,7 +2,7 @@
 
 use crate::data::value::{KeyEntry, Value};
 use structures::hashtable::HashTable;
-use structures::ttl_index::Deadlines;
+use structures::ttl_index::TtlIndex;
 
 /// Keys and values of one database in one shard.
 pub type Table = HashTable<KeyEntry>;
@@ -13,9 +13,9 @@ pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
 #[derive(Default)]
 pub struct ExpiryIndex {
     /// Keys with a deadline.
-    pub keys: Deadlines,
+    pub keys: TtlIndex,
     /// Collections with elements that have one, by the earliest.
-    pub elements: Deadlines,
+    pub elements: TtlIndex,
 }
 
 /// The earliest deadline of an element, if the entry's value is a collection that has such.

@@ -8,7 +8,7 @@
 //!                                                         | the earliest
 //!                                              shard: collections by the earliest deadline of an element
 //! ```
-//! All three ordered indexes are [`Deadlines`](structures::ttl_index::Deadlines): records of a deadline and a position in a hash table. A shard has two
+//! All three ordered indexes are [`TtlIndex`](structures::ttl_index::TtlIndex): records of a deadline and a position in a hash table. A shard has two
 //! for each database ([`ExpiryIndex`](crate::data::table::ExpiryIndex)), so that what is due is found without looking at anything that is not.
 //!
 //! # What is seen
@@ -29,7 +29,7 @@
 //! and loading need nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
 //!
 //! # Another type whose elements run out
-//! Give its structure a `Deadlines`, and [`Object::next_deadline`](crate::data::value::Object::next_deadline),
+//! Give its structure a `TtlIndex`, and [`Object::next_deadline`](crate::data::value::Object::next_deadline),
 //! [`Object::pop_due`](crate::data::value::Object::pop_due) and
 //! [`Object::element_words`](crate::data::value::Object::element_words) an arm; its [`Collection`](crate::data::value::Collection)
 //! says its earliest deadline.

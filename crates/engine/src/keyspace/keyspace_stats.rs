@@ -46,7 +46,7 @@ pub struct DbOverview {
     pub watched: usize,
 }
 
-/// Deadlines at either end of a shard's order that the mean looks at.
+/// TtlIndex at either end of a shard's order that the mean looks at.
 const TTL_SAMPLE: usize = 16;
 /// Bytes of a bucket.
 const BUCKET: usize = 64;

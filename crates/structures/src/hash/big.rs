@@ -18,11 +18,11 @@ use crate::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use crate::hashtable::{self, HashTable, position};
 use crate::listpack::Item;
 use crate::member_hash::{self, member_hash};
-use crate::ttl_index::Deadlines;
+use crate::ttl_index::TtlIndex;
 
 use super::{Ttl, Written, is_due};
-use crate::snapshot_iterator::{Seen, TableWalk, Walks};
-use crate::snapshot_sweep::Sweep;
+use crate::snapshot_iterator::{Seen, SnapshotIterators, TableSnapshotIterator};
+use crate::snapshot_sweep::SnapshotSweep;
 use std::sync::Arc;
 
 /// A value too long to lie in the entry.
@@ -32,8 +32,8 @@ type Field = Entry<Long>;
 #[derive(Default)]
 pub struct BigHash {
     table: HashTable<Field>,
-    deadlines: Option<Box<Deadlines>>,
-    walks: Walks<TableWalk>,
+    deadlines: Option<Box<TtlIndex>>,
+    walks: SnapshotIterators<TableSnapshotIterator>,
 }
 
 /// A field as a visitor sees it.
@@ -177,22 +177,26 @@ impl BigHash {
     }
 
     /// Begins a walk over the fields that are not over now.
-    pub(super) fn begin_walk(&mut self, now: u64) -> Arc<TableWalk> {
-        self.walks.begin(TableWalk::new(now))
+    pub(super) fn begin_walk(&mut self, now: u64) -> Arc<TableSnapshotIterator> {
+        self.walks.begin(TableSnapshotIterator::new(now))
     }
 
-    /// See [`TableWalk::piece`].
-    pub(super) fn walk_piece(&self, walk: &TableWalk, max: usize, show: impl FnMut(&[u8], &[u8])) -> bool {
+    /// See [`TableSnapshotIterator::piece`].
+    pub(super) fn walk_piece(&self, walk: &TableSnapshotIterator, max: usize, show: impl FnMut(&[u8], &[u8])) -> bool {
         walk.piece(max, |at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
     /// Begins a sweep over all fields, of which those before position `next` are done.
-    pub(super) fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Arc<Sweep> {
-        self.walks.begin_sweep(Sweep::new(self.table.len(), next, sink))
+    pub(super) fn begin_snapshot_sweep(
+        &mut self,
+        next: u64,
+        sink: Box<dyn FnMut(Seen<'_>) + Send>,
+    ) -> Arc<SnapshotSweep> {
+        self.walks.begin_snapshot_sweep(SnapshotSweep::new(self.table.len(), next, sink))
     }
 
-    /// See [`Sweep::step`].
-    pub(super) fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+    /// See [`SnapshotSweep::step`].
+    pub(super) fn sweep_step(&self, sweep: &SnapshotSweep, show: impl FnMut(Seen<'_>)) -> bool {
         sweep.step(|at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
@@ -238,8 +242,7 @@ impl BigHash {
             .take(samples.max(1))
             .fold((0, 0), |(seen, bytes), entry| (seen + 1, bytes + block(&entry)));
         let fields = (bytes as u128 * self.len() as u128).checked_div(seen).unwrap_or(0) as usize;
-        let deadlines =
-            self.deadlines.as_ref().map_or(0, |deadlines| size_of::<Deadlines>() + deadlines.memory_usage());
+        let deadlines = self.deadlines.as_ref().map_or(0, |deadlines| size_of::<TtlIndex>() + deadlines.memory_usage());
         size_of::<Self>() + self.table.memory_usage() + fields + deadlines
     }
 

@@ -29,8 +29,8 @@ pub use self::view::View;
 use self::big::{BigHash, Found};
 use crate::hashtable;
 use crate::listpack::{Item, Listpack, Pos};
-use crate::snapshot_iterator::{Seen, TableWalk};
-use crate::snapshot_sweep::Sweep;
+use crate::snapshot_iterator::{Seen, TableSnapshotIterator};
+use crate::snapshot_sweep::SnapshotSweep;
 use std::fmt;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl Hash {
 
     /// Leaves the small form if it would not take so many more fields, the longest name or value having `longest` bytes
     /// and all together `total`: whoever adds several at once says so before the first.
-    pub fn expect(&mut self, fields: usize, longest: usize, total: usize, limits: Limits) {
+    pub fn reserve(&mut self, fields: usize, longest: usize, total: usize, limits: Limits) {
         if let Small(pack) = &self.0
             && (fields > limits.fields || longest > limits.bytes || !pack.has_room(total))
         {
@@ -142,7 +142,7 @@ impl Hash {
 
     /// Makes room in an empty table for so many fields, which are about to come; until they have [come](Self::settle)
     /// it does not change its size.
-    pub fn reserve(&mut self, fields: usize) {
+    pub fn reserve_table(&mut self, fields: usize) {
         if let Big(big) = &mut self.0 {
             big.reserve(fields);
         }
@@ -222,18 +222,22 @@ impl Hash {
 
     /// Begins a walk over the fields that are not over now, which shows what there is at this moment whatever changes
     /// later; None of a small hash, which may become a large one meanwhile.
-    pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableWalk>> {
+    pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableSnapshotIterator>> {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
     }
 
     /// Begins a sweep over all fields, also those that are over, of which those before position `next` are done; None
     /// of a small hash.
-    pub fn begin_sweep(&mut self, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
-        if let Big(big) = &mut self.0 { Some(big.begin_sweep(next, sink)) } else { None }
+    pub fn begin_snapshot_sweep(
+        &mut self,
+        next: u64,
+        sink: Box<dyn FnMut(Seen<'_>) + Send>,
+    ) -> Option<Arc<SnapshotSweep>> {
+        if let Big(big) = &mut self.0 { Some(big.begin_snapshot_sweep(next, sink)) } else { None }
     }
 
-    /// See [`Sweep::step`].
-    pub fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+    /// See [`SnapshotSweep::step`].
+    pub fn sweep_step(&self, sweep: &SnapshotSweep, show: impl FnMut(Seen<'_>)) -> bool {
         if let Big(big) = &self.0 { big.sweep_step(sweep, show) } else { true }
     }
 

@@ -155,7 +155,7 @@ fn the_small_form_is_left_once_and_for_all() {
     }
     for (fields, longest, encoding) in [(12, 20, "listpack"), (13, 1, "hashtable"), (1, 21, "hashtable")] {
         let mut hash = filled(3);
-        hash.expect(fields, longest, 0, LIMITS);
+        hash.reserve(fields, longest, 0, LIMITS);
         assert_eq!(hash.view().encoding(), encoding);
     }
     let mut hash = filled(2);

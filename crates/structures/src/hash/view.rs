@@ -5,7 +5,7 @@ use super::big::BigHash;
 use super::{Hash, is_due, items};
 use crate::hashtable::{POSITIONS, position};
 use crate::listpack::{Elements, Item};
-use crate::snapshot_iterator::TableWalk;
+use crate::snapshot_iterator::TableSnapshotIterator;
 
 /// A hash that is borrowed for reading.
 #[derive(Clone, Copy)]
@@ -167,7 +167,12 @@ impl<'a> View<'a> {
     }
 
     /// Shows about `max` more fields of a walk that began here; true at the end.
-    pub fn walk_piece(self, walk: &TableWalk, max: usize, mut show: impl FnMut(Item<'_>, Item<'_>)) -> bool {
+    pub fn walk_piece(
+        self,
+        walk: &TableSnapshotIterator,
+        max: usize,
+        mut show: impl FnMut(Item<'_>, Item<'_>),
+    ) -> bool {
         let Big(big) = self.0 else { return true };
         big.walk_piece(walk, max, |name, value| show(Item::Bytes(name), Item::Bytes(value)))
     }

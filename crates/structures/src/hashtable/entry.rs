@@ -4,15 +4,15 @@ use std::mem::ManuallyDrop;
 
 use super::bucket::{Bucket, Place};
 use super::{Counts, HashTable, Ref};
-use crate::tagged_pointer::Handle;
+use crate::tagged_pointer::TaggedPointer;
 
 /// What [`HashTable::entry`] found.
-pub enum Entry<'a, T: Handle, H> {
+pub enum Entry<'a, T: TaggedPointer, H> {
     Occupied(OccupiedEntry<'a, T>),
     Vacant(VacantEntry<'a, T, H>),
 }
 
-pub struct OccupiedEntry<'a, T: Handle> {
+pub struct OccupiedEntry<'a, T: TaggedPointer> {
     home: &'a mut Bucket,
     counts: &'a mut Counts,
     place: Place,
@@ -22,7 +22,7 @@ pub struct OccupiedEntry<'a, T: Handle> {
     value: ManuallyDrop<T>,
 }
 
-impl<'a, T: Handle> OccupiedEntry<'a, T> {
+impl<'a, T: TaggedPointer> OccupiedEntry<'a, T> {
     /// `bits` are those at `place` in the chain of `home`, which belongs to a table of `T`.
     #[inline]
     pub(super) fn new(home: &'a mut Bucket, counts: &'a mut Counts, place: Place, bits: u64) -> Self {
@@ -62,11 +62,11 @@ impl<'a, T: Handle> OccupiedEntry<'a, T> {
 }
 
 /// Stores the handle in its slot when a change is over, by returning or by unwinding.
-struct WriteBack<'e, 'a, T: Handle> {
+struct WriteBack<'e, 'a, T: TaggedPointer> {
     entry: &'e mut OccupiedEntry<'a, T>,
 }
 
-impl<T: Handle> Drop for WriteBack<'_, '_, T> {
+impl<T: TaggedPointer> Drop for WriteBack<'_, '_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let entry = &mut *self.entry;
@@ -83,13 +83,13 @@ impl<T: Handle> Drop for WriteBack<'_, '_, T> {
     }
 }
 
-pub struct VacantEntry<'a, T: Handle, H> {
+pub struct VacantEntry<'a, T: TaggedPointer, H> {
     table: &'a mut HashTable<T>,
     hash: u64,
     hasher: H,
 }
 
-impl<'a, T: Handle, H: Fn(&T) -> u64> VacantEntry<'a, T, H> {
+impl<'a, T: TaggedPointer, H: Fn(&T) -> u64> VacantEntry<'a, T, H> {
     #[inline]
     pub(super) fn new(table: &'a mut HashTable<T>, hash: u64, hasher: H) -> Self {
         VacantEntry { table, hash, hasher }

@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! The table is an array of 64-byte [buckets](bucket), each a chain of lines with nine tags and nine 48-bit
-//! [handles](Handle). The hash is used in two parts:
+//! [handles](TaggedPointer). The hash is used in two parts:
 //!
 //! ```text
 //!   bit 63                                          16 15      8 7       0
@@ -71,7 +71,7 @@ pub use self::resize::MOVES_PER_OPERATION;
 
 use self::bucket::{Bucket, LINE, Place, SLOTS, Slots, tag_of};
 use self::memory::BucketArray;
-use crate::tagged_pointer::{Handle, prefetch};
+use crate::tagged_pointer::{TaggedPointer, prefetch};
 
 /// Positions are below this.
 pub const POSITIONS: u64 = 1 << 48;
@@ -123,7 +123,7 @@ fn buckets_before(position: u64, len: usize) -> usize {
     if position == 0 { 0 } else { index((position - 1) << 16, len) + 1 }
 }
 
-pub struct HashTable<T: Handle> {
+pub struct HashTable<T: TaggedPointer> {
     /// All entries, or while resizing those before the frontier.
     new: BucketArray,
     /// While resizing: the entries from the frontier on.
@@ -144,17 +144,17 @@ struct Counts {
 }
 
 // SAFETY: the table owns its memory and its entries alone, and nothing in it is bound to a thread except for the `T`s.
-unsafe impl<T: Handle + Send> Send for HashTable<T> {}
+unsafe impl<T: TaggedPointer + Send> Send for HashTable<T> {}
 // SAFETY: through a shared table one only reads its memory and gets shared references to `T`s.
-unsafe impl<T: Handle + Sync> Sync for HashTable<T> {}
+unsafe impl<T: TaggedPointer + Sync> Sync for HashTable<T> {}
 
 /// A shared reference to an entry.
-pub struct Ref<'a, T: Handle> {
+pub struct Ref<'a, T: TaggedPointer> {
     handle: ManuallyDrop<T>,
     table: PhantomData<&'a HashTable<T>>,
 }
 
-impl<T: Handle> Deref for Ref<'_, T> {
+impl<T: TaggedPointer> Deref for Ref<'_, T> {
     type Target = T;
 
     #[inline]
@@ -180,14 +180,14 @@ pub struct Stats {
     pub memory: usize,
 }
 
-impl<T: Handle> Default for HashTable<T> {
+impl<T: TaggedPointer> Default for HashTable<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// Lookups.
-impl<T: Handle> HashTable<T> {
+impl<T: TaggedPointer> HashTable<T> {
     /// An empty table, which has allocated nothing.
     pub const fn new() -> Self {
         HashTable {
@@ -451,7 +451,7 @@ impl<T: Handle> HashTable<T> {
 }
 
 /// Changes.
-impl<T: Handle> HashTable<T> {
+impl<T: TaggedPointer> HashTable<T> {
     /// The entry with this hash for which `eq` holds, to be changed. Does no resizing.
     #[inline(always)]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<OccupiedEntry<'_, T>> {
@@ -575,7 +575,7 @@ impl<T: Handle> HashTable<T> {
     }
 }
 
-impl<T: Handle> Drop for HashTable<T> {
+impl<T: TaggedPointer> Drop for HashTable<T> {
     fn drop(&mut self) {
         for array in [&mut self.old, &mut self.new] {
             let mut i = 0;
@@ -592,7 +592,7 @@ impl<T: Handle> Drop for HashTable<T> {
 }
 
 /// An iterator over a table's entries.
-pub struct Iter<'a, T: Handle> {
+pub struct Iter<'a, T: TaggedPointer> {
     table: &'a HashTable<T>,
     /// The bucket that comes after `line`'s chain.
     unit: usize,
@@ -601,7 +601,7 @@ pub struct Iter<'a, T: Handle> {
     slots: Slots,
 }
 
-impl<'a, T: Handle> Iterator for Iter<'a, T> {
+impl<'a, T: TaggedPointer> Iterator for Iter<'a, T> {
     type Item = Ref<'a, T>;
 
     fn next(&mut self) -> Option<Ref<'a, T>> {
@@ -626,7 +626,7 @@ impl<'a, T: Handle> Iterator for Iter<'a, T> {
     }
 }
 
-impl<'a, T: Handle> IntoIterator for &'a HashTable<T> {
+impl<'a, T: TaggedPointer> IntoIterator for &'a HashTable<T> {
     type Item = Ref<'a, T>;
     type IntoIter = Iter<'a, T>;
 
@@ -683,7 +683,7 @@ pub struct EntryHint<T> {
     table: PhantomData<fn() -> T>,
 }
 
-impl<T: Handle> EntryHint<T> {
+impl<T: TaggedPointer> EntryHint<T> {
     pub const NOWHERE: EntryHint<T> = EntryHint { bits: 0, goes_on: false, table: PhantomData };
 
     /// Asks for the entry, of which only the address counts: it may be gone.

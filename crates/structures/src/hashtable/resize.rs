@@ -3,7 +3,7 @@
 use super::bucket::SLOTS;
 use super::memory::BucketArray;
 use super::{HashTable, POSITIONS, first_position, index};
-use crate::tagged_pointer::{Handle, prefetch};
+use crate::tagged_pointer::{TaggedPointer, prefetch};
 
 /// How many buckets an insertion or a removal moves while a resize is under way.
 ///
@@ -27,7 +27,7 @@ const AIM_RESERVED: usize = 690;
 /// Arrays of so many buckets together are freed at once when the last entry goes.
 const FREED_AT_ONCE: usize = 64;
 
-impl<T: Handle> HashTable<T> {
+impl<T: TaggedPointer> HashTable<T> {
     /// Allows (as at first) or forbids resizing; a resize under way stops where it is. While it is forbidden, buckets
     /// get longer chains.
     pub fn set_resizing(&mut self, allowed: bool) {

@@ -19,10 +19,10 @@
 
 mod dense;
 mod estimate;
+mod simd;
 mod sparse;
-mod wide;
 
-pub use wide::set_wide;
+pub use simd::set_simd;
 
 /// Registers of a sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
@@ -86,7 +86,7 @@ pub fn set_cached_count(bytes: &mut [u8], count: Option<u64>) {
 /// The estimate, computed.
 pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     match encoding(bytes).ok_or(Corrupt)? {
-        Encoding::Dense => Ok(estimate::cardinality(&wide::histogram(&unpacked(packed(bytes)?)))),
+        Encoding::Dense => Ok(estimate::cardinality(&simd::histogram(&unpacked(packed(bytes)?)))),
         Encoding::Sparse => {
             let mut histogram = [0u32; 64];
             sparse::for_each(&bytes[HEADER..], |_, len, value| histogram[usize::from(value)] += len as u32)?;
@@ -130,7 +130,7 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     bytes.truncate(HEADER);
     bytes[ENCODING] = DENSE;
     bytes.resize(DENSE_LEN, 0);
-    wide::pack(&registers.values(), &mut bytes[HEADER..]);
+    simd::pack(&registers.values(), &mut bytes[HEADER..]);
     Ok(true)
 }
 
@@ -154,7 +154,7 @@ fn zeros() -> Box<[u8; REGISTERS]> {
 
 fn unpacked(packed: &[u8; dense::LEN]) -> Box<[u8; REGISTERS]> {
     let mut registers = zeros();
-    wide::merge(&mut registers, packed);
+    simd::merge(&mut registers, packed);
     registers
 }
 
@@ -201,7 +201,7 @@ impl Registers {
     /// Raises each register to those of dense sketches, which is quicker with several at once.
     pub fn merge_dense<'a>(&mut self, mut sketches: impl Iterator<Item = &'a [u8]>) -> Result<(), Corrupt> {
         if let Form::Bytes(registers) = &mut self.0 {
-            return sketches.try_for_each(|bytes| packed(bytes).map(|packed| wide::merge(registers, packed)));
+            return sketches.try_for_each(|bytes| packed(bytes).map(|packed| simd::merge(registers, packed)));
         }
         if matches!(self.0, Form::Zero)
             && let Some(first) = sketches.next()
@@ -212,7 +212,7 @@ impl Registers {
         let Form::Packed(union) = &mut self.0 else { return Ok(()) };
         let union = packed_mut(union)?;
         while let Some(one) = sketches.next() {
-            wide::raise(union, packed(one)?, packed(sketches.next().unwrap_or(one))?);
+            simd::raise(union, packed(one)?, packed(sketches.next().unwrap_or(one))?);
         }
         Ok(())
     }
@@ -229,8 +229,8 @@ impl Registers {
     /// The estimate.
     pub fn count(&self) -> u64 {
         estimate::cardinality(&match &self.0 {
-            Form::Bytes(registers) => wide::histogram(registers),
-            _ => wide::histogram(&self.values()),
+            Form::Bytes(registers) => simd::histogram(registers),
+            _ => simd::histogram(&self.values()),
         })
     }
 
@@ -249,7 +249,7 @@ impl Registers {
                 *bytes = union;
             }
             Form::Bytes(registers) if encoding(bytes) == Some(Encoding::Dense) => {
-                wide::pack(&registers, &mut bytes[HEADER..]);
+                simd::pack(&registers, &mut bytes[HEADER..]);
             }
             Form::Bytes(registers) => {
                 for (index, value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
@@ -318,7 +318,7 @@ pub fn self_test() -> Result<(), String> {
             checkpoint *= 10;
         }
     }
-    wide::self_test()
+    simd::self_test()
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ fn a_sparse_sketch_turns_dense_when_it_grows() {
 #[test]
 fn the_machine_counts_right() {
     assert_eq!(self_test(), Ok(()));
-    set_wide(false);
+    set_simd(false);
     assert_eq!(self_test(), Ok(()));
-    set_wide(true);
+    set_simd(true);
 }

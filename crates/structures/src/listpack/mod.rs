@@ -20,9 +20,9 @@
 //! # Invariants (asserted by `from_bytes`, and after every operation of the property tests)
 //! - The bytes are a valid listpack: elements end where the next begins, back lengths agree, the count is right.
 
-pub(crate) mod bare;
 mod elements;
 mod encoding;
+pub(crate) mod forward_only;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +30,7 @@ pub use self::elements::Elements;
 pub use self::encoding::Item;
 
 use self::encoding::{END, Frame, Read, checked_size, read, size_before};
-use crate::thin_bytes::Thin;
+use crate::thin_bytes::ThinBytes;
 use std::fmt;
 
 /// Bytes before the first element.
@@ -44,7 +44,7 @@ const SAFE_LEN: usize = 1 << 30;
 /// An owned listpack: one thin pointer.
 #[derive(Clone)]
 pub struct Listpack {
-    block: Thin,
+    block: ThinBytes,
 }
 
 /// Where an element begins.
@@ -106,7 +106,7 @@ impl Listpack {
     pub const EMPTY_LEN: usize = HEADER + 1;
 
     pub fn new() -> Self {
-        let mut block = Thin::zeroed(HEADER + 1);
+        let mut block = ThinBytes::zeroed(HEADER + 1);
         if let Some(last) = block.body_mut().last_mut() {
             *last = END;
         }
@@ -115,7 +115,7 @@ impl Listpack {
 
     /// One that will be of about `bytes` bytes when it has been filled from the front.
     pub fn with_room_in_front(bytes: usize) -> Self {
-        let mut block = Thin::roomy(HEADER + 1, bytes);
+        let mut block = ThinBytes::roomy(HEADER + 1, bytes);
         if let Some(last) = block.body_mut().last_mut() {
             *last = END;
         }
@@ -125,7 +125,7 @@ impl Listpack {
     /// Takes over bytes from elsewhere, none of which are trusted.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         Listpack::check(bytes)?;
-        Ok(Listpack { block: Thin::of(&bytes[crate::thin_bytes::PREFIX..]) })
+        Ok(Listpack { block: ThinBytes::of(&bytes[crate::thin_bytes::PREFIX..]) })
     }
 
     /// The elements of bytes from elsewhere, none of which are trusted.
@@ -153,7 +153,7 @@ impl Listpack {
     /// When there are not even the bytes of an empty one.
     pub fn from_body(body: &[u8]) -> Self {
         assert!(body.len() > HEADER - crate::thin_bytes::PREFIX, "a body has a count and an end");
-        Listpack { block: Thin::of(body) }
+        Listpack { block: ThinBytes::of(body) }
     }
 
     /// The bytes behind the length, which are enough where the length is known otherwise.
@@ -370,7 +370,7 @@ impl Listpack {
         }
     }
 
-    /// The elements there do not move each time: see [`Thin`].
+    /// The elements there do not move each time: see [`ThinBytes`].
     pub fn push_front(&mut self, bytes: &[u8]) {
         let item = Item::of(bytes);
         let count = match self.stored_count() {

@@ -32,14 +32,14 @@ use super::member::{Blocks, Member};
 use crate::hashtable::{self, HashTable};
 use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
-use crate::snapshot_iterator::{RankedWalk, Seen, Step, Walks};
-use crate::snapshot_sweep::Sweep;
+use crate::snapshot_iterator::{RankedSnapshotIterator, Seen, SnapshotIterators, Step};
+use crate::snapshot_sweep::SnapshotSweep;
 
 pub(super) struct Indexed {
     tree: RankedTree<Element>,
     index: HashTable<Member>,
     blocks: Blocks,
-    walks: Walks<RankedWalk>,
+    walks: SnapshotIterators<RankedSnapshotIterator>,
 }
 
 impl Indexed {
@@ -71,7 +71,7 @@ impl Indexed {
         });
         let tree = RankedTree::from_sorted(elements);
         index.set_resizing(true);
-        (Indexed { tree, index, blocks, walks: Walks::default() }, distinct)
+        (Indexed { tree, index, blocks, walks: SnapshotIterators::default() }, distinct)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -200,16 +200,16 @@ impl Indexed {
     }
 
     /// Begins a walk over the pairs at these ranks, of which there is one at least.
-    pub(super) fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedWalk>> {
+    pub(super) fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedSnapshotIterator>> {
         let len = ranks.len();
         let mut pairs = self.range(ranks);
         let (name, score) = if reverse { pairs.next_back() } else { pairs.next() }?;
-        let walk = RankedWalk::new(reverse, len, order_key(score), name);
+        let walk = RankedSnapshotIterator::new(reverse, len, order_key(score), name);
         Some(self.walks.begin(walk))
     }
 
-    /// See [`RankedWalk::piece`].
-    pub(super) fn walk_piece(&self, walk: &RankedWalk, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
+    /// See [`RankedSnapshotIterator::piece`].
+    pub(super) fn walk_piece(&self, walk: &RankedSnapshotIterator, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
         walk.piece(
             max,
             |place, take| {
@@ -229,12 +229,12 @@ impl Indexed {
     }
 
     /// Begins a sweep over all pairs.
-    pub(super) fn begin_sweep(&mut self, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Arc<Sweep> {
-        self.walks.begin_sweep(Sweep::new(self.index.len(), 0, sink))
+    pub(super) fn begin_snapshot_sweep(&mut self, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Arc<SnapshotSweep> {
+        self.walks.begin_snapshot_sweep(SnapshotSweep::new(self.index.len(), 0, sink))
     }
 
-    /// See [`Sweep::step`].
-    pub(super) fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+    /// See [`SnapshotSweep::step`].
+    pub(super) fn sweep_step(&self, sweep: &SnapshotSweep, show: impl FnMut(Seen<'_>)) -> bool {
         sweep.step(|at, visit| scan_index(&self.index, at, visit), show)
     }
 

@@ -33,7 +33,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 use crate::entry::rounded;
-use crate::tagged_pointer::{self, Handle};
+use crate::tagged_pointer::{self, TaggedPointer};
 
 /// Blocks up to so many bytes are cells of pages.
 const CELL_MAX: usize = 128;
@@ -123,7 +123,7 @@ impl Member {
 
 // SAFETY: the bits are an address of user space, hence not zero and below 2^48. A member owns nothing, so that nothing
 // is given up or taken over with the bits, and copies read only. The block is plain bytes, to be read on any thread.
-unsafe impl Handle for Member {
+unsafe impl TaggedPointer for Member {
     #[inline]
     fn into_bits(self) -> u64 {
         self.bits

@@ -28,8 +28,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::hashtable;
-use crate::snapshot_iterator::{RankedWalk, Seen};
-use crate::snapshot_sweep::Sweep;
+use crate::snapshot_iterator::{RankedSnapshotIterator, Seen};
+use crate::snapshot_sweep::SnapshotSweep;
 
 use self::indexed::Indexed;
 use self::packed::Packed;
@@ -194,23 +194,23 @@ impl SortedSet {
 
     /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows what there is at this moment whatever
     /// changes later; None of a packed set, which may become an indexed one meanwhile.
-    pub fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedWalk>> {
+    pub fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedSnapshotIterator>> {
         if let Form::Indexed(set) = &mut self.0 { set.begin_walk(ranks, reverse) } else { None }
     }
 
     /// Shows up to `max` more pairs of a walk that began here; true at the end.
-    pub fn walk_piece(&self, walk: &RankedWalk, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
+    pub fn walk_piece(&self, walk: &RankedSnapshotIterator, max: usize, show: impl FnMut(&[u8], f64)) -> bool {
         let Form::Indexed(set) = &self.0 else { return true };
         set.walk_piece(walk, max, show)
     }
 
     /// Begins a sweep over the pairs; the value of each is its score's bytes, lowest first. None of a packed set.
-    pub fn begin_sweep(&mut self, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<Sweep>> {
-        if let Form::Indexed(set) = &mut self.0 { Some(set.begin_sweep(sink)) } else { None }
+    pub fn begin_snapshot_sweep(&mut self, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<SnapshotSweep>> {
+        if let Form::Indexed(set) = &mut self.0 { Some(set.begin_snapshot_sweep(sink)) } else { None }
     }
 
-    /// See [`Sweep::step`].
-    pub fn sweep_step(&self, sweep: &Sweep, show: impl FnMut(Seen<'_>)) -> bool {
+    /// See [`SnapshotSweep::step`].
+    pub fn sweep_step(&self, sweep: &SnapshotSweep, show: impl FnMut(Seen<'_>)) -> bool {
         if let Form::Indexed(set) = &self.0 { set.sweep_step(sweep, show) } else { true }
     }
 

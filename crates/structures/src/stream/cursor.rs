@@ -1,16 +1,16 @@
 //! Walking along a stream: live entries between two ids, from either end.
 
-use super::node::{self, Head, Master, Node};
+use super::node::{self, Header, Master, Node};
 use super::{Id, Stream};
 use crate::listpack::Item;
-use crate::listpack::bare::Bare;
+use crate::listpack::forward_only::ForwardOnly;
 use std::collections::btree_map;
 
 /// Stands at an entry after [`next`](Cursor::next); its fields are read from there, once.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     nodes: btree_map::Range<'a, Id, Node>,
-    walk: Option<Walk<'a>>,
+    walk: Option<NodeCursor<'a>>,
     start: Id,
     end: Id,
     backwards: bool,
@@ -18,41 +18,41 @@ pub struct Cursor<'a> {
 
 /// A place in a node.
 #[derive(Clone, Debug)]
-struct Walk<'a> {
+struct NodeCursor<'a> {
     base: Id,
     master: Master<'a>,
     /// Entries that are left on the way.
     entries: &'a [u8],
     /// What is unread of the current entry.
-    fields: Bare<'a>,
+    fields: ForwardOnly<'a>,
     /// The current entry's names, if they are the node's.
-    names: Option<Bare<'a>>,
+    names: Option<ForwardOnly<'a>>,
     /// Pairs that are unread.
     pairs: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> NodeCursor<'a> {
     fn new(base: Id, node: &'a Node) -> Self {
         let master = node.master();
-        Walk { base, master, entries: master.entries, fields: Bare::of(&[]), names: None, pairs: 0 }
+        NodeCursor { base, master, entries: master.entries, fields: ForwardOnly::of(&[]), names: None, pairs: 0 }
     }
 
     #[inline]
-    fn forward(&mut self) -> Option<Head<'a>> {
+    fn forward(&mut self) -> Option<Header<'a>> {
         let head = self.read(self.entries)?;
         self.entries = &self.entries[head.size..];
         Some(head)
     }
 
-    fn backward(&mut self) -> Option<Head<'a>> {
+    fn backward(&mut self) -> Option<Header<'a>> {
         let (rest, last) = self.entries.split_at_checked(node::last_entry(self.entries)?)?;
         self.entries = rest;
         self.read(last)
     }
 
     #[inline]
-    fn read(&mut self, entry: &'a [u8]) -> Option<Head<'a>> {
-        let head = Head::read(entry, self.base, self.master.width)?;
+    fn read(&mut self, entry: &'a [u8]) -> Option<Header<'a>> {
+        let head = Header::read(entry, self.base, self.master.width)?;
         self.fields = head.fields;
         self.pairs = head.width;
         self.names = head.same_fields.then_some(self.master.names);
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         loop {
             let Some(walk) = &mut self.walk else {
                 let (base, node) = if self.backwards { self.nodes.next_back()? } else { self.nodes.next()? };
-                self.walk = Some(Walk::new(*base, node));
+                self.walk = Some(NodeCursor::new(*base, node));
                 continue;
             };
             let Some(head) = (if self.backwards { walk.backward() } else { walk.forward() }) else {

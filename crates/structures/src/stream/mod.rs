@@ -16,16 +16,16 @@
 mod cursor;
 mod group;
 mod id;
+mod idempotency;
 mod node;
-mod production;
 #[cfg(test)]
 mod tests;
 
 pub use cursor::Cursor;
 pub use group::{Consumer, ConsumerRef, Group, Pending};
 pub use id::Id;
+pub use idempotency::{Idempotency, Memory, MessageId};
 pub use node::{Node, Word};
-pub use production::{Memory, MessageId, Production};
 
 use node::Fate;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub struct Stream {
     pub entries_added: u64,
     groups: BTreeMap<Box<[u8]>, Group>,
     /// What producers have sent, where they want it to be known.
-    production: Option<Box<Production>>,
+    idempotency: Option<Box<Idempotency>>,
 }
 
 /// Reading.
@@ -225,12 +225,12 @@ impl Stream {
         self.groups.values().any(|group| group.pending(id).is_some())
     }
 
-    pub fn production(&self) -> Option<&Production> {
-        self.production.as_deref()
+    pub fn idempotency(&self) -> Option<&Idempotency> {
+        self.idempotency.as_deref()
     }
 
-    pub fn production_mut(&mut self) -> &mut Production {
-        self.production.get_or_insert_default()
+    pub fn idempotency_mut(&mut self) -> &mut Idempotency {
+        self.idempotency.get_or_insert_default()
     }
 
     /// Gives `change` a group, and the stream to read in meanwhile, in which the group is empty.

@@ -26,9 +26,9 @@
 //! A node is closed by that form's length. `listpack` has what it takes without the frame and the first two elements.
 
 use super::Id;
-use crate::listpack::bare::{self, Bare, Packer};
+use crate::listpack::forward_only::{self, ForwardOnly, Packer};
 use crate::listpack::{Item, Listpack};
-use crate::thin_bytes::{PREFIX, Thin};
+use crate::thin_bytes::{PREFIX, ThinBytes};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -76,7 +76,7 @@ impl<'a> Word<'a> for Item<'a> {
 /// A node.
 #[derive(Clone)]
 pub struct Node {
-    block: Thin,
+    block: ThinBytes,
 }
 
 impl fmt::Debug for Node {
@@ -90,53 +90,53 @@ impl fmt::Debug for Node {
 pub(super) struct Master<'a> {
     pub width: usize,
     /// The names of fields, and what comes after them.
-    pub names: Bare<'a>,
+    pub names: ForwardOnly<'a>,
     pub entries: &'a [u8],
 }
 
 /// An entry's beginning.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head<'a> {
+pub(super) struct Header<'a> {
     pub id: Id,
     pub deleted: bool,
     pub same_fields: bool,
     /// Pairs of names and values.
     pub width: usize,
     /// Values, or names and values.
-    pub fields: Bare<'a>,
+    pub fields: ForwardOnly<'a>,
     /// Bytes before the flags.
     flags_at: usize,
     /// Bytes of the whole entry.
     pub size: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> Header<'a> {
     /// Reads the entry that `bytes` begin with.
     #[inline]
-    pub fn read(bytes: &'a [u8], base: Id, master_width: usize) -> Option<Head<'a>> {
+    pub fn read(bytes: &'a [u8], base: Id, master_width: usize) -> Option<Header<'a>> {
         let (mut body, flags_at, size) = entry(bytes)?;
         let (flags, ms, seq) = (body.int()?, body.int()?, body.int()?);
         let same_fields = flags & SAME_FIELDS != 0;
         let width = if same_fields { master_width } else { usize::try_from(body.int()?).ok()? };
         let id = Id { ms: base.ms.wrapping_add(ms as u64), seq: base.seq.wrapping_add(seq as u64) };
-        Some(Head { id, deleted: flags & DELETED != 0, same_fields, width, fields: body, flags_at, size })
+        Some(Header { id, deleted: flags & DELETED != 0, same_fields, width, fields: body, flags_at, size })
     }
 }
 
 /// The elements of the entry that `bytes` begin with, how many bytes come before them, and the bytes of the entry.
 #[inline]
-fn entry(bytes: &[u8]) -> Option<(Bare<'_>, usize, usize)> {
-    let mut items = Bare::of(bytes);
+fn entry(bytes: &[u8]) -> Option<(ForwardOnly<'_>, usize, usize)> {
+    let mut items = ForwardOnly::of(bytes);
     let len = usize::try_from(items.int()?).ok()?;
     let body = items.rest().get(..len)?;
     let before = bytes.len() - items.rest().len();
-    Some((Bare::of(body), before, before + len + bare::back_size(before + len)))
+    Some((ForwardOnly::of(body), before, before + len + forward_only::back_size(before + len)))
 }
 
 /// Where the last of these entries begins.
 #[inline]
 pub(super) fn last_entry(entries: &[u8]) -> Option<usize> {
-    entries.len().checked_sub(bare::size_before(entries)?)
+    entries.len().checked_sub(forward_only::size_before(entries)?)
 }
 
 /// Reading.
@@ -166,7 +166,7 @@ impl Node {
 
     #[inline]
     pub(super) fn master(&self) -> Master<'_> {
-        let mut items = Bare::of(&self.body()[HEADER..]);
+        let mut items = ForwardOnly::of(&self.body()[HEADER..]);
         let width = items.int().and_then(|width| usize::try_from(width).ok()).unwrap_or(0);
         let names = items;
         items.by_ref().take(width).for_each(drop);
@@ -176,13 +176,13 @@ impl Node {
     /// The greatest id in the node, deleted entries included.
     pub(super) fn last_id(&self, base: Id) -> Option<Id> {
         let entries = self.master().entries;
-        Some(Head::read(&entries[last_entry(entries)?..], base, 0)?.id)
+        Some(Header::read(&entries[last_entry(entries)?..], base, 0)?.id)
     }
 
     /// Whether this holds for every live entry.
     pub(super) fn all_live(&self, base: Id, mut holds: impl FnMut(Id) -> bool) -> bool {
         let Master { width, mut entries, .. } = self.master();
-        while let Some(head) = Head::read(entries, base, width) {
+        while let Some(head) = Header::read(entries, base, width) {
             if !head.deleted && !holds(head.id) {
                 return false;
             }
@@ -199,7 +199,7 @@ impl Node {
     /// Bytes of the [`listpack`](Self::listpack).
     #[inline]
     pub fn listpack_len(&self) -> usize {
-        let [live, deleted] = [LIVE, GONE].map(|at| bare::sizes(Item::Int(self.number(at).into())).1);
+        let [live, deleted] = [LIVE, GONE].map(|at| forward_only::sizes(Item::Int(self.number(at).into())).1);
         Listpack::EMPTY_LEN + live + deleted + self.number(LISTPACK) as usize
     }
 
@@ -210,7 +210,7 @@ impl Node {
         let mut bytes = Vec::with_capacity(self.listpack_len());
         let mut listpack = Packer::new(&mut bytes);
         [self.live() as i64, self.deleted() as i64, width as i64].into_iter().for_each(|n| listpack.push(n));
-        listpack.push_all(Bare::of(&names[..names.len() - entries.len()]));
+        listpack.push_all(ForwardOnly::of(&names[..names.len() - entries.len()]));
         listpack.push(0);
         while let Some((body, _, size)) = entry(entries) {
             let elements = listpack.push_all(body);
@@ -230,9 +230,9 @@ impl Node {
         items.push(Item::Int(pairs.clone().count() as i64));
         items.extend(pairs.clone().map(|(name, _)| name.item()));
         // The listpack has a zero behind the names.
-        let zero = bare::sizes(Item::Int(0)).1;
+        let zero = forward_only::sizes(Item::Int(0)).1;
         let (size, listpack) = sizes(&items);
-        let mut node = Node { block: Thin::zeroed(PREFIX + HEADER + size) };
+        let mut node = Node { block: ThinBytes::zeroed(PREFIX + HEADER + size) };
         write(&mut node.block.body_mut()[HEADER..], &items);
         node.add(LISTPACK, listpack + zero);
         node.append(base, base, pairs);
@@ -256,14 +256,14 @@ impl Node {
         }
         let (size, listpack) = sizes(&items);
         let head = Item::Int(size as i64);
-        let before_back = bare::sizes(head).0 + size;
+        let before_back = forward_only::sizes(head).0 + size;
         let end = self.block.len();
-        self.block.resize(end + before_back + bare::back_size(before_back));
+        self.block.resize(end + before_back + forward_only::back_size(before_back));
         let to = &mut self.block.body_mut()[end - PREFIX..];
-        let at = bare::write(to, head);
+        let at = forward_only::write(to, head);
         write(&mut to[at..], &items);
-        bare::write_back(&mut to[before_back..], before_back);
-        self.add(LISTPACK, listpack + bare::sizes(Item::Int(items.len() as i64)).1);
+        forward_only::write_back(&mut to[before_back..], before_back);
+        self.add(LISTPACK, listpack + forward_only::sizes(Item::Int(items.len() as i64)).1);
         self.add(LIVE, 1);
     }
 
@@ -273,7 +273,7 @@ impl Node {
         let Master { width, entries, .. } = self.master();
         let mut at = self.body().len() - entries.len();
         let mut marked = 0;
-        while let Some(Head { id, deleted, flags_at, size, .. }) = Head::read(&self.body()[at..], base, width) {
+        while let Some(Header { id, deleted, flags_at, size, .. }) = Header::read(&self.body()[at..], base, width) {
             if !deleted {
                 match wanted(id) {
                     Fate::Delete => {
@@ -305,7 +305,7 @@ impl Node {
 #[inline]
 fn sizes(items: &[Item<'_>]) -> (usize, usize) {
     items.iter().fold((0, 0), |(size, listpack), item| {
-        let (more, more_listpack) = bare::sizes(*item);
+        let (more, more_listpack) = forward_only::sizes(*item);
         (size + more, listpack + more_listpack)
     })
 }
@@ -314,7 +314,7 @@ fn sizes(items: &[Item<'_>]) -> (usize, usize) {
 fn write(to: &mut [u8], items: &[Item<'_>]) {
     let mut at = 0;
     for item in items {
-        at += bare::write(&mut to[at..], *item);
+        at += forward_only::write(&mut to[at..], *item);
     }
 }
 

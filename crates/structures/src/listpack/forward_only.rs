@@ -1,4 +1,4 @@
-//! Bare elements: those of a listpack without their back lengths, for what is read from its beginning and seldom
+//! ForwardOnly elements: those of a listpack without their back lengths, for what is read from its beginning and seldom
 //! changed.
 //!
 //! ```text
@@ -16,14 +16,14 @@ use super::{COUNT_AT, HEADER, UNCOUNTED};
 
 /// Elements that are left to be read. Of bytes that are no elements there may be fewer than one thinks.
 #[derive(Clone, Copy, Debug)]
-pub struct Bare<'a> {
+pub struct ForwardOnly<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Bare<'a> {
+impl<'a> ForwardOnly<'a> {
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Self {
-        Bare { bytes }
+        ForwardOnly { bytes }
     }
 
     /// The bytes of what is left.
@@ -39,7 +39,7 @@ impl<'a> Bare<'a> {
     }
 }
 
-impl<'a> Iterator for Bare<'a> {
+impl<'a> Iterator for ForwardOnly<'a> {
     type Item = Item<'a>;
 
     #[inline]
@@ -72,7 +72,7 @@ impl<'o> Packer<'o> {
 
     /// How many there were.
     #[inline]
-    pub fn push_all(&mut self, elements: Bare<'_>) -> usize {
+    pub fn push_all(&mut self, elements: ForwardOnly<'_>) -> usize {
         let (before, mut rest) = (self.count, elements.bytes);
         while let Some(Read { len, .. }) = read(rest) {
             let (element, after) = rest.split_at(len);
@@ -193,7 +193,7 @@ mod tests {
                 prop_assert_eq!(sizes(*item), (size, Listpack::item_size(*item)));
                 at += size;
             }
-            let bare = Bare::of(&bytes[..at]);
+            let bare = ForwardOnly::of(&bytes[..at]);
             prop_assert_eq!(bare.collect::<Vec<_>>(), items.clone());
             let mut packed = b"before".to_vec();
             let mut packer = Packer::new(&mut packed);

@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static WIDE: AtomicBool = AtomicBool::new(true);
 
 /// Lets merges use wide registers where the machine has them, or not.
-pub fn set_wide(wide: bool) {
+pub fn set_simd(wide: bool) {
     WIDE.store(wide, Ordering::Relaxed);
 }
 

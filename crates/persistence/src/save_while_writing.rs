@@ -28,9 +28,9 @@ use structures::sorted_set::SortedSet;
 use structures::stream::{Bound, Id, References, Stream};
 
 /// Does something whenever a piece has been written.
-struct Meanwhile<F>(F, Vec<u8>);
+struct OnPiece<F>(F, Vec<u8>);
 
-impl<F: FnMut(usize)> Write for Meanwhile<F> {
+impl<F: FnMut(usize)> Write for OnPiece<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.1.extend_from_slice(bytes);
         (self.0)(self.1.len());
@@ -145,7 +145,7 @@ proptest! {
         }
         expected.sort();
         let (mut changes, mut done) = (changes.into_iter(), 0);
-        let mut file = Meanwhile(
+        let mut file = OnPiece(
             |len| {
                 while len / every > done {
                     done += 1;
@@ -222,7 +222,7 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
         put(&engine, 0, Decoded::Bytes(vec![n as u8; TEXT]).into_entry(n.to_string().as_bytes(), None, 0));
     }
     let mut at = 0;
-    let mut file = Meanwhile(
+    let mut file = OnPiece(
         |len| {
             // Faster than the file grows, and by far more than may be held.
             while at * VALUE < len * 4 && at < 2 * FIELDS as usize {
@@ -304,7 +304,7 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     // In the moment after the cut, and when some of each was written.
     for (from, replaces) in [(1, false), (TEXT / 2, false), (1, true)] {
         let mut left = true;
-        let mut file = Meanwhile(
+        let mut file = OnPiece(
             |len| {
                 if len < from || !std::mem::take(&mut left) {
                     return;
@@ -383,7 +383,7 @@ fn a_save_that_others_help_with_is_complete() {
                 engine.metrics()[0].turn_nanos.add(1 << 34);
             }
         };
-        let mut file = Meanwhile(busy, Vec::new());
+        let mut file = OnPiece(busy, Vec::new());
         let written = save::save(&engine, &crate::tests::options(), &mut file).expect("saved");
         assert_eq!(written.keys, expected.len() as u64);
         assert!(read(&file.1).expect("what was written").0 == expected, "round {round}");
@@ -424,7 +424,7 @@ fn a_save_that_a_client_waits_for_rests_less() {
     let rests = [Some(1), None].map(|background| {
         assert!(engine.saves().begin(background));
         let busy = |_| engine.metrics()[0].turn_nanos.add(1 << 30);
-        save::save(&engine, &options(), &mut Meanwhile(busy, Vec::new())).expect("saved");
+        save::save(&engine, &options(), &mut OnPiece(busy, Vec::new())).expect("saved");
         engine.saves().end(1, Some(0), false);
         rested.swap(0, Relaxed)
     });

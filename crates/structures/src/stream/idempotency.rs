@@ -1,4 +1,4 @@
-//! Idempotent production: which messages of which producers a stream has got already.
+//! Idempotent idempotency: which messages of which producers a stream has got already.
 //!
 //! A message has an id of its producer's (or one made from what it says), and is remembered with the id of the entry
 //! that it became, for some time and while it is among the producer's last. Who sends it again gets that entry's id.
@@ -28,7 +28,7 @@ impl Default for Memory {
 
 /// The messages of all producers of a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Production {
+pub struct Idempotency {
     memory: Memory,
     producers: BTreeMap<Box<[u8]>, Producer>,
     /// Messages that were ever added, and that were sent again.
@@ -51,7 +51,7 @@ impl Producer {
     }
 }
 
-impl Production {
+impl Idempotency {
     pub fn memory(&self) -> Memory {
         self.memory
     }
@@ -132,35 +132,35 @@ mod tests {
 
     #[test]
     fn messages_are_remembered_for_a_time_and_up_to_a_number() {
-        let mut production = Production::default();
-        production.set_memory(Memory { seconds: 10, max_messages: 2 });
+        let mut idempotency = Idempotency::default();
+        idempotency.set_memory(Memory { seconds: 10, max_messages: 2 });
         for (at, name) in [(1, b"a"), (2, b"b"), (3, b"c")] {
-            assert_eq!(production.find(b"p", &given(name), at), None);
-            production.remember(b"p", given(name), Id::new(at as u64, 0), at);
+            assert_eq!(idempotency.find(b"p", &given(name), at), None);
+            idempotency.remember(b"p", given(name), Id::new(at as u64, 0), at);
         }
-        assert_eq!(production.find(b"p", &given(b"a"), 4), None);
-        assert_eq!(production.find(b"p", &given(b"b"), 4), Some(Id::new(2, 0)));
-        assert_eq!(production.find(b"q", &given(b"b"), 4), None);
-        assert_eq!((production.tracked(), production.added), ((1, 2), 3));
-        assert_eq!(production.find(b"p", &given(b"b"), 10_002), None);
-        assert_eq!(production.find(b"p", &given(b"c"), 10_002), Some(Id::new(3, 0)));
-        assert_eq!(production.find(b"p", &given(b"c"), 10_003), None);
-        assert_eq!(production.tracked(), (0, 0));
-        production.remember(b"p", given(b"d"), Id::new(9, 0), 0);
-        production.set_memory(Memory { seconds: 10, max_messages: 2 });
-        assert_eq!(production.find(b"p", &given(b"d"), 1), Some(Id::new(9, 0)));
-        production.set_memory(Memory::default());
-        assert_eq!(production.find(b"p", &given(b"d"), 1), None);
+        assert_eq!(idempotency.find(b"p", &given(b"a"), 4), None);
+        assert_eq!(idempotency.find(b"p", &given(b"b"), 4), Some(Id::new(2, 0)));
+        assert_eq!(idempotency.find(b"q", &given(b"b"), 4), None);
+        assert_eq!((idempotency.tracked(), idempotency.added), ((1, 2), 3));
+        assert_eq!(idempotency.find(b"p", &given(b"b"), 10_002), None);
+        assert_eq!(idempotency.find(b"p", &given(b"c"), 10_002), Some(Id::new(3, 0)));
+        assert_eq!(idempotency.find(b"p", &given(b"c"), 10_003), None);
+        assert_eq!(idempotency.tracked(), (0, 0));
+        idempotency.remember(b"p", given(b"d"), Id::new(9, 0), 0);
+        idempotency.set_memory(Memory { seconds: 10, max_messages: 2 });
+        assert_eq!(idempotency.find(b"p", &given(b"d"), 1), Some(Id::new(9, 0)));
+        idempotency.set_memory(Memory::default());
+        assert_eq!(idempotency.find(b"p", &given(b"d"), 1), None);
     }
 
     #[test]
     fn a_message_that_was_forgotten_may_come_again() {
-        let mut production = Production::default();
-        production.set_memory(Memory { seconds: 1, max_messages: 9 });
+        let mut idempotency = Idempotency::default();
+        idempotency.set_memory(Memory { seconds: 1, max_messages: 9 });
         for second in 1..4 {
-            production.remember(b"p", given(b"a"), Id::new(second, 0), 1000 * second as i64);
+            idempotency.remember(b"p", given(b"a"), Id::new(second, 0), 1000 * second as i64);
         }
-        assert_eq!(production.find(b"p", &given(b"a"), 3_500), Some(Id::new(3, 0)));
-        assert_eq!((production.tracked(), production.added), ((1, 1), 3));
+        assert_eq!(idempotency.find(b"p", &given(b"a"), 3_500), Some(Id::new(3, 0)));
+        assert_eq!((idempotency.tracked(), idempotency.added), ((1, 1), 3));
     }
 }
