@@ -267,9 +267,8 @@ fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<
 mod tests {
     use super::*;
     use crate::testing::configure;
-    use engine::Options;
-    use engine::host::surroundings::NullHost;
     use engine::testing::MemoryLog;
+    use engine::{NullHost, Options};
     use resp::Protocol;
     use resp::book::{BookValue, decode_reply};
     use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! use commands::{Args, Now, Session};
 //! use commands::core::dispatch;
 //! use engine::{Engine, Options};
-//! use engine::host::surroundings::NullHost;
+//! use engine::NullHost;
 //! use resp::{Protocol, Reply};
 //! use std::sync::Arc;
 //!

@@ -7,10 +7,9 @@ use crate::core::dispatch;
 use crate::core::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::data::event_class::EventClass;
-use engine::host::surroundings::Host;
-use engine::propagation::effects::{Event, Garbage};
+use engine::propagation::effects::{EffectSink, Event, Garbage};
 use engine::testing::MemoryLog;
-use engine::{Engine, Options};
+use engine::{Engine, Host, Options};
 use resp::Reply;
 use resp::value::{Decoder, Value};
 use std::sync::{Arc, Mutex};
@@ -21,7 +20,7 @@ struct Listener {
     events: Mutex<Vec<Event>>,
 }
 
-impl Host for Listener {
+impl EffectSink for Listener {
     fn free(&self, garbage: Vec<Garbage>) {
         drop(garbage);
     }
@@ -30,6 +29,8 @@ impl Host for Listener {
         self.events.lock().expect("no test panics here").extend(events);
     }
 }
+
+engine::host_defaults!(Listener: Clock, Memory, Files, Threads, Peers, Process, Log, Connections, Delivery);
 
 /// Directives that only change.
 struct NoHooks;

@@ -20,12 +20,12 @@ use commands::persistence::aof::{load_and_begin, tick, wrote};
 use commands::persistence::load;
 use commands::{Args, Now, Session};
 use disk::{Disk, Faults};
-use engine::clients::waiters::Ticket;
+use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::host::surroundings::{Host, NewFile, NullHost, Task, WorkerTask};
-use engine::host::threads::Server;
-use engine::propagation::effects::{Event, Garbage};
-use engine::{Engine, Options};
+use engine::host::clock::Clock;
+use engine::host::files::{Files, NewFile};
+use engine::host::threads::{Server, Task, Threads, WorkerTask};
+use engine::{Engine, Host, NullHost, Options};
 use persistence::aof::journal::Policy;
 use persistence::aof::storage::Storage;
 use persistence::aof::{Aof, State, check, of};
@@ -46,13 +46,7 @@ struct Keeper {
     delivered: Mutex<Option<Vec<u8>>>,
 }
 
-impl Host for Keeper {
-    fn free(&self, garbage: Vec<Garbage>) {
-        drop(garbage);
-    }
-
-    fn events(&self, _: Vec<Event>) {}
-
+impl Clock for Keeper {
     fn unix_us(&self, _: i64) -> i64 {
         NOW.unix_us
     }
@@ -60,7 +54,9 @@ impl Host for Keeper {
     fn sleep(&self, time: Duration) {
         thread::sleep(time);
     }
+}
 
+impl Files for Keeper {
     fn create_file(&self, path: &[u8], _: bool) -> io::Result<Box<dyn NewFile>> {
         self.disk.create(path)
     }
@@ -68,22 +64,28 @@ impl Host for Keeper {
     fn open_file(&self, path: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
         self.disk.open(path)
     }
+}
 
-    fn in_background(&self, _: Directive, work: Task) -> io::Result<()> {
+impl Threads<Engine> for Keeper {
+    fn in_background(&self, _: Directive, work: Task<Engine>) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())
     }
 
-    fn on_worker(&self, worker: usize, work: WorkerTask) {
+    fn on_worker(&self, worker: usize, work: WorkerTask<Engine>) {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         work(&engine, Server { worker, now_us: NOW.unix_us });
     }
+}
 
+impl Delivery for Keeper {
     fn deliver(&self, _: &Arc<Ticket>, reply: Vec<u8>) {
         *self.delivered.lock().unwrap() = Some(reply);
     }
 }
+
+engine::host_defaults!(Keeper: Memory, Peers, Process, Log, Connections, EffectSink);
 
 struct NoHooks;
 

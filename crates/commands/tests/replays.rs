@@ -24,10 +24,10 @@ use commands::persistence::aof::load_and_begin;
 use commands::{Args, Flow, Now, Session};
 use disk::Disk;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
-use engine::host::surroundings::{Host, NewFile, Task};
-use engine::host::threads::Server;
-use engine::propagation::effects::{Event, Garbage};
-use engine::{Engine, Options};
+use engine::host::clock::Clock;
+use engine::host::files::{Files, NewFile};
+use engine::host::threads::{Server, Task, Threads};
+use engine::{Engine, Host, Options};
 use fastrand::Rng;
 use persistence::aof::storage::Storage;
 use persistence::aof::{Aof, of};
@@ -47,17 +47,13 @@ struct Keeper {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Host for Keeper {
-    fn free(&self, garbage: Vec<Garbage>) {
-        drop(garbage);
-    }
-
-    fn events(&self, _: Vec<Event>) {}
-
+impl Clock for Keeper {
     fn unix_us(&self, _: i64) -> i64 {
         self.clock.load(SeqCst) * 1000
     }
+}
 
+impl Files for Keeper {
     fn create_file(&self, path: &[u8], _: bool) -> io::Result<Box<dyn NewFile>> {
         self.disk.create(path)
     }
@@ -65,13 +61,17 @@ impl Host for Keeper {
     fn open_file(&self, path: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
         self.disk.open(path)
     }
+}
 
-    fn in_background(&self, _: Directive, work: Task) -> io::Result<()> {
+impl Threads<Engine> for Keeper {
+    fn in_background(&self, _: Directive, work: Task<Engine>) -> io::Result<()> {
         let engine = self.engine.get().and_then(Weak::upgrade).unwrap();
         self.threads.lock().unwrap().push(thread::spawn(move || work(&engine)));
         Ok(())
     }
 }
+
+engine::host_defaults!(Keeper: Memory, Peers, Process, Log, Connections, Delivery, EffectSink);
 
 struct NoHooks;
 

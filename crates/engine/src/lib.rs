@@ -1,7 +1,7 @@
 //! The heart of Cinnabar: a keyspace cut into shards that every thread works on at once.
 //!
 //! The engine opens no socket or file, starts no thread and reads no clock. Time and bytes come in as
-//! arguments, effects go out through a [`host::surroundings::Host`] and a [`propagation::change_log::ChangeLog`]. That makes it a library:
+//! arguments, effects go out through a [`Host`] and a [`propagation::change_log::ChangeLog`]. That makes it a library:
 //! the crate `commands` runs Redis commands on it, the crate `server` puts both behind sockets.
 //!
 //! Read [`locks::protocol`] for who may hold what, [`keyspace::keys`] for how a command reaches data, [`keyspace::edit`] for how it
@@ -26,5 +26,6 @@ pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use engine::host::{Host, NullHost};
 pub use engine::{DbSummary, Engine, Options};
 pub use error::{Error, Word, before_nul};

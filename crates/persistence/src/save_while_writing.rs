@@ -8,12 +8,13 @@ use crate::save;
 use crate::source::Source;
 use crate::tests::{large_values, options, packing, put, read, style, told};
 use engine::data::value::{KeyEntry, NewString, Object};
-use engine::host::surroundings::{Host, NullHost, Scratch};
+use engine::host::clock::Clock;
+use engine::host::files::{Files, Scratch};
+use engine::host::threads::Threads;
 use engine::keyspace::held_locks::Held;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
-use engine::propagation::effects::{Event, Garbage};
-use engine::{Engine, Options};
+use engine::{Engine, NullHost, Options};
 use proptest::prelude::*;
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -191,13 +192,13 @@ impl Scratch for InMemory {
     }
 }
 
-impl Host for WithScratch {
-    fn free(&self, _: Vec<Garbage>) {}
-    fn events(&self, _: Vec<Event>) {}
+impl Files for WithScratch {
     fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
         Ok(Box::new(InMemory(Mutex::default(), Arc::clone(&self.spilled))))
     }
 }
+
+engine::host_defaults!(WithScratch: Clock, Memory, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
 
 /// Two hashes of so many fields with values of so many bytes, and so many strings of so many bytes.
 const FIELDS: u32 = 5000;
@@ -341,14 +342,13 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
 #[derive(Default)]
 struct Crowd(AtomicU64);
 
-impl Host for Crowd {
-    fn free(&self, _: Vec<Garbage>) {}
-    fn events(&self, _: Vec<Event>) {}
-
+impl Clock for Crowd {
     fn nanos(&self) -> u64 {
         self.0.fetch_add(1 << 30, Relaxed)
     }
+}
 
+impl Threads<Engine> for Crowd {
     fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
         std::thread::scope(|scope| {
             (0..3).for_each(|_| _ = scope.spawn(help));
@@ -356,6 +356,8 @@ impl Host for Crowd {
         });
     }
 }
+
+engine::host_defaults!(Crowd: Memory, Files, Peers, Process, Log, Connections, Delivery, EffectSink);
 
 /// Each key once, however many write, who stop in the middle when clients are busy, and come back.
 #[test]
@@ -400,10 +402,7 @@ struct Resting {
     rested: Arc<AtomicU64>,
 }
 
-impl Host for Resting {
-    fn free(&self, _: Vec<Garbage>) {}
-    fn events(&self, _: Vec<Event>) {}
-
+impl Clock for Resting {
     fn nanos(&self) -> u64 {
         self.clock.fetch_add(100_000, Relaxed)
     }
@@ -412,6 +411,8 @@ impl Host for Resting {
         self.rested.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 }
+
+engine::host_defaults!(Resting: Memory, Files, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
 
 #[test]
 fn a_save_that_a_client_waits_for_rests_less() {

@@ -61,8 +61,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let listeners = sockets::open(&config)?;
     let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
     let host = Arc::new(EngineHost::new(lazy_free, config_file, executable, daemon.supervisor()));
-    let engine =
-        Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::host::surroundings::Host>));
+    let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::Host>));
     engine.config().update(|config| config.set_int(Directive::MAXCLIENTS, clients as i64));
     let names = engine.config().snapshot();
     let (dir, file) = (names.text(Directive::APPENDDIRNAME), names.text(Directive::APPENDFILENAME));

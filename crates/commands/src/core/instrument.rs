@@ -16,10 +16,9 @@ use crate::core::session::Session;
 use crate::core::table::{Entry, Table};
 use crate::pubsub::monitor;
 use crate::scripting;
-use engine::host::surroundings::Host;
 use engine::stats::command_log::{Logged, Reason};
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
-use engine::{Engine, Error};
+use engine::{Engine, Error, Host};
 use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -43,8 +43,7 @@ impl Others {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::Options;
-    use engine::host::surroundings::NullHost;
+    use engine::{NullHost, Options};
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]

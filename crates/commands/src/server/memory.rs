@@ -10,7 +10,7 @@ use crate::core::command::{Command, Group, LOADING, READONLY, key};
 use crate::core::context::Cx;
 use crate::core::help::HELP;
 use engine::data::value::Value;
-use engine::host::surroundings::MemoryStats;
+use engine::host::memory::MemoryStats;
 use engine::keyspace::keyspace_stats::Overview;
 use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;

@@ -465,8 +465,7 @@ mod tests {
     use crate::core::context::Now;
     use crate::core::dispatch;
     use crate::core::session::Session;
-    use engine::host::surroundings::NullHost;
-    use engine::{Engine, Options};
+    use engine::{Engine, NullHost, Options};
     use std::sync::Arc;
 
     /// A dialogue with Valkey 8.1.1: commands, replies in RESP2, replies in RESP3 where they differ. A blank stands for

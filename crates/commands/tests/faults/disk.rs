@@ -9,7 +9,7 @@
 //! A sync makes dirty bytes durable. One that fails loses them, as Linux does: they are clean in memory, so that the
 //! next sync has nothing to do and succeeds. Names change durably.
 
-use engine::host::surroundings::NewFile;
+use engine::host::files::NewFile;
 use persistence::aof::storage::{LogFile, Storage};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};

@@ -67,6 +67,12 @@ pub trait Request: Send + Sync {
     fn error_reply(&self, error: &Error) -> Vec<u8>;
 }
 
+/// Who sends clients that were blocked what they waited for.
+pub trait Delivery: Send + Sync {
+    /// Sends a client the reply that it waited for; its worker takes the ticket out of the queues.
+    fn deliver(&self, _ticket: &Arc<Ticket>, _reply: Vec<u8>) {}
+}
+
 /// What came of an attempt, to be carried out without locks.
 #[derive(Default)]
 pub struct Attempt {
@@ -338,12 +344,11 @@ mod testing {
     //! A pop that waits, on strings: each byte is an element.
 
     use super::*;
-    use crate::Options;
     use crate::data::event_class::EventClass;
-    use crate::host::surroundings::Host;
     use crate::keyspace::origin::Origin;
     use crate::locks::sync::Mutex;
-    use crate::propagation::effects::{Event, Garbage};
+
+    use crate::{Host, Options};
 
     /// Remembers what was delivered.
     #[derive(Default)]
@@ -351,13 +356,13 @@ mod testing {
         pub delivered: Mutex<Vec<(u64, Vec<u8>)>>,
     }
 
-    impl Host for Post {
-        fn free(&self, _: Vec<Garbage>) {}
-        fn events(&self, _: Vec<Event>) {}
+    impl Delivery for Post {
         fn deliver(&self, ticket: &Arc<Ticket>, reply: Vec<u8>) {
             self.delivered.lock().push((ticket.arrival, reply));
         }
     }
+
+    crate::host_defaults!(Post: Clock, Memory, Files, Threads, Peers, Process, Log, Connections, EffectSink);
 
     pub const SERVER: Server = Server { worker: 0, now_us: 1000 };
 

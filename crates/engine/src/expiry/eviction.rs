@@ -498,10 +498,11 @@ fn patience(tenacity: i64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::memory::Memory;
+
     use crate::engine::Options;
-    use crate::host::surroundings::Host;
     use crate::propagation::change_log::put_command;
-    use crate::propagation::effects::{Event, Garbage};
+
     use crate::testing::MemoryLog;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -509,13 +510,13 @@ mod tests {
 
     struct Full;
 
-    impl Host for Full {
-        fn free(&self, _: Vec<Garbage>) {}
-        fn events(&self, _: Vec<Event>) {}
+    impl Memory for Full {
         fn allocated(&self) -> u64 {
             1000
         }
     }
+
+    crate::host_defaults!(Full: Clock, Files, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
 
     #[test]
     fn what_waits_for_the_log_is_not_counted() {

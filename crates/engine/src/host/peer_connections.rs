@@ -3,7 +3,7 @@
 //! A connection that is in use is taken out, so one of a kind is kept and used by nobody else meanwhile. Whoever sends
 //! keys away claims them: two who send the same key would each take what the other does for a client's change.
 
-use crate::host::surroundings::Peer;
+use crate::host::peers::Peer;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,10 @@
 //! Threads: those that serve clients, and work on others.
 
+use crate::config::Directive;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 /// Whoever serves: its place in the metrics and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Server {
@@ -7,3 +12,36 @@ pub struct Server {
     /// Unix time in microseconds.
     pub now_us: i64,
 }
+
+/// Threads. `C`: what work on another thread is done with.
+pub trait Threads<C>: Send + Sync {
+    /// Adds to `left` how many workers there are. Each takes one off when it has done what had reached it before this
+    /// call, the calling one too: those who ask for much are served after others.
+    fn after_others(&self, _left: &Arc<AtomicUsize>) {}
+
+    /// Runs `work` on another thread, on the processors that a directive lists.
+    fn in_background(&self, _cpus: Directive, _work: Task<C>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Runs `work` on one of a few threads that may wait for other machines, when one of them is free. Shard locks may
+    /// be held.
+    fn abroad(&self, _work: Task<C>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Runs `work` on a worker's thread, between two commands and without locks; drops it if the worker ends before.
+    fn on_worker(&self, _worker: usize, _work: WorkerTask<C>) {}
+
+    /// Does `work`, while other threads do `help`, as many as there are processors to spare; returns when all have
+    /// ended.
+    fn alongside(&self, _help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
+        work();
+    }
+}
+
+/// Something that is done on another thread.
+pub type Task<C> = Box<dyn FnOnce(&C) + Send>;
+
+/// The same on that of a worker.
+pub type WorkerTask<C> = Box<dyn FnOnce(&C, Server) + Send>;

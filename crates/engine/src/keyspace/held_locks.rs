@@ -272,9 +272,9 @@ impl<'e> Locks<'e> {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::Options;
-    use crate::host::surroundings::Host;
-    use crate::propagation::effects::{Event, Garbage};
+    use crate::host::clock::Clock;
+
+    use crate::{Host, Options};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::sync::{Arc, Mutex, OnceLock};
@@ -286,9 +286,7 @@ mod tests {
         frees: OnceLock<Mutex<(SyncSender<()>, Receiver<()>)>>,
     }
 
-    impl Host for Slow {
-        fn free(&self, _: Vec<Garbage>) {}
-        fn events(&self, _: Vec<Event>) {}
+    impl Clock for Slow {
         fn nanos(&self) -> u64 {
             if let Some(frees) = self.frees.get() {
                 let (ask, done) = &*frees.lock().expect("no test panics here");
@@ -299,6 +297,8 @@ mod tests {
             self.clock.fetch_add(300_000, Relaxed)
         }
     }
+
+    crate::host_defaults!(Slow: Memory, Files, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
 
     fn engine() -> (Engine, Arc<Slow>, Vec<KeyHash>) {
         let host = Arc::new(Slow::default());

@@ -52,6 +52,17 @@ pub struct Event {
     pub key: Vec<u8>,
 }
 
+/// Who gets what is left of commands when their locks are given up. Called without locks held.
+pub trait EffectSink: Send + Sync {
+    /// Frees what is dear to free, preferably on another thread.
+    fn free(&self, garbage: Vec<Garbage>) {
+        drop(garbage);
+    }
+
+    /// Something happened to keys, and `notify-keyspace-events` asks for it.
+    fn events(&self, _events: Vec<Event>) {}
+}
+
 /// A key with waiting clients that may be served now: database and name.
 pub type ReadyKey = (u32, Vec<u8>);
 

@@ -11,7 +11,7 @@
 //! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
 
 use crate::data::value::Object;
-use crate::host::surroundings::{Host, Scratch};
+use crate::host::files::{Files, Scratch};
 use crate::locks::sync::Mutex;
 use std::io;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub struct Copies {
 
 enum ScratchFile {
     /// Where to get it.
-    Wanted(Arc<dyn Host>),
+    Wanted(Arc<dyn Files>),
     Open(Box<dyn Scratch>, u64),
     /// None could be had, or it fails.
     None,
@@ -47,9 +47,9 @@ impl std::fmt::Debug for Copies {
 }
 
 impl Copies {
-    pub(crate) fn new(host: Arc<dyn Host>, limit: u64) -> Copies {
+    pub(crate) fn new(files: Arc<dyn Files>, limit: u64) -> Copies {
         let [total, held, waiting, peak] = [const { AtomicU64::new(0) }; 4];
-        Copies { total, held, waiting, peak, limit, scratch: Mutex::new(ScratchFile::Wanted(host)) }
+        Copies { total, held, waiting, peak, limit, scratch: Mutex::new(ScratchFile::Wanted(files)) }
     }
 
     /// Bytes of old values that were copied.
@@ -88,8 +88,8 @@ impl Copies {
     /// Puts bytes into the scratch file; where they lie there.
     fn spill(&self, bytes: &[u8]) -> io::Result<Range<u64>> {
         let mut scratch = self.scratch.lock();
-        if let ScratchFile::Wanted(host) = &*scratch {
-            *scratch = host.scratch_file().map_or(ScratchFile::None, |file| ScratchFile::Open(file, 0));
+        if let ScratchFile::Wanted(files) = &*scratch {
+            *scratch = files.scratch_file().map_or(ScratchFile::None, |file| ScratchFile::Open(file, 0));
         }
         let ScratchFile::Open(file, end) = &mut *scratch else { return Err(io::ErrorKind::Unsupported.into()) };
         let from = *end;
@@ -309,7 +309,7 @@ const SAMPLES: usize = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::propagation::effects::{Event, Garbage};
+
     use proptest::prelude::*;
 
     struct InMemory;
@@ -329,13 +329,13 @@ mod tests {
         }
     }
 
-    impl Host for InMemory {
-        fn free(&self, _: Vec<Garbage>) {}
-        fn events(&self, _: Vec<Event>) {}
+    impl Files for InMemory {
         fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
             Ok(Box::new(Bytes(Vec::new())))
         }
     }
+
+    crate::host_defaults!(InMemory: Clock, Memory, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
 
     proptest! {
         #[test]

@@ -4,7 +4,9 @@
 //! too much for them waits in a queue, in the order in which it came.
 
 use crate::workers::shared::Shared;
-use engine::host::surroundings::{Peer, Task};
+use engine::Engine;
+use engine::host::peers::Peer;
+use engine::host::threads::Task;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,7 +22,7 @@ const REST: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct Tasks {
-    queue: VecDeque<Task>,
+    queue: VecDeque<Task<Engine>>,
     threads: usize,
     /// Those of them that have nothing to do.
     resting: usize,
@@ -36,7 +38,7 @@ pub struct BlockingPool {
 
 impl BlockingPool {
     /// Has `task` done, sooner or later.
-    pub fn send(this: &Arc<BlockingPool>, shared: Arc<Shared>, task: Task) -> io::Result<()> {
+    pub fn send(this: &Arc<BlockingPool>, shared: Arc<Shared>, task: Task<Engine>) -> io::Result<()> {
         let mut pool = this.tasks();
         pool.queue.push_back(task);
         if pool.resting >= pool.queue.len() || pool.threads >= THREADS_MAX {

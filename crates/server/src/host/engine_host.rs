@@ -5,18 +5,22 @@ use crate::host::apply::Change;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
-use crate::system::affinity;
-use crate::system::allocator;
-use crate::system::clock;
 use crate::system::files::{self, Nameless, Temporary, path};
-use crate::system::log;
-use crate::system::proc;
+use crate::system::{affinity, allocator, clock, log, proc};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::{Shared, this_worker};
-use engine::clients::waiters::Ticket;
+use engine::Engine;
+use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{Config, Directive, ServerHook};
-use engine::host::surroundings::{ConnectionStats, MemoryStats, NewFile, Peer, ProcessInfo, Scratch, Task, WorkerTask};
-use engine::propagation::effects::{Event, Garbage};
+use engine::host::clock::Clock;
+use engine::host::connections::{ConnectionStats, Connections};
+use engine::host::files::{Files, NewFile, Scratch};
+use engine::host::log::Log;
+use engine::host::memory::{Memory, MemoryStats};
+use engine::host::peers::{Peer, Peers};
+use engine::host::process::{Process, ProcessInfo};
+use engine::host::threads::{Task, Threads, WorkerTask};
+use engine::propagation::effects::{EffectSink, Event, Garbage};
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -104,62 +108,9 @@ fn random_hex() -> String {
     (0..3).map(|n: u8| format!("{:016x}", RandomState::new().hash_one(n))).collect::<String>()[..40].to_owned()
 }
 
-impl engine::host::surroundings::Host for EngineHost {
-    fn free(&self, garbage: Vec<Garbage>) {
-        self.lazy_free.take(garbage);
-    }
-
-    fn events(&self, events: Vec<Event>) {
-        if let Some(shared) = self.shared() {
-            commands::pubsub::channels::notify(&shared.engine, this_worker(), &events);
-        }
-    }
-
-    fn kill(&self, worker: usize, client: u64) {
-        if let Some(shared) = self.shared() {
-            shared.post(worker, WorkerMessage::Kill { client });
-        }
-    }
-
-    fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
-        if let Some(shared) = self.shared() {
-            shared.post(ticket.client.worker, WorkerMessage::Reply { ticket: Arc::clone(ticket), bytes });
-        }
-    }
-
-    fn after_others(&self, left: &Arc<AtomicUsize>) {
-        if let Some(shared) = self.shared() {
-            left.fetch_add(shared.workers(), Relaxed);
-            shared.post_all(|| WorkerMessage::Settle { left: Arc::clone(left) });
-        }
-    }
-
+impl Clock for EngineHost {
     fn unix_us(&self, _: i64) -> i64 {
         clock::now().unix_us
-    }
-
-    fn converse(&self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
-        script_reentry::converse(&bytes)
-    }
-
-    fn while_busy(&self) {
-        script_reentry::serve(false);
-    }
-
-    fn while_long(&self) {
-        script_reentry::serve(true);
-    }
-
-    fn pause_changed(&self) {
-        if let Some(shared) = self.shared() {
-            shared.post_all(|| WorkerMessage::PauseChanged);
-        }
-    }
-
-    fn log_changed(&self) {
-        if let Some(shared) = self.shared() {
-            shared.notifier.ring();
-        }
     }
 
     fn nanos(&self) -> u64 {
@@ -177,29 +128,9 @@ impl engine::host::surroundings::Host for EngineHost {
     fn rest(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
 
-    fn log(&self, line: &str) {
-        log::warning(line);
-    }
-
-    fn process(&self) -> ProcessInfo {
-        let (user, system) = proc::cpu_times();
-        let (main_user, main_system) = proc::thread_cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
-        ProcessInfo {
-            id: std::process::id(),
-            started_at: self.started_at,
-            os: MACHINE.os.clone(),
-            executable: self.executable.clone(),
-            supervisor: self.supervisor,
-            config_file: self.config_file.clone(),
-            run_id: self.run_id.clone(),
-            user,
-            system,
-            main_user,
-            main_system,
-        }
-    }
-
+impl Memory for EngineHost {
     fn memory(&self) -> MemoryStats {
         let stats = allocator::stats();
         let peak = self.peak.fetch_max(stats.allocated, Relaxed).max(stats.allocated);
@@ -241,6 +172,102 @@ impl engine::host::surroundings::Host for EngineHost {
     fn allocator_text(&self, name: &str) -> io::Result<String> {
         allocator::text(name)
     }
+}
+
+impl Files for EngineHost {
+    fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        files::change_dir(name)
+    }
+
+    fn create_file(&self, name: &[u8], in_steps: bool) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(Temporary::create(path(name), in_steps)?))
+    }
+
+    fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
+        Ok(Box::new(Nameless::create()?))
+    }
+
+    fn open_file(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        let file = std::fs::File::open(path(name))?;
+        let size = file.metadata()?.len();
+        Ok((Box::new(file), size))
+    }
+
+    fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        std::fs::read(path(name))
+    }
+
+    fn replace_file(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
+        files::replace(path(name), content)
+    }
+}
+
+impl Threads<Engine> for EngineHost {
+    fn after_others(&self, left: &Arc<AtomicUsize>) {
+        if let Some(shared) = self.shared() {
+            left.fetch_add(shared.workers(), Relaxed);
+            shared.post_all(|| WorkerMessage::Settle { left: Arc::clone(left) });
+        }
+    }
+
+    fn in_background(&self, cpus: Directive, work: Task<Engine>) -> io::Result<()> {
+        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
+        let save = move || {
+            affinity::pin(&shared.engine.config().snapshot(), cpus);
+            work(&shared.engine);
+        };
+        std::thread::Builder::new().name("saver".to_owned()).spawn(save).map(drop)
+    }
+
+    fn abroad(&self, work: Task<Engine>) -> io::Result<()> {
+        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
+        BlockingPool::send(&self.blocking_pool, shared, work)
+    }
+
+    fn on_worker(&self, worker: usize, work: WorkerTask<Engine>) {
+        if let Some(shared) = self.shared() {
+            shared.post(worker, WorkerMessage::Task(work));
+        }
+    }
+
+    fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
+        let spare = std::thread::available_parallelism().map_or(0, |all| all.get() - 1).min(HELPERS_MAX);
+        std::thread::scope(|scope| {
+            for _ in 0..spare {
+                // Without one the work is done all the same.
+                let _ = std::thread::Builder::new().name("helper".to_owned()).spawn_scoped(scope, help);
+            }
+            work();
+        });
+    }
+}
+
+impl Peers for EngineHost {
+    fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
+        let config = self.shared().map(|shared| shared.engine.config().snapshot());
+        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BIND_SOURCE_ADDR));
+        blocking_pool::connect(host, port, source, patience)
+    }
+}
+
+impl Process for EngineHost {
+    fn process(&self) -> ProcessInfo {
+        let (user, system) = proc::cpu_times();
+        let (main_user, main_system) = proc::thread_cpu_times(&format!("/proc/self/task/{}/stat", std::process::id()));
+        ProcessInfo {
+            id: std::process::id(),
+            started_at: self.started_at,
+            os: MACHINE.os.clone(),
+            executable: self.executable.clone(),
+            supervisor: self.supervisor,
+            config_file: self.config_file.clone(),
+            run_id: self.run_id.clone(),
+            user,
+            system,
+            main_user,
+            main_system,
+        }
+    }
 
     fn crash(&self) {
         // What reports the signal ends the process.
@@ -260,6 +287,60 @@ impl engine::host::surroundings::Host for EngineHost {
         Command::new(&self.executable).args(arguments).exec()
     }
 
+    fn apply(&self, hook: ServerHook, config: &Config) -> Result<(), String> {
+        hook(&Change { acceptor: self.acceptor().as_deref(), config })
+    }
+}
+
+impl Log for EngineHost {
+    fn log(&self, line: &str) {
+        log::warning(line);
+    }
+
+    fn notice(&self, line: &str) {
+        log::notice(line);
+    }
+
+    fn warn(&self, line: &str) {
+        log::warning(line);
+    }
+
+    fn detail(&self, line: &str) {
+        log::verbose(line);
+    }
+}
+
+impl Connections for EngineHost {
+    fn kill(&self, worker: usize, client: u64) {
+        if let Some(shared) = self.shared() {
+            shared.post(worker, WorkerMessage::Kill { client });
+        }
+    }
+
+    fn converse(&self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        script_reentry::converse(&bytes)
+    }
+
+    fn while_busy(&self) {
+        script_reentry::serve(false);
+    }
+
+    fn while_long(&self) {
+        script_reentry::serve(true);
+    }
+
+    fn pause_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.post_all(|| WorkerMessage::PauseChanged);
+        }
+    }
+
+    fn log_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.notifier.ring();
+        }
+    }
+
     fn connections(&self) -> ConnectionStats {
         let Some(shared) = self.shared() else { return ConnectionStats::default() };
         ConnectionStats {
@@ -275,84 +356,25 @@ impl engine::host::surroundings::Host for EngineHost {
         }
         self.lazy_free.reset_freed();
     }
+}
 
-    fn apply(&self, hook: ServerHook, config: &Config) -> Result<(), String> {
-        hook(&Change { acceptor: self.acceptor().as_deref(), config })
-    }
-
-    fn change_dir(&self, name: &[u8]) -> io::Result<Vec<u8>> {
-        files::change_dir(name)
-    }
-
-    fn notice(&self, line: &str) {
-        log::notice(line);
-    }
-
-    fn warn(&self, line: &str) {
-        log::warning(line);
-    }
-
-    fn create_file(&self, name: &[u8], in_steps: bool) -> io::Result<Box<dyn NewFile>> {
-        Ok(Box::new(Temporary::create(path(name), in_steps)?))
-    }
-
-    fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
-        Ok(Box::new(Nameless::create()?))
-    }
-
-    fn open_file(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
-        let file = std::fs::File::open(path(name))?;
-        let size = file.metadata()?.len();
-        Ok((Box::new(file), size))
-    }
-
-    fn in_background(&self, cpus: Directive, work: Task) -> io::Result<()> {
-        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
-        let save = move || {
-            affinity::pin(&shared.engine.config().snapshot(), cpus);
-            work(&shared.engine);
-        };
-        std::thread::Builder::new().name("saver".to_owned()).spawn(save).map(drop)
-    }
-
-    fn abroad(&self, work: Task) -> io::Result<()> {
-        let Some(shared) = self.shared() else { return Err(io::ErrorKind::NotConnected.into()) };
-        BlockingPool::send(&self.blocking_pool, shared, work)
-    }
-
-    fn on_worker(&self, worker: usize, work: WorkerTask) {
+impl Delivery for EngineHost {
+    fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
         if let Some(shared) = self.shared() {
-            shared.post(worker, WorkerMessage::Task(work));
+            shared.post(ticket.client.worker, WorkerMessage::Reply { ticket: Arc::clone(ticket), bytes });
         }
     }
+}
 
-    fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
-        let config = self.shared().map(|shared| shared.engine.config().snapshot());
-        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BIND_SOURCE_ADDR));
-        blocking_pool::connect(host, port, source, patience)
+impl EffectSink for EngineHost {
+    fn free(&self, garbage: Vec<Garbage>) {
+        self.lazy_free.take(garbage);
     }
 
-    fn alongside(&self, help: &(dyn Fn() + Sync), work: &mut dyn FnMut()) {
-        let spare = std::thread::available_parallelism().map_or(0, |all| all.get() - 1).min(HELPERS_MAX);
-        std::thread::scope(|scope| {
-            for _ in 0..spare {
-                // Without one the work is done all the same.
-                let _ = std::thread::Builder::new().name("helper".to_owned()).spawn_scoped(scope, help);
-            }
-            work();
-        });
-    }
-
-    fn detail(&self, line: &str) {
-        log::verbose(line);
-    }
-
-    fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
-        std::fs::read(path(name))
-    }
-
-    fn replace_file(&self, name: &[u8], content: &[u8]) -> io::Result<()> {
-        files::replace(path(name), content)
+    fn events(&self, events: Vec<Event>) {
+        if let Some(shared) = self.shared() {
+            commands::pubsub::channels::notify(&shared.engine, this_worker(), &events);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Its numbers have names (`arenas.page`); a number has 8, 4 or 1 bytes, and reading it as another size is refused, so
 //! that the sizes are tried in turn. Texts are read only under names that are known to be those of texts.
 
-use engine::host::surroundings::MemoryStats;
+use engine::host::memory::MemoryStats;
 use std::io;
 use std::sync::LazyLock;
 use tikv_jemalloc_ctl::thread::{self, ThreadLocal};

@@ -1,6 +1,6 @@
 //! Files of the process: names as bytes, files that appear under their name when they are complete, scratch files.
 
-use engine::host::surroundings::{NewFile, Scratch};
+use engine::host::files::{NewFile, Scratch};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -61,8 +61,7 @@ impl Congestion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::Options;
-    use engine::host::surroundings::NullHost;
+    use engine::{NullHost, Options};
     use std::sync::Arc;
 
     #[test]

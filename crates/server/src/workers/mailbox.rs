@@ -9,10 +9,11 @@
 
 use crate::connection::socket::Stream;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::Engine;
 use engine::clients::pubsub::Push;
 use engine::clients::registry::ClientInfo;
 use engine::clients::waiters::Ticket;
-use engine::host::surroundings::WorkerTask;
+use engine::host::threads::WorkerTask;
 use mio::{Poll, Token, Waker};
 use std::io;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub enum WorkerMessage {
     /// The log is durable up to a higher offset: replies may be sent that waited for that.
     Durable,
     /// Something that is to be done on this worker's thread.
-    Task(WorkerTask),
+    Task(WorkerTask<Engine>),
     /// The server ends: send what can be sent at once, then stop.
     Stop,
 }

@@ -10,7 +10,7 @@
 
 use super::Order;
 use engine::host::peer_connections::Link;
-use engine::host::surroundings::Peer;
+use engine::host::peers::Peer;
 use engine::propagation::change_log::put_command;
 use engine::{Engine, Error, Word};
 use std::io::{self, ErrorKind};

@@ -1,4 +1,8 @@
-//! The store: its shards and what belongs to all of them.
+//! The engine: the store with all that belongs to it.
+//!
+//! On top of all other rooms: it owns their parts and hands them down, and none of them knows of it.
+
+pub mod host;
 
 use crate::clients::pubsub::PubSub;
 use crate::clients::registry::Clients;
@@ -8,9 +12,9 @@ use crate::data::event_class::EventClass;
 use crate::data::key_hash::{KeyHash, KeyHasher};
 use crate::data::table::EntryHint;
 use crate::data::value::Value;
+use crate::engine::host::Host;
 use crate::expiry::eviction::MemoryLimit;
 use crate::host::peer_connections::Links;
-use crate::host::surroundings::Host;
 use crate::keyspace::encoding_limits::Packing;
 use crate::keyspace::keys::Key;
 use crate::keyspace::lru::AccessClock;
@@ -724,7 +728,7 @@ mod tests {
     use super::*;
     use crate::clients::watch::WatchFlag;
     use crate::data::value::NewString;
-    use crate::host::surroundings::NullHost;
+    use crate::engine::host::NullHost;
     use crate::host::threads::Server;
     use crate::keyspace::edit::Ttl;
     use crate::keyspace::held_locks::Held;

@@ -1,0 +1,23 @@
+//! Time: clocks, and waiting.
+
+use std::time::Duration;
+
+/// Clocks, and threads that wait.
+pub trait Clock: Send + Sync {
+    /// A clock in nanoseconds that never goes back, for measuring how long commands take. Read after every command, so
+    /// it must be cheap.
+    fn nanos(&self) -> u64 {
+        0
+    }
+
+    /// Unix time in microseconds; `known` is what the caller was told last.
+    fn unix_us(&self, known: i64) -> i64 {
+        known
+    }
+
+    /// Stops the calling thread, and the other workers, too (DEBUG SLEEP).
+    fn sleep(&self, _time: Duration) {}
+
+    /// Stops the calling thread alone.
+    fn rest(&self, _time: Duration) {}
+}

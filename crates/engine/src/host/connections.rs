@@ -1,0 +1,41 @@
+//! Clients' connections, and what the threads that serve them are told.
+
+/// Clients' connections, and the threads that serve them.
+pub trait Connections: Send + Sync {
+    /// Ends the connection of a client that `worker` serves (CLIENT KILL).
+    fn kill(&self, _worker: usize, _client: u64) {}
+
+    /// The clients' pause has begun, changed or ended: workers look at it again.
+    fn pause_changed(&self) {}
+
+    /// The log was turned off, or replies wait for it in another way: who waits for it looks again.
+    fn log_changed(&self) {}
+
+    /// A script runs for so long that others are not to wait for it: the thread that it has serves other clients for a
+    /// moment, who may only call what is for such times. Called under the locks of the script.
+    fn while_busy(&self) {}
+
+    /// A script has run for a while: the thread that it has serves other clients for a moment, as far as their commands
+    /// can do with locks that are free. Called under the locks of the script.
+    fn while_long(&self) {}
+
+    /// Sends bytes to the client whose script this thread runs, and waits for its next request: the words of it, or
+    /// None when the client or the server is about to end. Called under the locks of the script.
+    fn converse(&self, _bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        None
+    }
+
+    fn connections(&self) -> ConnectionStats {
+        ConnectionStats::default()
+    }
+
+    /// Counts connections anew (CONFIG RESETSTAT).
+    fn reset_stats(&self) {}
+}
+
+/// Connections since the start or CONFIG RESETSTAT.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionStats {
+    pub received: u64,
+    pub rejected: u64,
+}

@@ -1,0 +1,69 @@
+//! Memory: what the allocator tells, and what it can be asked to do.
+
+use std::io;
+
+/// The allocator.
+pub trait Memory: Send + Sync {
+    fn memory(&self) -> MemoryStats {
+        MemoryStats::default()
+    }
+
+    /// Bytes in live allocations, as in [`memory`](Self::memory).
+    fn allocated(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that the calling thread has allocated more than it has freed. Asked often, so it must be cheap. Wraps
+    /// around at zero.
+    fn own_allocated(&self) -> u64 {
+        0
+    }
+
+    /// Pieces of garbage that wait to be freed, and how many have been.
+    fn freeing(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    /// Gives memory that the allocator keeps for later back to the system (MEMORY PURGE).
+    fn purge_memory(&self) {}
+
+    /// What the allocator tells of itself at length (MEMORY MALLOC-STATS); None when it tells nothing.
+    fn allocator_report(&self) -> Option<String> {
+        None
+    }
+
+    /// Reads a number of the allocator's by its name, after it has written one there (DEBUG MALLCTL).
+    fn allocator_number(&self, _name: &str, _new: Option<u64>) -> io::Result<u64> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Reads a text of the allocator's by its name (DEBUG MALLCTL-STR).
+    fn allocator_text(&self, _name: &str) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Memory in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStats {
+    /// Name and version of the allocator.
+    pub allocator: &'static str,
+    /// Bytes in live allocations, with what their size classes round them up by.
+    pub allocated: u64,
+    /// Bytes in pages that hold allocations.
+    pub active: u64,
+    /// Bytes in pages that the allocator has from the system.
+    pub resident: u64,
+    /// Bytes in pages that it has offered to the system, which has not taken them yet.
+    pub muzzy: u64,
+    /// The highest `allocated` that was seen, and that of the empty server.
+    pub peak: u64,
+    pub startup: u64,
+    /// What the system counts as the process's.
+    pub rss: u64,
+    /// Memory of the machine.
+    pub total_system: u64,
+    /// Objects that wait to be freed, and that were freed, in the background.
+    pub lazy_pending: u64,
+    pub lazy_freed: u64,
+}

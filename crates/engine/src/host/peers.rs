@@ -1,0 +1,18 @@
+//! Other servers.
+
+use std::io;
+use std::time::Duration;
+
+/// Connections to other servers.
+pub trait Peers: Send + Sync {
+    /// Connects to another server. `patience`: how long that may take, and then each read and each write.
+    fn connect(&self, _host: &[u8], _port: &[u8], _patience: Duration) -> io::Result<Box<dyn Peer>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Another server, at the other end of a connection.
+pub trait Peer: io::Read + io::Write + Send {
+    /// How long each read and each write may take from now on.
+    fn set_patience(&mut self, patience: Duration) -> io::Result<()>;
+}
