@@ -198,7 +198,7 @@ impl Reader {
             match token {
                 TokenTree::Group(group) => self.find_in_tokens(group.stream()),
                 TokenTree::Ident(ident) if ident == "unsafe" && !next.is_some_and(|t| is_punct(t, '(')) => {
-                    self.note_unsafe(ident.span(), next.is_some_and(|t| is_contract(t)));
+                    self.note_unsafe(ident.span(), next.is_some_and(is_contract));
                 }
                 TokenTree::Ident(ident) if next.is_some_and(|t| is_punct(t, '!')) => {
                     self.facts.macros.push((ident.to_string(), ident.span().start().line));

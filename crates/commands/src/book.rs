@@ -128,7 +128,7 @@ fn same(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// The same, with another text for a key of the wrong type.
 fn translated(cx: &mut Cx<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
     match same(cx, args) {
-        Err(error) if error == Error::WrongType => fail(cx, BookCode::Type, wrong_type),
+        Err(Error::WrongType) => fail(cx, BookCode::Type, wrong_type),
         result => result,
     }
 }
