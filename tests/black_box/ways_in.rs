@@ -424,7 +424,8 @@ fn all_wait_while_all_are_paused() {
     }
     for (socket, line) in &mut sockets {
         assert!(!replies(socket, 1).starts_with('-'), "{line}");
-        assert!(begun.elapsed() >= Duration::from_millis(300), "{line}");
+        // The server counts in whole milliseconds: the one in which the pause began is not whole.
+        assert!(begun.elapsed() >= Duration::from_millis(299), "{line}");
     }
 }
 
