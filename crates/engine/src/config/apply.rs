@@ -34,7 +34,7 @@ pub trait EngineHooks {
     /// How much memory the data may take.
     fn memory_limit(&self) -> Applied;
 
-    /// Whether keys keep what they have while a client imports them.
+    /// Whether another server's data is being imported: nothing expires or is evicted meanwhile.
     fn import_mode(&self) -> Applied;
 
     /// Which keyspace events are published.

@@ -19,7 +19,7 @@ impl Directive {
 /// Declares the directives of an area: a constant of [`Directive`] for each, counted on `after` the area before, and
 /// `ENTRIES` in the same order. The documentation of a constant is that of its entry.
 macro_rules! directives {
-    (after $first:expr; $($(#[doc = $line:literal])* $name:ident = $entry:expr;)+) => {
+    (after $first:expr; $($(#[doc = $line:literal])+ $name:ident = $entry:expr;)+) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "they are called like the directives")]
         enum Position {
             $($name),+

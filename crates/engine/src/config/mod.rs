@@ -34,9 +34,10 @@ pub use apply::{Applied, Apply, EngineHook, EngineHooks, ServerHook, ServerHooks
 pub use check::TITLE_VARIABLES;
 pub use command_line::{CommandLine, Invocation, parse_command_line};
 pub use directive::Directive;
-pub use entry::Unmet;
+pub use directives::AREAS;
+pub use entry::{Entry, Kind, Preset, Unit, Unmet};
 pub use load::{Host, LoadError, Loaded, load, os_message};
 pub use rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
 pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
-pub use table::{entries, is_sensitive};
+pub use table::is_sensitive;
 pub use value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value};

@@ -48,7 +48,7 @@ pub struct RewriteInput<'a> {
 /// The new text of the configuration file.
 pub fn rewrite(input: RewriteInput<'_>) -> Vec<u8> {
     let mut text = Text::read(input.old, input.all);
-    for entry in AREAS.iter().flat_map(|area| area.iter()) {
+    for entry in AREAS.iter().flat_map(|(_, area)| area.iter()) {
         text.processed.insert(entry.name.as_bytes());
         for (line, mut needed) in lines(entry, input.config) {
             if entry.directive == Directive::THREADS {

@@ -15,12 +15,12 @@ pub struct Found {
 
 /// All entries, at the position of their directive.
 static ENTRIES: [&Entry; COUNT] = {
-    let mut entries = [&AREAS[0][0]; COUNT];
+    let mut entries = [&AREAS[0].1[0]; COUNT];
     let (mut area, mut count) = (0, 0);
     while area < AREAS.len() {
         let mut at = 0;
-        while at < AREAS[area].len() {
-            entries[count] = &AREAS[area][at];
+        while at < AREAS[area].1.len() {
+            entries[count] = &AREAS[area].1[at];
             count += 1;
             at += 1;
         }
@@ -79,7 +79,7 @@ mod tests {
         for pair in names().windows(2) {
             assert_ne!(pair[0].name, pair[1].name);
         }
-        for area in AREAS {
+        for (_, area) in AREAS {
             for pair in area.windows(2) {
                 assert!(pair[0].name < pair[1].name, "{} after {}", pair[1].name, pair[0].name);
             }

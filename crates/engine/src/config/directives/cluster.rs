@@ -7,35 +7,66 @@ use crate::config::entry::{Entry, INT_MAX, PORT_MAX, Unit, Unmet, choice, flag, 
 const NO_CLUSTER: &str = "Cinnabar has no cluster mode";
 
 directives! { after super::replication::END;
+    /// Sharded messages while the cluster is down.
     CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = flag("cluster-allow-pubsubshard-when-down", true).unsupported(NO_CLUSTER);
+    /// Reads while the cluster is down.
     CLUSTER_ALLOW_READS_WHEN_DOWN = flag("cluster-allow-reads-when-down", false).unsupported(NO_CLUSTER);
+    /// Replicas may move to primaries that have none.
     CLUSTER_ALLOW_REPLICA_MIGRATION = flag("cluster-allow-replica-migration", true).unsupported(NO_CLUSTER);
+    /// The bus port that other nodes are told.
     CLUSTER_ANNOUNCE_BUS_PORT = integer("cluster-announce-bus-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
+    /// The IPv4 address that clients are told.
     CLUSTER_ANNOUNCE_CLIENT_IPV4 = text("cluster-announce-client-ipv4", "").checked(check::ipv4).unsupported(NO_CLUSTER);
+    /// The IPv6 address that clients are told.
     CLUSTER_ANNOUNCE_CLIENT_IPV6 = text("cluster-announce-client-ipv6", "").checked(check::ipv6).unsupported(NO_CLUSTER);
+    /// The port that clients are told.
     CLUSTER_ANNOUNCE_CLIENT_PORT = integer("cluster-announce-client-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
+    /// The TLS port that clients are told.
     CLUSTER_ANNOUNCE_CLIENT_TLS_PORT = integer("cluster-announce-client-tls-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
+    /// The host name that others are told.
     CLUSTER_ANNOUNCE_HOSTNAME = text("cluster-announce-hostname", "").checked(check::hostname).unsupported(NO_CLUSTER);
+    /// A name of this node for its operators.
     CLUSTER_ANNOUNCE_HUMAN_NODENAME = text("cluster-announce-human-nodename", "").checked(check::node_name).unsupported(NO_CLUSTER);
+    /// The address that others are told.
     CLUSTER_ANNOUNCE_IP = text("cluster-announce-ip", "").checked(check::announce_ip).unsupported(NO_CLUSTER);
+    /// The port that others are told.
     CLUSTER_ANNOUNCE_PORT = integer("cluster-announce-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
+    /// The TLS port that others are told.
     CLUSTER_ANNOUNCE_TLS_PORT = integer("cluster-announce-tls-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
+    /// Seconds for which a forgotten node is not added again.
     CLUSTER_BLACKLIST_TTL = integer("cluster-blacklist-ttl", 60, i64::MIN, i64::MAX).unsupported(NO_CLUSTER);
+    /// The file in which a node keeps what it knows of the cluster.
     CLUSTER_CONFIG_FILE = text("cluster-config-file", "nodes.conf").keeps_empty().checked(check::cluster_config_file).immutable().unsupported(NO_CLUSTER);
+    /// Whether a node ends when that file cannot be written.
     CLUSTER_CONFIG_SAVE_BEHAVIOR = choice("cluster-config-save-behavior", &["sync", "best-effort"], "sync").unsupported(NO_CLUSTER);
+    /// How many databases a cluster has.
     CLUSTER_DATABASES = integer("cluster-databases", 1, 1, INT_MAX).immutable().confirmed().unsupported(NO_CLUSTER);
+    /// This server is a node of a cluster.
     CLUSTER_ENABLED = flag("cluster-enabled", false).immutable().unsupported(NO_CLUSTER).unmet(Unmet::Refused);
+    /// Bytes that may wait for another node.
     CLUSTER_LINK_SENDBUF_LIMIT = memory("cluster-link-sendbuf-limit", 0, 0, i64::MAX).unit(Unit::UnsignedMemory).unsupported(NO_CLUSTER);
+    /// Milliseconds that a failover by hand may take.
     CLUSTER_MANUAL_FAILOVER_TIMEOUT = integer("cluster-manual-failover-timeout", 5000, 1, INT_MAX).unsupported(NO_CLUSTER);
+    /// Replicas that a primary keeps before one may move.
     CLUSTER_MIGRATION_BARRIER = integer("cluster-migration-barrier", 1, 0, INT_MAX).unsupported(NO_CLUSTER);
+    /// Milliseconds of silence after which a node counts as failing.
     CLUSTER_NODE_TIMEOUT = integer("cluster-node-timeout", 15000, 0, i64::MAX).unsupported(NO_CLUSTER);
+    /// Milliseconds between pings of other nodes.
     CLUSTER_PING_INTERVAL = integer("cluster-ping-interval", 0, 0, i64::MAX).hidden().unsupported(NO_CLUSTER);
+    /// The port of the cluster's bus.
     CLUSTER_PORT = integer("cluster-port", 0, 0, PORT_MAX).immutable().unsupported(NO_CLUSTER);
+    /// How other nodes are named in redirections.
     CLUSTER_PREFERRED_ENDPOINT_TYPE = choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").unsupported(NO_CLUSTER);
+    /// This replica never takes over.
     CLUSTER_REPLICA_NO_FAILOVER = flag("cluster-replica-no-failover", false).alias("cluster-slave-no-failover").unsupported(NO_CLUSTER);
+    /// How old a replica's data may be for it to take over, in node timeouts.
     CLUSTER_REPLICA_VALIDITY_FACTOR = integer("cluster-replica-validity-factor", 10, 0, INT_MAX).alias("cluster-slave-validity-factor").unsupported(NO_CLUSTER);
+    /// The cluster is down while slots are without a node.
     CLUSTER_REQUIRE_FULL_COVERAGE = flag("cluster-require-full-coverage", true).unsupported(NO_CLUSTER);
+    /// Entries about moved slots that are kept.
     CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = integer("cluster-slot-migration-log-max-len", 1000, 0, i64::MAX).unsupported(NO_CLUSTER);
+    /// Count use by slots.
     CLUSTER_SLOT_STATS_ENABLED = flag("cluster-slot-stats-enabled", false).unsupported(NO_CLUSTER);
+    /// Bytes still to be sent at which a moved slot changes hands.
     SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES = memory("slot-migration-max-failover-repl-bytes", 0, -1, i64::MAX).unit(Unit::SignedMemory).unsupported(NO_CLUSTER);
 }

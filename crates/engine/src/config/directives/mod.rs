@@ -14,19 +14,19 @@ mod tls;
 
 use super::entry::Entry;
 
-/// Every area, in the order in which a rewrite appends changed directives and in which positions are counted.
-pub const AREAS: &[&[Entry]] = &[
-    network::ENTRIES,
-    security::ENTRIES,
-    limits::ENTRIES,
-    memory::ENTRIES,
-    data::ENTRIES,
-    persistence::ENTRIES,
-    replication::ENTRIES,
-    cluster::ENTRIES,
-    tls::ENTRIES,
-    logging::ENTRIES,
-    process::ENTRIES,
+/// Every area with its title, in the order in which a rewrite appends changed directives and in which positions are counted.
+pub const AREAS: &[(&str, &[Entry])] = &[
+    ("Listeners, sockets and threads", network::ENTRIES),
+    ("Passwords and what is off unless it is asked for", security::ENTRIES),
+    ("Limits of clients and scripts", limits::ENTRIES),
+    ("Memory, eviction and expiry", memory::ENTRIES),
+    ("Databases, events of keys, compact encodings", data::ENTRIES),
+    ("Snapshots and the append-only file", persistence::ENTRIES),
+    ("Replication", replication::ENTRIES),
+    ("Cluster", cluster::ENTRIES),
+    ("TLS", tls::ENTRIES),
+    ("Logs, latency and crash reports", logging::ENTRIES),
+    ("The process", process::ENTRIES),
 ];
 
 /// How many directives there are.

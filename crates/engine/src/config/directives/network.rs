@@ -5,25 +5,47 @@ use crate::config::directive::{Directive, directives};
 use crate::config::entry::{Entry, INT_MAX, Kind, PORT_MAX, UINT_MAX, Unmet, flag, integer, octal, special, text};
 
 directives! { after 0;
+    /// The zone that this server runs in, as HELLO and INFO tell clients.
     AVAILABILITY_ZONE = text("availability-zone", "").keeps_empty();
+    /// The addresses that are listened on. A `-` before one: it is no error if the machine does not have it.
+    /// `*` stands for all of IPv4, `::*` for all of IPv6; an empty text stops listening on TCP.
     BIND = special("bind", Kind::Bind, "* -::*").applied(Server(|server| server.bind()));
+    /// The address that connections to other servers come from.
     BIND_SOURCE_ADDR = text("bind-source-addr", "");
+    /// Seconds after which a silent connection of the book protocol is closed; 0 keeps it.
     BOOK_IDLE_TIMEOUT = integer("book-idle-timeout", 5, 0, INT_MAX);
+    /// The port of the book protocol; 0 switches it off.
     BOOK_PORT = integer("book-port", 0, 0, PORT_MAX).applied(Server(|server| server.book_port()));
+    /// Events of the loop for each thread of input and output.
     EVENTS_PER_IO_THREAD = integer("events-per-io-thread", 2, 0, INT_MAX).hidden().unsupported("Every thread of Cinnabar reads and writes for itself");
+    /// Valkey's name of `threads`: it counts where `threads` is not given.
     IO_THREADS = integer("io-threads", 1, 1, 256).immutable();
+    /// Listen with Multipath TCP, where the system has it.
     MPTCP = flag("mptcp", false).immutable().confirmed();
+    /// The TCP port for RESP clients; 0 does not listen on TCP.
     PORT = integer("port", 6379, 0, PORT_MAX).applied(Server(|server| server.port()));
+    /// How many commands are looked ahead for.
     PREFETCH_BATCH_MAX_SIZE = integer("prefetch-batch-max-size", 16, 0, 128).unsupported("Cinnabar looks ahead as far as requests have arrived");
+    /// The addresses that are listened on for RDMA.
     RDMA_BIND = text("rdma-bind", "").unsupported("No RDMA building support.").unmet(Unmet::Refused);
+    /// The completion vector of RDMA connections.
     RDMA_COMPLETION_VECTOR = integer("rdma-completion-vector", -1, -1, 1024).immutable().unsupported("No RDMA building support.");
+    /// The port for RDMA.
     RDMA_PORT = integer("rdma-port", 0, 0, PORT_MAX).unsupported("No RDMA building support.").unmet(Unmet::Refused);
+    /// Bytes of an RDMA connection's receive buffer.
     RDMA_RX_SIZE = integer("rdma-rx-size", 1048576, 65536, 16777216).immutable().unsupported("No RDMA building support.");
+    /// The mark that the system's firewall sees on connections (SO_MARK); 0 sets none.
     SOCKET_MARK_ID = integer("socket-mark-id", 0, 0, UINT_MAX).immutable();
+    /// Connections that may wait to be accepted; the system may allow fewer.
     TCP_BACKLOG = integer("tcp-backlog", 511, 0, INT_MAX).immutable();
+    /// Seconds of silence after which the system asks whether a client is still there; 0 never does.
     TCP_KEEPALIVE = integer("tcp-keepalive", 300, 0, INT_MAX).applied(Server(|server| server.keepalive()));
+    /// Workers, each of which executes commands; 0 is one for each processor.
     THREADS = integer("threads", 0, 0, 1024).immutable().confirmed();
+    /// The path of a Unix socket to listen on.
     UNIXSOCKET = text("unixsocket", "").immutable();
+    /// The group that the Unix socket belongs to.
     UNIXSOCKETGROUP = text("unixsocketgroup", "").immutable();
+    /// The permissions of the Unix socket, in octal; 0 leaves them to the umask.
     UNIXSOCKETPERM = octal("unixsocketperm", 0, 0, 0o777).immutable();
 }

@@ -7,30 +7,56 @@ use crate::config::entry::{Entry, INT_MAX, Kind, PORT_MAX, Unmet, choice, flag, 
 const NO_REPLICATION: &str = "Cinnabar has no replication";
 
 directives! { after super::persistence::END;
+    /// Send snapshot and changes over two connections.
     DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false).unsupported(NO_REPLICATION);
+    /// Seconds since its last word after which a replica does not count.
     MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag").applied(Engine(|engine| engine.wanted_replicas()));
+    /// Replicas without which writes are refused; 0 asks for none.
     MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write").applied(Engine(|engine| engine.wanted_replicas()));
+    /// The password for the primary.
     PRIMARYAUTH = text("primaryauth", "").alias("masterauth").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    /// The user at the primary.
     PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    /// What happens when a replicated command fails.
     PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").unsupported("Cinnabar goes on after a command that fails when it is replayed");
+    /// Bytes of changes that are kept for replicas that come back.
     REPL_BACKLOG_SIZE = memory("repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX).unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    /// Seconds without replicas after which the backlog is freed.
     REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX).unsupported(NO_REPLICATION);
+    /// Send fewer and larger packets to replicas.
     REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false).unsupported(NO_REPLICATION);
+    /// Load a primary's snapshot without a file.
     REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading().unsupported(NO_REPLICATION);
+    /// Send snapshots without a file.
     REPL_DISKLESS_SYNC = flag("repl-diskless-sync", true).unsupported(NO_REPLICATION);
+    /// Seconds to wait for more replicas before a snapshot is sent.
     REPL_DISKLESS_SYNC_DELAY = integer("repl-diskless-sync-delay", 5, 0, INT_MAX).unsupported(NO_REPLICATION);
+    /// Replicas that end that wait.
     REPL_DISKLESS_SYNC_MAX_REPLICAS = integer("repl-diskless-sync-max-replicas", 0, 0, INT_MAX).unsupported(NO_REPLICATION);
+    /// Connect to the primary with Multipath TCP.
     REPL_MPTCP = flag("repl-mptcp", false).immutable().confirmed().unsupported(NO_REPLICATION);
+    /// Seconds between pings to replicas.
     REPL_PING_REPLICA_PERIOD = integer("repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period").unsupported(NO_REPLICATION);
+    /// Seconds of silence after which a replication link counts as broken.
     REPL_TIMEOUT = integer("repl-timeout", 60, 1, INT_MAX).unsupported(NO_REPLICATION);
+    /// The address that a replica tells its primary.
     REPLICA_ANNOUNCE_IP = text("replica-announce-ip", "").alias("slave-announce-ip").unsupported(NO_REPLICATION);
+    /// The port that a replica tells its primary.
     REPLICA_ANNOUNCE_PORT = integer("replica-announce-port", 0, 0, PORT_MAX).alias("slave-announce-port").unsupported(NO_REPLICATION);
+    /// Whether Sentinel is told of this replica.
     REPLICA_ANNOUNCED = flag("replica-announced", true).unsupported(NO_REPLICATION);
+    /// A replica goes on when its disk fails.
     REPLICA_IGNORE_DISK_WRITE_ERRORS = flag("replica-ignore-disk-write-errors", false).unsupported(NO_REPLICATION);
+    /// A replica leaves eviction to its primary.
     REPLICA_IGNORE_MAXMEMORY = flag("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory").unsupported(NO_REPLICATION);
+    /// Free a replica's old data in the background.
     REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush").unsupported(NO_REPLICATION);
+    /// Which replica Sentinel prefers: the lowest above 0.
     REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority").unsupported(NO_REPLICATION);
+    /// A replica refuses writes of clients.
     REPLICA_READ_ONLY = flag("replica-read-only", true).alias("slave-read-only").unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    /// A replica answers while its link is broken.
     REPLICA_SERVE_STALE_DATA = flag("replica-serve-stale-data", true).alias("slave-serve-stale-data").unsupported(NO_REPLICATION);
+    /// The primary that this server follows.
     REPLICAOF = special("replicaof", Kind::ReplicaOf, "no one").alias("slaveof").immutable().unsupported(NO_REPLICATION).unmet(Unmet::Refused);
 }

@@ -6,13 +6,22 @@ use crate::config::entry::{Entry, choice, flag, integer, text};
 const NO_USERS: &str = "Cinnabar has no users but default";
 
 directives! { after super::network::END;
+    /// Which channels a new user may use.
     ACL_PUBSUB_DEFAULT = choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").unsupported(NO_USERS);
+    /// The file that users are read from.
     ACLFILE = text("aclfile", "").keeps_empty().immutable();
+    /// Entries that ACL LOG keeps.
     ACLLOG_MAX_LEN = integer("acllog-max-len", 128, 0, i64::MAX).unsupported(NO_USERS);
+    /// Assertions for debugging.
     ENABLE_DEBUG_ASSERT = flag("enable-debug-assert", false).immutable().hidden().unsupported("Cinnabar has no assertions for debugging");
+    /// Who may call DEBUG: nobody, everybody, or clients on this machine (`local`).
     ENABLE_DEBUG_COMMAND = choice("enable-debug-command", &["no", "yes", "local"], "no").immutable();
+    /// Who may call MODULE: nobody, everybody, or clients on this machine (`local`).
     ENABLE_MODULE_COMMAND = choice("enable-module-command", &["no", "yes", "local"], "no").immutable();
+    /// Who may change protected directives by CONFIG SET: nobody, everybody, or clients on this machine (`local`).
     ENABLE_PROTECTED_CONFIGS = choice("enable-protected-configs", &["no", "yes", "local"], "no").immutable();
+    /// Without a password and a `bind`, only clients on this machine are served.
     PROTECTED_MODE = flag("protected-mode", true);
+    /// The password that clients give with AUTH; empty asks for none.
     REQUIREPASS = text("requirepass", "").sensitive();
 }
