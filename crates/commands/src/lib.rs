@@ -17,7 +17,7 @@
 //! let mut run = |words: &[&str], unix_ms: i64| {
 //!     let mut args: Args = words.into();
 //!     let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
-//!     core::dispatch::execute(&engine, &mut client, &mut args, Now { unix_us: unix_ms * 1000 }, &mut reply);
+//!     dispatch::execute(&engine, &mut client, &mut args, Now { unix_us: unix_ms * 1000 }, &mut reply);
 //!     String::from_utf8(reply.into_inner()).unwrap()
 //! };
 //! assert_eq!(run(&["SET", "greeting", "hello", "PX", "500"], 1_000), "+OK\r\n");
