@@ -512,7 +512,7 @@ fn unknown_command(args: &Args<'_>) -> Error {
         if left == 0 {
             break;
         }
-        let arg = before_nul(arg);
+        let arg = engine::before_nul(arg);
         let arg = &arg[..arg.len().min(left)];
         text.push(b'\'');
         text.extend_from_slice(arg);
@@ -528,11 +528,6 @@ fn unknown_subcommand(entry: &Entry, args: &Args<'_>) -> Error {
 
 /// As much of a name as an error repeats.
 pub(crate) fn shown(name: &[u8]) -> &[u8] {
-    let name = before_nul(name);
+    let name = engine::before_nul(name);
     &name[..name.len().min(UNKNOWN_SHOWN)]
-}
-
-/// Errors show words as C prints them.
-pub(crate) fn before_nul(word: &[u8]) -> &[u8] {
-    word.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -160,11 +160,6 @@ fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
-/// Statuses and errors end where C ends a text.
-pub(super) fn up_to_nul(text: &[u8]) -> &[u8] {
-    text.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
 /// The text in the field of a table, if it is one; a number is one too.
 fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
     match table.raw_get(name) {
@@ -181,7 +176,7 @@ pub(super) struct ErrorTable {
 
 impl ErrorTable {
     pub fn of(table: &Table) -> Option<ErrorTable> {
-        let text = up_to_nul(&text(table, "err")?).to_vec();
+        let text = engine::before_nul(&text(table, "err")?).to_vec();
         let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
         Some(ErrorTable { text, counted })
     }
@@ -237,7 +232,7 @@ fn write_good_table(out: &mut Out<'_>, table: &Table, depth: usize) {
         return write_array(out, table, depth);
     }
     if let Ok(Value::String(status)) = table.raw_get("ok") {
-        return out.reply.simple(one_line(up_to_nul(&status.as_bytes())));
+        return out.reply.simple(one_line(engine::before_nul(&status.as_bytes())));
     }
     if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
         return out.reply.double(super::libraries::number(&number).unwrap_or_default());
@@ -268,7 +263,7 @@ fn write_good_table(out: &mut Out<'_>, table: &Table, depth: usize) {
         && let (Some(told), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))
     {
         let mut format = [b' '; 3];
-        for (place, byte) in format.iter_mut().zip(up_to_nul(&told)) {
+        for (place, byte) in format.iter_mut().zip(engine::before_nul(&told)) {
             *place = *byte;
         }
         return out.reply.verbatim(&format, &string);

@@ -4,7 +4,7 @@
 //! the sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table
 //! with the text of a command's error in `err`.
 
-use super::convert::{ErrorTable, up_to_nul};
+use super::convert::ErrorTable;
 use super::functions;
 use super::run::RUN;
 use mlua::{Lua, Value};
@@ -101,7 +101,7 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
         },
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
             let text = lua.coerce_string(error)?.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
-            ([b"ERR ", up_to_nul(&text)].concat(), false)
+            ([b"ERR ", engine::before_nul(&text)].concat(), false)
         }
         other => (format!("ERR {}", other.to_string()?).into(), false),
     };

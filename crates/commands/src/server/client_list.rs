@@ -5,8 +5,8 @@
 //! ```
 
 use crate::core::args::Args;
-use crate::core::dispatch::before_nul;
 use crate::core::table::{Entry, Table};
+use engine::before_nul;
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};

@@ -3,13 +3,13 @@
 use crate::core::args::Args;
 use crate::core::command::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::core::context::{Cx, Flow};
-use crate::core::dispatch::before_nul;
 use crate::core::session::Replies;
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
 use crate::server::absent;
 use crate::transactions::multi::forget;
 use crate::version;
+use engine::before_nul;
 use engine::config::Directive;
 use engine::{Error, Word};
 use resp::Protocol;

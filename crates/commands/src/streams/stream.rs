@@ -4,8 +4,8 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Cx;
-use crate::core::dispatch::before_nul;
 use engine::Error;
+use engine::before_nul;
 use engine::data::event_class::EventClass;
 use resp::Reply;
 use structures::listpack::Item;

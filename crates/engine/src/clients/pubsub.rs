@@ -1,6 +1,6 @@
 //! Who listens: subscribers of channels and patterns, and monitors; and what they are to be told.
 //!
-//! A client belongs to a worker, and only that worker writes to it. So the pubsub is kept twice:
+//! A client belongs to a worker, and only that worker writes to it. So subscriptions are kept twice:
 //!
 //! ```text
 //!   everybody reads      channel -> how many subscribers each worker has         (cut into shards, each behind a lock)
@@ -294,7 +294,7 @@ impl PubSub {
     }
 
     /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
-    /// because of a pattern, the pattern. `tell` must not change the pubsub. Whom an invalidation is for may be gone,
+    /// because of a pattern, the pattern. `tell` must not change subscriptions. Whom an invalidation is for may be gone,
     /// and another client have its token.
     pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
         let mut local = self.workers[worker].local.lock();

@@ -1,8 +1,7 @@
 //! The program's code is in memory before the first command needs it.
 //!
 //! Otherwise each command's first use would wait for pages of the executable, from the disk perhaps, and so would
-//! everybody whom the same worker serves.
-
+//! all clients of the same worker.
 //!
 //! **Unsafe**, for a call that names memory by its address.
 #![allow(unsafe_code)]

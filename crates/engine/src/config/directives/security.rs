@@ -8,7 +8,7 @@ const NO_USERS: &str = "Cinnabar has no users but default";
 directives! { after super::network::END;
     /// Which channels a new user may use.
     ACL_PUBSUB_DEFAULT = choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").unsupported(NO_USERS);
-    /// The file that users are read from.
+    /// The file that users are read from. With any but `default`, who may do everything, the server does not start.
     ACLFILE = text("aclfile", "").keeps_empty().immutable();
     /// Entries that ACL LOG keeps.
     ACLLOG_MAX_LEN = integer("acllog-max-len", 128, 0, i64::MAX).unsupported(NO_USERS);
